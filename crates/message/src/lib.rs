@@ -1,0 +1,24 @@
+//! What is said to a model and what it costs: plain data, serialisable both ways.
+//!
+//! [`Message`]s hold [`Part`]s; a [`Tool`] is what the model may call and a [`ToolOutput`] what it gets
+//! back; a [`Request`] is everything one model call sends, in no provider's dialect. A [`TokenCounter`]
+//! says what a text costs.
+//!
+//! Nothing here calls a model, reads a file or knows a provider's JSON.
+
+mod message;
+mod part;
+mod request;
+mod settings;
+pub mod tokens;
+mod tool;
+
+pub use message::{Message, Role};
+pub use part::{File, Image, MediaError, MediaSource, Part, Thinking, ToolCall, ToolResult};
+pub use request::{Breakpoint, Request};
+pub use settings::Settings;
+pub use tokens::{
+    CounterProfile, Encoding, Estimate, Family, Framing, Remembered, TokenCounter, Tokens, counter_for,
+    message_tokens, part_tokens, tool_tokens,
+};
+pub use tool::{Tool, ToolChoice, ToolOutput};

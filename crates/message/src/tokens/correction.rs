@@ -1,0 +1,111 @@
+//! What an estimate learns from the usage that a provider reports.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CounterProfile, TokenCounter, Tokens};
+
+/// A factor by which a provider's numbers differ from ours, learned from its reports. Plain data: keep it
+/// with the model it was learned from.
+///
+/// ```
+/// use contexture_message::tokens::{Correction, Tokens};
+///
+/// let mut correction = Correction::default();
+/// correction.observe(Tokens(1_000), Tokens(1_200));
+/// assert_eq!(correction.apply(Tokens(500)), Tokens(600));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Correction {
+    /// The factor in millionths; 1,000,000 changes nothing.
+    pub millionths: u32,
+    /// How many reports it was learned from.
+    pub reports: u32,
+}
+
+const ONE: u64 = 1_000_000;
+/// A report outside of this range is about something else than our estimate, such as a cached request.
+const LEAST: u64 = ONE / 2;
+const MOST: u64 = ONE * 2;
+/// A new report weighs at least an eighth, so that the factor follows a provider that changes.
+const SLOWEST: u64 = 8;
+
+impl Default for Correction {
+    fn default() -> Self {
+        Self { millionths: ONE as u32, reports: 0 }
+    }
+}
+
+impl Correction {
+    /// Learns from one request that we estimated and the provider reported. A zero says nothing.
+    pub fn observe(&mut self, estimated: Tokens, reported: Tokens) {
+        if estimated.0 == 0 || reported.0 == 0 {
+            return;
+        }
+        let seen = (u64::from(reported.0) * ONE / u64::from(estimated.0)).clamp(LEAST, MOST);
+        self.reports = self.reports.saturating_add(1);
+        // The plain average at first, then one that forgets.
+        let weight = u64::from(self.reports).min(SLOWEST);
+        let average = (self.factor() * (weight - 1) + seen + weight / 2) / weight;
+        self.millionths = u32::try_from(average.clamp(LEAST, MOST)).unwrap_or(ONE as u32);
+    }
+
+    /// Returns what the provider would report for an estimate, rounded up.
+    pub fn apply(&self, estimated: Tokens) -> Tokens {
+        let corrected = (u64::from(estimated.0) * self.factor()).div_ceil(ONE);
+        Tokens(u32::try_from(corrected).unwrap_or(u32::MAX))
+    }
+
+    /// Fields are open and may be read from anywhere, so the range is kept here too.
+    fn factor(&self) -> u64 {
+        u64::from(self.millionths).clamp(LEAST, MOST)
+    }
+}
+
+/// As in `1.043`.
+impl fmt::Display for Correction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = (self.factor() + 500) / 1_000;
+        write!(f, "{}.{:03}", thousandths / 1_000, thousandths % 1_000)
+    }
+}
+
+/// An estimate with a fixed correction. An exact counter stays as it is.
+#[derive(Clone)]
+pub struct Corrected {
+    counter: Arc<dyn TokenCounter>,
+    correction: Option<Correction>,
+}
+
+impl Corrected {
+    /// Returns `counter` with `correction` applied to each count, unless it is exact.
+    pub fn new(counter: Arc<dyn TokenCounter>, correction: Correction) -> Self {
+        let correction = (!counter.profile().exact).then_some(correction);
+        Self { counter, correction }
+    }
+}
+
+impl TokenCounter for Corrected {
+    fn count(&self, text: &str) -> Tokens {
+        let count = self.counter.count(text);
+        self.correction.map_or(count, |it| it.apply(count))
+    }
+
+    fn profile(&self) -> CounterProfile {
+        let mut profile = self.counter.profile();
+        if let Some(correction) = self.correction {
+            profile.name = Cow::Owned(format!("{}, corrected × {correction}", profile.name));
+        }
+        profile
+    }
+}
+
+impl fmt::Debug for Corrected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Corrected").field(&self.profile().name).finish()
+    }
+}

@@ -1,0 +1,229 @@
+//! The JSON of every type, both ways.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use contexture_message::{
+    Breakpoint, File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, Tool, ToolCall,
+    ToolChoice, ToolOutput, ToolResult,
+};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use proptest::{collection, option, prop_assert_eq};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Reads `value` and writes it again.
+fn reread<T: Serialize + DeserializeOwned>(value: Value) -> Value {
+    serde_json::to_value(serde_json::from_value::<T>(value).unwrap()).unwrap()
+}
+
+fn same<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let text = serde_json::to_string(value).unwrap();
+    assert_eq!(&serde_json::from_str::<T>(&text).unwrap(), value, "{text}");
+}
+
+/// The message of the error that `value` is refused with.
+fn refused<T: DeserializeOwned + Debug>(value: Value) -> String {
+    serde_json::from_value::<T>(value).unwrap_err().to_string()
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<i16>().prop_map(|it| Value::from(f64::from(it) / 4.0)),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 6, |inner| {
+        prop_oneof![
+            collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            collection::vec((any::<String>(), inner), 0..6)
+                .prop_map(|it| Value::Object(it.into_iter().collect())),
+        ]
+    })
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let text = any::<String>;
+    let maybe = || option::of(any::<String>());
+    let source = || prop_oneof![text().prop_map(MediaSource::Data), text().prop_map(MediaSource::Url)];
+    let plain = prop_oneof![
+        text().prop_map(Part::text),
+        (source(), maybe()).prop_map(|(source, media_type)| Part::Image(Image { source, media_type })),
+        (prop_oneof![source(), text().prop_map(MediaSource::Id)], maybe(), maybe())
+            .prop_map(|(source, media_type, name)| Part::File(File { source, media_type, name })),
+        (text(), maybe(), maybe()).prop_map(|(text, signature, provider)| Part::Thinking(Thinking {
+            text,
+            signature,
+            provider
+        })),
+        (text(), text(), value()).prop_map(|(id, name, arguments)| Part::ToolCall(ToolCall {
+            id,
+            name,
+            arguments
+        })),
+    ];
+    plain.prop_recursive(2, 8, 3, move |inner| {
+        let output = prop_oneof![
+            text().prop_map(ToolOutput::Text),
+            value().prop_map(ToolOutput::Json),
+            maybe().prop_map(|reason| ToolOutput::ExecutionDenied { reason }),
+            text().prop_map(ToolOutput::ErrorText),
+            value().prop_map(ToolOutput::ErrorJson),
+            collection::vec(inner, 0..3).prop_map(ToolOutput::Content),
+        ];
+        (text(), text(), output)
+            .prop_map(|(call_id, name, output)| Part::ToolResult(ToolResult { call_id, name, output }))
+    })
+}
+
+/// Any message.
+pub(crate) fn message() -> impl Strategy<Value = Message> {
+    let role = prop_oneof![Just(Role::System), Just(Role::User), Just(Role::Assistant), Just(Role::Tool)];
+    (role, collection::vec(part(), 0..4), option::of(any::<String>()))
+        .prop_map(|(role, content, id)| Message { role, content, id })
+}
+
+proptest! {
+    #[test]
+    fn any_message_reads_back_as_it_was_written(message in message()) {
+        let text = serde_json::to_string(&message).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), message);
+    }
+
+    #[test]
+    fn any_json_is_read_or_refused_without_a_panic(value in value()) {
+        let _ = serde_json::from_value::<Message>(value.clone());
+        let _ = serde_json::from_value::<Part>(value.clone());
+        let _ = serde_json::from_value::<Request>(json!({"messages": value}));
+    }
+}
+
+#[test]
+fn content_is_a_string_or_parts() {
+    let text = json!({"role": "user", "content": "hi"});
+    assert_eq!(reread::<Message>(text.clone()), text);
+    let one = json!({"role": "user", "content": [{"type": "text", "text": "hi"}]});
+    assert_eq!(reread::<Message>(one), text);
+    let two = json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "id": "m1"});
+    assert_eq!(reread::<Message>(two.clone()), two);
+    let none = json!({"role": "tool", "content": []});
+    assert_eq!(reread::<Message>(none.clone()), none);
+}
+
+#[test]
+fn what_is_unknown_is_refused_by_name() {
+    let user = |content: Value| json!({"role": "user", "content": content});
+    let refusals = [
+        refused::<Message>(user(json!([{"type": "audio", "data": ""}]))),
+        refused::<Message>(json!({"role": "user", "content": "", "colour": 1})),
+        refused::<Message>(json!({"role": "robot", "content": ""})),
+        refused::<Message>(user(json!(7))),
+        refused::<Part>(json!({"type": "text", "text": "", "colour": 1})),
+        refused::<Part>(json!({"type": "tool_call", "id": "", "name": "", "colour": 1})),
+        refused::<Part>(json!({"type": "image", "url": "", "colour": 1})),
+        refused::<Part>(json!({"type": "image", "url": "", "id": "x"})),
+        refused::<Part>(json!({"type": "image", "url": "", "data": ""})),
+        refused::<Part>(json!({"type": "file", "name": "a"})),
+        refused::<Tool>(json!({"name": "a", "strict": true})),
+        refused::<Settings>(json!({"temprature": 1})),
+        refused::<Request>(json!({"messages": [], "stream": true})),
+        refused::<ToolOutput>(json!({"type": "video", "value": 1})),
+        refused::<ToolOutput>(json!({"type": "text"})),
+        refused::<ToolOutput>(json!({"type": "text", "value": "", "colour": 1})),
+        refused::<ToolOutput>(json!({"type": "execution-denied", "value": {"why": ""}})),
+    ];
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    unknown variant `audio`, expected one of `text`, `image`, `file`, `thinking`, `tool_call`, `tool_result`
+    unknown field `colour`, expected one of `role`, `content`, `id`
+    unknown variant `robot`, expected one of `system`, `user`, `assistant`, `tool`
+    invalid type: integer `7`, expected a string or a list of parts
+    unknown field `colour`, expected `text`
+    unknown field `colour`, expected one of `id`, `name`, `arguments`
+    unknown field `colour`, expected one of `media_type`, `name`, `data`, `url`, `id`
+    unknown field `id`
+    give exactly one of `data`, `url`, found 2
+    give exactly one of `data`, `url`, `id`, found 0
+    unknown field `strict`, expected one of `name`, `description`, `parameters`
+    unknown field `temprature`, expected one of `temperature`, `max_tokens`, `top_p`, `top_k`, `stop`, `seed`, `provider`
+    unknown field `stream`, expected one of `model`, `messages`, `tools`, `tool_choice`, `output`, `settings`, `breakpoints`
+    unknown variant `video`, expected one of `text`, `json`, `execution-denied`, `error-text`, `error-json`, `content`
+    missing field `value`
+    invalid value: string "colour", expected "type" or "value"
+    unknown field `why`, expected `reason`
+    "#);
+}
+
+#[test]
+fn tool_outputs_have_six_kinds() {
+    let kinds = [
+        json!({"type": "text", "value": "a"}),
+        json!({"type": "json", "value": {"a": 1}}),
+        json!({"type": "execution-denied", "value": {"reason": "no"}}),
+        json!({"type": "execution-denied", "value": {}}),
+        json!({"type": "error-text", "value": "a"}),
+        json!({"type": "error-json", "value": [1]}),
+        json!({"type": "content", "value": [{"type": "text", "text": "a"}]}),
+    ];
+    for kind in kinds {
+        assert_eq!(reread::<ToolOutput>(kind.clone()), kind);
+    }
+    let bare = json!({"type": "execution-denied", "value": {}});
+    for short in [json!({"type": "execution-denied"}), json!({"type": "execution-denied", "value": null})] {
+        assert_eq!(reread::<ToolOutput>(short), bare);
+    }
+    assert_eq!(ToolOutput::from_value(json!("a")), ToolOutput::Text("a".into()));
+    assert_eq!(ToolOutput::from_value(json!(["a"])), ToolOutput::Json(json!(["a"])));
+    assert_eq!(ToolOutput::failure("x"), ToolOutput::ErrorJson(json!({"error": "x"})));
+}
+
+#[test]
+fn a_request_reads_back_as_it_was_written() {
+    same(&Request {
+        model: Some("openai/gpt-5-mini".into()),
+        messages: vec![Arc::new(Message::system("a")), Arc::new(Message::user("b").with_id("m2"))],
+        tools: vec![Arc::new(Tool::new("look", "Looks."))],
+        tool_choice: Some(ToolChoice::Tool("look".into())),
+        output: Some(Arc::new(json!({"type": "object"}))),
+        settings: Settings { seed: Some(-1), stop: vec!["x".into()], ..Settings::default() },
+        breakpoints: vec![
+            Breakpoint::Tools,
+            Breakpoint::Text { message: 0, byte: 1 },
+            Breakpoint::Message { message: 1 },
+        ],
+    });
+    same(&Request::default());
+    for choice in [json!("auto"), json!("none"), json!("required"), json!({"tool": "look"})] {
+        assert_eq!(reread::<ToolChoice>(choice.clone()), choice);
+    }
+    assert_eq!(
+        reread::<Tool>(json!({"name": "a"})),
+        json!({"name": "a", "description": "", "parameters": {"type": "object"}})
+    );
+    for role in ["system", "user", "assistant", "tool"] {
+        assert_eq!(Role::parse(role).map(Role::as_str), Some(role));
+        assert_eq!(reread::<Role>(json!(role)), json!(role));
+    }
+}
+
+#[test]
+fn settings_keep_their_numbers_and_merge_by_field() {
+    let written =
+        json!({"temperature": 1, "top_p": 0.5, "max_tokens": 9, "stop": ["a"], "provider": {"a": 1, "b": 1}});
+    assert_eq!(reread::<Settings>(written.clone()), written);
+    assert_eq!(reread::<Settings>(json!({"stop": "a"})), json!({"stop": ["a"]}));
+
+    let base: Settings = serde_json::from_value(written).unwrap();
+    let over: Settings =
+        serde_json::from_value(json!({"temperature": 0, "top_k": 3, "seed": 5, "provider": {"b": 2}}))
+            .unwrap();
+    let merged = serde_json::to_value(base.clone().overridden_by(&over)).unwrap();
+    assert_eq!(
+        merged,
+        json!({"temperature": 0, "max_tokens": 9, "top_p": 0.5, "top_k": 3, "stop": ["a"], "seed": 5, "provider": {"a": 1, "b": 2}})
+    );
+    assert_eq!(base.clone().overridden_by(&Settings::default()), base);
+}
