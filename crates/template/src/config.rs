@@ -1,0 +1,107 @@
+//! What a caller hands in: global variables, modes, limits and partials.
+
+use serde_json::Value as Json;
+
+use crate::{limits::Limits, template::Template};
+
+/// The global variables of a render, borrowed from the caller.
+///
+/// ```
+/// use contexture_template::{Globals, RenderConfig, Template};
+/// use serde_json::json;
+///
+/// let input = json!({"name": "Ada"});
+/// let globals = [("input", &input)];
+/// let text = Template::parse("Hello {{ input.name }}!")?.render(&Globals::new(&globals), &RenderConfig::strict())?;
+/// assert_eq!(text, "Hello Ada!");
+/// # Ok::<(), contexture_template::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Globals<'a> {
+    entries: &'a [(&'a str, &'a Json)],
+}
+
+impl<'a> Globals<'a> {
+    /// Returns the globals of `entries`; of two with the same name the first counts.
+    pub fn new(entries: &'a [(&'a str, &'a Json)]) -> Self {
+        Self { entries }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Json> {
+        self.entries.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+    }
+}
+
+/// What happens when a variable is absent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Mode {
+    /// An absent variable is an error, unless a condition reads it or `default` is its first filter.
+    Strict,
+    /// An absent variable is nil.
+    #[default]
+    Lenient,
+}
+
+/// How a template is parsed.
+#[derive(Clone, Debug)]
+pub struct ParseConfig {
+    /// Bounds for size and nesting.
+    pub limits: Limits,
+    /// The name that errors carry, such as a file name.
+    pub name: Option<String>,
+    /// The line number of the template's first line, for templates that stand inside a file. Default 1.
+    pub first_line: usize,
+    /// The column of the template's first character. Default 1.
+    pub first_column: usize,
+}
+
+impl Default for ParseConfig {
+    fn default() -> Self {
+        Self { limits: Limits::default(), name: None, first_line: 1, first_column: 1 }
+    }
+}
+
+/// How a template is rendered. The default is lenient, without partials.
+#[derive(Clone, Copy, Default)]
+pub struct RenderConfig<'a> {
+    /// What happens when a variable is absent.
+    pub mode: Mode,
+    /// Where `render` and `include` find their templates.
+    pub partials: Option<&'a dyn Partials>,
+    /// Bounds for steps, nesting, output and memory.
+    pub limits: Limits,
+    /// The time that `"now" | date` shows: RFC 3339 or seconds since 1970. There is no clock in here.
+    pub now: Option<&'a str>,
+}
+
+impl RenderConfig<'_> {
+    /// Returns a config in which absent variables are errors.
+    pub fn strict() -> Self {
+        Self { mode: Mode::Strict, ..Self::default() }
+    }
+
+    /// Returns a config in which absent variables are nil.
+    pub fn lenient() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Debug for RenderConfig<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RenderConfig")
+            .field("mode", &self.mode)
+            .field("partials", &self.partials.is_some())
+            .field("limits", &self.limits)
+            .field("now", &self.now)
+            .finish()
+    }
+}
+
+/// Finds the templates that `{% render %}` and `{% include %}` name.
+///
+/// Implementations return the same template for the same name during one render. They parse ahead: a template
+/// is cheap to clone.
+pub trait Partials: Send + Sync {
+    /// Returns the partial called `name`, if there is one.
+    fn partial(&self, name: &str) -> Option<Template>;
+}

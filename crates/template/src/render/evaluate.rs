@@ -1,0 +1,188 @@
+//! Evaluates expressions, filters and conditions.
+
+use super::Renderer;
+use crate::{
+    ast::{self, Expr, FilterCall, Filtered, Join, Path, Root, Segment, Term},
+    compare,
+    config::Mode,
+    error::{Error, ErrorKind, Fault},
+    filters::{self, Args, Tools},
+    value::Value,
+};
+
+/// What an absent variable is in strict mode.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Absent {
+    /// Nil, as in conditions.
+    Nil,
+    /// An error.
+    Error,
+}
+
+impl<'r> Renderer<'r> {
+    /// Evaluates an expression and its filters. An absent variable is nil if `default` is its first filter.
+    pub(crate) fn filtered(&mut self, filtered: &Filtered) -> Result<Value<'r>, Error> {
+        let guarded = filtered.filters.first().is_some_and(|it| it.filter.name == "default");
+        let mut value = self.expr(&filtered.base, if guarded { Absent::Nil } else { Absent::Error })?;
+        for call in &filtered.filters {
+            value = self.filter(value, call)?;
+        }
+        Ok(value)
+    }
+
+    fn filter(&mut self, input: Value<'r>, call: &FilterCall) -> Result<Value<'r>, Error> {
+        let mut args = Args::default();
+        if let Some(first) = call.arguments.first() {
+            args.first = Some(self.expr(first, Absent::Error)?);
+        }
+        if let Some(second) = call.arguments.get(1) {
+            args.second = Some(self.expr(second, Absent::Error)?);
+        }
+        for (_, value) in &call.keywords {
+            args.allow_false = self.expr(value, Absent::Error)?.is_true();
+        }
+        let mut tools = Tools { meter: &mut self.meter, now: self.config.now };
+        let result = filters::apply(call.filter, input, &args, &mut tools);
+        self.located(call.at, result)
+    }
+
+    /// Evaluates a literal, a variable or a range.
+    pub(crate) fn expr(&mut self, expr: &Expr, absent: Absent) -> Result<Value<'r>, Error> {
+        match expr {
+            Expr::Literal(literal) => Ok(literal.into()),
+            Expr::Path(path) => self.variable(path, absent),
+            Expr::Range(bounds, at) => self.range(&bounds.0, &bounds.1, *at, absent),
+        }
+    }
+
+    fn range(&mut self, start: &Expr, end: &Expr, at: usize, absent: Absent) -> Result<Value<'r>, Error> {
+        let start = self.expr(start, absent)?.loose_integer();
+        let start = self.located(at, start)?;
+        let end = self.expr(end, absent)?.loose_integer();
+        let end = self.located(at, end)?;
+        Ok(Value::Range(clamp(start), clamp(end)))
+    }
+
+    fn variable(&mut self, path: &Path, absent: Absent) -> Result<Value<'r>, Error> {
+        match self.lookup(path, absent)? {
+            Some(value) => Ok(value),
+            None if self.config.mode == Mode::Lenient || absent == Absent::Nil => Ok(Value::Nil),
+            None => {
+                let message = format!("undefined variable `{path}`");
+                Err(self.fail(path.at, Fault::new(ErrorKind::UndefinedVariable, message)))
+            }
+        }
+    }
+
+    fn lookup(&mut self, path: &Path, absent: Absent) -> Result<Option<Value<'r>>, Error> {
+        self.step(path.at)?;
+        let root = match &path.root {
+            Root::Name(name) => self.named(name),
+            Root::Index(index) => {
+                let name = self.index(path, index, absent)?;
+                name.as_str().and_then(|name| self.named(name))
+            }
+        };
+        let Some(mut value) = root else { return Ok(None) };
+        for segment in &path.segments {
+            let next = match segment {
+                Segment::Key(key) => {
+                    let read = self.meter.read(value.as_str().unwrap_or(""));
+                    self.located(path.at, read)?;
+                    member(&value, key)
+                }
+                Segment::Index(index) => {
+                    let index = self.index(path, index, absent)?;
+                    item(&value, &index)
+                }
+            };
+            match next {
+                Some(next) => value = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(value))
+    }
+
+    /// Evaluates an index. Finding a key takes longer the longer the key is, so its length counts.
+    fn index(&mut self, path: &Path, index: &Expr, absent: Absent) -> Result<Value<'r>, Error> {
+        let index = self.expr(index, absent)?;
+        let read = self.meter.read(index.as_str().unwrap_or(""));
+        self.located(path.at, read)?;
+        Ok(index)
+    }
+
+    /// Looks for a variable of the template and then for a global one.
+    pub(super) fn named(&self, name: &str) -> Option<Value<'r>> {
+        self.scope.get(name).or_else(|| self.globals.get(name).map(Value::from))
+    }
+
+    /// Evaluates a condition. `and` and `or` group from the right, and what cannot change the result is not
+    /// evaluated.
+    pub(crate) fn condition(&mut self, condition: &ast::Condition) -> Result<bool, Error> {
+        let mut result = false;
+        for term in &condition.terms {
+            result = self.term(term)?;
+            match term.join {
+                Join::And if !result => return Ok(false),
+                Join::Or if result => return Ok(true),
+                _ => {}
+            }
+        }
+        Ok(result)
+    }
+
+    fn term(&mut self, term: &Term) -> Result<bool, Error> {
+        self.step(term.at)?;
+        let left = self.expr(&term.left, Absent::Nil)?;
+        let Some((operator, right)) = &term.test else { return Ok(left.is_true()) };
+        let right = self.expr(right, Absent::Nil)?;
+        let result = compare::test(&left, *operator, &right, &mut self.meter);
+        self.located(term.at, result)
+    }
+
+    /// Turns a value into JSON.
+    pub(crate) fn json(&mut self, value: &Value<'_>) -> Result<serde_json::Value, Error> {
+        let json = crate::value::to_json(value, &mut self.meter, 0);
+        self.located(0, json)
+    }
+}
+
+fn clamp(int: i128) -> i64 {
+    i64::try_from(int).unwrap_or(if int < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// Returns `value.key`: an entry, or else `size`, `first` or `last`.
+fn member<'r>(value: &Value<'r>, key: &str) -> Option<Value<'r>> {
+    match value {
+        Value::Object(map) => {
+            if let Some(value) = map.get(key) {
+                return Some(value.into());
+            }
+        }
+        Value::Loop(state) => return state.field(key),
+        _ => {}
+    }
+    match key {
+        "size" => value.size().map(|size| Value::Int(size as i128)),
+        "first" => value.first(),
+        "last" => value.last(),
+        _ => None,
+    }
+}
+
+/// Returns `value[index]`; a negative index counts from the end of a list.
+fn item<'r>(value: &Value<'r>, index: &Value<'_>) -> Option<Value<'r>> {
+    match (value, index) {
+        (Value::Array(items), Value::Int(idx)) => items.get(position(items.len(), *idx)?).map(Value::from),
+        (Value::List(items), Value::Int(idx)) => items.get(position(items.len(), *idx)?).cloned(),
+        (Value::Object(map), _) => map.get(index.as_str()?).map(Value::from),
+        (Value::Loop(state), _) => state.field(index.as_str()?),
+        _ => None,
+    }
+}
+
+fn position(length: usize, idx: i128) -> Option<usize> {
+    let idx = if idx < 0 { idx.checked_add(length as i128)? } else { idx };
+    usize::try_from(idx).ok()
+}

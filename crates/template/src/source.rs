@@ -1,0 +1,50 @@
+//! The text of a template and the way from byte offsets to places.
+
+use crate::{
+    config::ParseConfig,
+    error::{Error, Fault, Place},
+};
+
+/// The text of one template, with what errors need to point into it.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) text: Box<str>,
+    pub(crate) name: Option<String>,
+    first_line: usize,
+    first_column: usize,
+}
+
+impl Source {
+    /// Takes `text` over if it is within the limit.
+    pub(crate) fn new(text: &str, config: &ParseConfig) -> Result<Self, Error> {
+        // Offsets are `u32`, so no limit can allow more than that.
+        let limit = config.limits.source_bytes.min(u32::MAX as usize);
+        let fits = text.len() <= limit;
+        let source = Self {
+            text: if fits { text.into() } else { "".into() },
+            name: config.name.clone(),
+            first_line: config.first_line,
+            first_column: config.first_column,
+        };
+        if fits {
+            Ok(source)
+        } else {
+            Err(source.error(0, Fault::limit("the template's size in bytes", limit)))
+        }
+    }
+
+    /// Returns the place of a byte offset.
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        let line = before.matches('\n').count();
+        let start = before.rfind('\n').map_or(0, |idx| idx + 1);
+        let column = before.get(start..).unwrap_or("").chars().count();
+        let first = if line == 0 { self.first_column } else { 1 };
+        Place { line: self.first_line.saturating_add(line), column: first.saturating_add(column) }
+    }
+
+    /// Returns `fault` with its place.
+    pub(crate) fn error(&self, offset: usize, fault: Fault) -> Error {
+        Error::new(fault, self.place(offset), self.name.clone())
+    }
+}

@@ -1,0 +1,214 @@
+//! What callers parse and evaluate: templates, conditions and expressions.
+
+use std::sync::Arc;
+
+use crate::{
+    ast,
+    config::{Globals, ParseConfig, RenderConfig},
+    error::{Error, Place},
+    parse::{self, Cursor},
+    render::Renderer,
+    scanner::{Piece, Scanner, Span},
+    source::Source,
+    variables::{Reads, Variable},
+};
+
+/// A parsed Liquid template. Cheap to clone; parse once, render many times.
+///
+/// ```
+/// use contexture_template::{Globals, RenderConfig, Template};
+/// use serde_json::json;
+///
+/// let template = Template::parse("Hi {{ input.name | upcase }}{% if input.vip %}, welcome back{% endif %}!")?;
+/// let input = json!({"name": "Ada"});
+/// let globals = [("input", &input)];
+/// assert_eq!(template.render(&Globals::new(&globals), &RenderConfig::strict())?, "Hi ADA!");
+///
+/// let error = Template::parse("Hi {{ input.nme }}")?.render(&Globals::new(&globals), &RenderConfig::strict());
+/// assert_eq!(error.unwrap_err().with_place().to_string(), "1:7: undefined variable `input.nme`");
+/// # Ok::<(), contexture_template::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Template {
+    parsed: Arc<Parsed<ast::Nodes>>,
+}
+
+/// A tree and the source it was parsed from.
+#[derive(Debug)]
+struct Parsed<T> {
+    source: Arc<Source>,
+    tree: T,
+}
+
+impl Template {
+    /// Parses a template with default limits.
+    pub fn parse(source: &str) -> Result<Self, Error> {
+        Self::parse_with(source, &ParseConfig::default())
+    }
+
+    /// Parses a template.
+    pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
+        let source = Arc::new(Source::new(source, config)?);
+        let tree = parse::template(&source, &config.limits)?;
+        Ok(Self { parsed: Arc::new(Parsed { source, tree }) })
+    }
+
+    /// Renders the template. Equal globals give equal bytes.
+    pub fn render(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<String, Error> {
+        Renderer::new(&self.parsed.source, globals, config).template(&self.parsed.tree)
+    }
+
+    /// Returns the text that was parsed.
+    pub fn source(&self) -> &str {
+        &self.parsed.source.text
+    }
+
+    /// Returns the text if there is no tag or output in it, so that it renders as it stands.
+    pub fn as_literal(&self) -> Option<&str> {
+        let text = self.source();
+        match Scanner::document(text).next_piece() {
+            None => Some(text),
+            Some(Piece::Text(span)) if span.end == text.len() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the global variables that the template reads, each path once, in the order of the source.
+    ///
+    /// Variables that the template sets itself are left out from there on. `size`, `first` and `last` after a dot
+    /// stand in the path like any other key.
+    pub fn variables(&self) -> Vec<Variable> {
+        let mut reads = Reads::default();
+        reads.nodes(&self.parsed.tree);
+        reads.variables(&self.parsed.source)
+    }
+
+    /// Returns the names that `render` and `include` call in quotes, with the places of the tags.
+    pub fn partials(&self) -> Vec<(String, Place)> {
+        let mut reads = Reads::default();
+        reads.nodes(&self.parsed.tree);
+        reads.partials(&self.parsed.source)
+    }
+
+    pub(crate) fn nodes(&self) -> &[ast::Node] {
+        &self.parsed.tree
+    }
+
+    pub(crate) fn shared_source(&self) -> &Arc<Source> {
+        &self.parsed.source
+    }
+}
+
+/// A Liquid condition, as it stands in an `if` tag. Absent variables are nil, in strict mode too.
+///
+/// ```
+/// use contexture_template::{Condition, Globals, RenderConfig};
+/// use serde_json::json;
+///
+/// let condition = Condition::parse(r#"input.plan != "free" and input.on"#)?;
+/// let input = json!({"plan": "pro", "on": true});
+/// assert!(condition.evaluate(&Globals::new(&[("input", &input)]), &RenderConfig::strict())?);
+/// # Ok::<(), contexture_template::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Condition {
+    parsed: Arc<Parsed<ast::Condition>>,
+}
+
+impl Condition {
+    /// Parses a condition with default limits.
+    pub fn parse(source: &str) -> Result<Self, Error> {
+        Self::parse_with(source, &ParseConfig::default())
+    }
+
+    /// Parses a condition.
+    pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
+        let parsed = parsed(source, config, |cursor| cursor.condition())?;
+        Ok(Self { parsed: Arc::new(parsed) })
+    }
+
+    /// Evaluates the condition.
+    pub fn evaluate(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<bool, Error> {
+        Renderer::new(&self.parsed.source, globals, config).condition(&self.parsed.tree)
+    }
+
+    /// Returns the text that was parsed.
+    pub fn source(&self) -> &str {
+        &self.parsed.source.text
+    }
+
+    /// Returns the variables that the condition reads.
+    pub fn variables(&self) -> Vec<Variable> {
+        let mut reads = Reads::default();
+        reads.condition(&self.parsed.tree);
+        reads.variables(&self.parsed.source)
+    }
+}
+
+/// A Liquid expression with filters, as it stands between `{{` and `}}`.
+///
+/// ```
+/// use contexture_template::{Expression, Globals, RenderConfig};
+/// use serde_json::json;
+///
+/// let expression = Expression::parse("input.locale | downcase")?;
+/// let input = json!({"locale": "DE"});
+/// let value = expression.evaluate(&Globals::new(&[("input", &input)]), &RenderConfig::strict())?;
+/// assert_eq!(value, json!("de"));
+/// # Ok::<(), contexture_template::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Expression {
+    parsed: Arc<Parsed<ast::Filtered>>,
+}
+
+impl Expression {
+    /// Parses an expression with default limits.
+    pub fn parse(source: &str) -> Result<Self, Error> {
+        Self::parse_with(source, &ParseConfig::default())
+    }
+
+    /// Parses an expression.
+    pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
+        let parsed = parsed(source, config, |cursor| cursor.filtered())?;
+        Ok(Self { parsed: Arc::new(parsed) })
+    }
+
+    /// Evaluates the expression.
+    pub fn evaluate(
+        &self,
+        globals: &Globals<'_>,
+        config: &RenderConfig<'_>,
+    ) -> Result<serde_json::Value, Error> {
+        let mut renderer = Renderer::new(&self.parsed.source, globals, config);
+        let value = renderer.filtered(&self.parsed.tree)?;
+        renderer.json(&value)
+    }
+
+    /// Returns the text that was parsed.
+    pub fn source(&self) -> &str {
+        &self.parsed.source.text
+    }
+
+    /// Returns the variables that the expression reads.
+    pub fn variables(&self) -> Vec<Variable> {
+        let mut reads = Reads::default();
+        reads.filtered(&self.parsed.tree);
+        reads.variables(&self.parsed.source)
+    }
+}
+
+/// Parses markup that stands alone.
+fn parsed<T>(
+    source: &str,
+    config: &ParseConfig,
+    parse: fn(&mut Cursor<'_>) -> Result<T, Error>,
+) -> Result<Parsed<T>, Error> {
+    let source = Arc::new(Source::new(source, config)?);
+    let whole = Span { start: 0, end: source.text.len() };
+    let mut cursor = Cursor::new(&source, whole, config.limits.depth())?;
+    let tree = parse(&mut cursor)?;
+    cursor.expect_end()?;
+    drop(cursor);
+    Ok(Parsed { source, tree })
+}
