@@ -1,0 +1,178 @@
+//! Puts the Segments of the system message in order and decides where caches may be marked.
+//!
+//! In comes a fitted draft, out comes the same draft with the order of its system message, cache breakpoints
+//! and a forecast. The rule, in full: the prompt's own text, then what is declared `cached`, then the rest,
+//! each in the author's order; or, with `cache_first`, by volatility. The tag block comes last. Priorities
+//! play no part here.
+
+use std::ops::Range;
+
+use contexture_message::{Breakpoint, Tokens};
+
+use crate::cache::{CacheFacts, Forecast, forecast};
+use crate::cache::{CacheRules, prefix_pieces};
+use crate::define::Arrangement;
+use crate::engine::Setup;
+use crate::merge::Draft;
+use crate::render::{SystemText, message_segments, system_text};
+use crate::segment::{Slot, Volatility};
+use crate::{Segment, Source};
+
+/// A draft in its final order.
+#[derive(Debug)]
+pub(crate) struct Arranged {
+    pub(crate) draft: Draft,
+    /// The composed system message.
+    pub(crate) system: SystemText,
+    pub(crate) cache: CacheFacts,
+}
+
+/// Orders a fitted draft.
+pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
+    let order = system_order(&draft.segments, setup.prompt.definition().cache.arrange);
+    let system = system_text(&draft, &order);
+    let rules = setup.options.cache_rules.unwrap_or_else(|| CacheRules::for_model(setup.model.as_deref()));
+    draft.warnings.extend(order_warnings(&draft, &system));
+    let stable = Stable::of(&draft, &system);
+    let cache = CacheFacts {
+        prefix_tokens: stable.tokens,
+        breakpoints: breakpoints(&draft, &system, &stable, rules),
+        forecast: None,
+    };
+    let mut arranged = Arranged { draft, system, cache };
+    arranged.cache.forecast = setup.options.previous.as_ref().map(|previous| -> Forecast {
+        forecast(&prefix_pieces(previous.arranged()), &prefix_pieces(&arranged), rules)
+    });
+    arranged
+}
+
+/// Returns the positions of all Segments of the system message, in its order.
+pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..segments.len()).filter(|&it| segments[it].slot.is_system()).collect();
+    // A stable sort: what ranks equal stays in the author's order.
+    order.sort_by_key(|&it| {
+        let segment = &segments[it];
+        let rank = match arrangement {
+            Arrangement::Author if is_own(&segment.source) => 0,
+            Arrangement::Author => 1 + u8::from(!segment.cached),
+            Arrangement::CacheFirst => segment.volatility as u8,
+        };
+        (segment.slot, if segment.slot == Slot::System { rank } else { 0 })
+    });
+    order
+}
+
+fn is_own(source: &Source) -> bool {
+    source.as_str() == "prompt" || source.as_str().starts_with("adaptation:")
+}
+
+/// Warns of bytes that could be cached and are not, because something that changes stands before them.
+fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
+    let mut volatile: Option<&Segment> = None;
+    let mut warnings = Vec::new();
+    for piece in &system.pieces {
+        let Some(segment) = piece.segment.map(|it| &draft.segments[it]) else { continue };
+        match volatile {
+            Some(before) if segment.volatility == Volatility::Static => warnings.push(format!(
+                "static {} ({} tokens) stands behind {}, which changes each turn, and can't be cached; declare it `cached`",
+                segment.source, segment.tokens, before.source
+            )),
+            None if segment.volatility == Volatility::Turn => volatile = Some(segment),
+            _ => {}
+        }
+    }
+    warnings
+}
+
+/// The beginning of the request that does not change with the turn.
+struct Stable {
+    tokens: Tokens,
+    /// Tokens up to the end of the tools.
+    tools: Tokens,
+    /// The end of the stable pieces of the system message, in bytes and tokens.
+    system: Option<(usize, Tokens)>,
+    /// Whether the stable beginning reaches the end of the history.
+    through_history: bool,
+}
+
+impl Stable {
+    fn of(draft: &Draft, system: &SystemText) -> Self {
+        let tools: Tokens = sent(draft).filter(|it| it.slot == Slot::Tools).map(|it| it.tokens).sum();
+        let mut tokens = tools;
+        let mut end = None;
+        for piece in &system.pieces {
+            if piece.volatility(draft) == Volatility::Turn {
+                return Self { tokens, tools, system: end, through_history: false };
+            }
+            tokens += piece.tokens(draft);
+            end = Some((piece.bytes.end, tokens));
+        }
+        let mut through_history = true;
+        for segment in message_segments(draft).filter(|it| it.slot < Slot::User) {
+            if segment.volatility == Volatility::Turn {
+                through_history = false;
+                break;
+            }
+            tokens += segment.tokens;
+        }
+        Self { tokens, tools, system: end, through_history }
+    }
+}
+
+fn sent(draft: &Draft) -> impl Iterator<Item = &Segment> {
+    draft.segments.iter().filter(|it| it.fate.is_sent())
+}
+
+/// Allocates the provider's breakpoints: end of tools, end of the stable system text, end of the history.
+fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: CacheRules) -> Vec<Breakpoint> {
+    let has_tools = stable.tools > Tokens(0);
+    let tools = has_tools.then_some((Breakpoint::Tools, stable.tools));
+    let prefix = stable.system.map(|(byte, tokens)| (Breakpoint::Text { message: 0, byte }, tokens));
+    let history = Some(stable).filter(|it| it.through_history).and_then(|it| {
+        let before = usize::from(!system.text.is_empty());
+        let counted: usize = message_segments(draft).filter(|it| it.slot < Slot::User).map(n_messages).sum();
+        let has_history = sent(draft).any(|it| it.slot == Slot::History);
+        has_history.then(|| (Breakpoint::Message { message: before + counted - 1 }, it.tokens))
+    });
+    let candidates = [tools, prefix, history].into_iter().flatten();
+    let large: Vec<_> =
+        candidates.filter(|(_, tokens)| *tokens >= rules.min_tokens).map(|(it, _)| it).collect();
+    // The later a mark, the more it covers.
+    let surplus = large.len().saturating_sub(rules.max_breakpoints);
+    large.into_iter().skip(surplus).collect()
+}
+
+fn n_messages(segment: &Segment) -> usize {
+    match &segment.body {
+        crate::Body::Messages(messages) => messages.len(),
+        crate::Body::Nothing | crate::Body::Text(_) | crate::Body::Tags(_) | crate::Body::Tool(_) => 0,
+    }
+}
+
+/// One piece of the system message and where it stands in it.
+#[derive(Clone, Debug)]
+pub(crate) struct SystemPiece {
+    /// The Segment, or none for the tag block, which belongs to several.
+    pub(crate) segment: Option<usize>,
+    pub(crate) bytes: Range<usize>,
+}
+
+impl SystemPiece {
+    fn volatility(&self, draft: &Draft) -> Volatility {
+        match self.segment {
+            Some(segment) => draft.segments[segment].volatility,
+            None => shares(draft).map(|it| it.volatility).max().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn tokens(&self, draft: &Draft) -> Tokens {
+        match self.segment {
+            Some(segment) => draft.segments[segment].tokens,
+            None => shares(draft).map(|it| it.tokens).sum(),
+        }
+    }
+}
+
+fn shares(draft: &Draft) -> impl Iterator<Item = &Segment> {
+    sent(draft).filter(|it| it.slot == Slot::Tags)
+}

@@ -1,0 +1,149 @@
+//! Provider caches: their rules, what they should read, and why they do not.
+
+use std::borrow::Cow;
+
+use contexture_message::{Breakpoint, Tokens};
+use serde::{Deserialize, Serialize};
+
+use crate::Source;
+use crate::arrange::Arranged;
+use crate::render::message_segments;
+use crate::segment::{Body, Slot};
+
+/// How a provider caches prompts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheRules {
+    /// How many breakpoints may be set; none where the provider finds prefixes by itself.
+    pub max_breakpoints: usize,
+    /// The shortest prefix that is cached.
+    pub min_tokens: Tokens,
+    /// How long a prefix lives without being read, in seconds.
+    pub lifetime_s: u64,
+}
+
+impl CacheRules {
+    /// Returns the rules as published by the model's provider; no caching is assumed for unknown ones.
+    pub fn for_model(model: Option<&str>) -> Self {
+        let name = model.unwrap_or_default().to_ascii_lowercase();
+        let is = |word: &str| name.contains(word);
+        if is("claude") || is("anthropic") {
+            Self { max_breakpoints: 4, min_tokens: Tokens(1024), lifetime_s: 300 }
+        } else if is("gpt") || is("openai") || is("gemini") {
+            Self { max_breakpoints: 0, min_tokens: Tokens(1024), lifetime_s: 300 }
+        } else {
+            Self { max_breakpoints: 0, min_tokens: Tokens(0), lifetime_s: 0 }
+        }
+    }
+}
+
+/// What is known about the cache before the call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CacheFacts {
+    /// Tokens at the beginning of the request that do not change with the turn.
+    pub prefix_tokens: Tokens,
+    /// Where the provider's cache is marked.
+    pub breakpoints: Vec<Breakpoint>,
+    /// What the provider should read from its cache, if the previous pass is known.
+    #[serde(default)]
+    pub forecast: Option<Forecast>,
+}
+
+/// What the provider should read from its cache, given the previous pass of the thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Tokens that should be read from the cache.
+    pub read_tokens: Tokens,
+    /// Where the prefix differs from the previous pass, if it does before that one's end.
+    pub changed: Option<PrefixChange>,
+}
+
+/// The first difference between two prefixes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixChange {
+    /// Who contributed the first byte that differs.
+    pub source: String,
+    /// Its position in the prefix: tools, system message, messages.
+    pub byte: usize,
+    /// Tokens of the previous pass that can't be read because of it.
+    pub lost_tokens: Tokens,
+}
+
+/// A forecast beside what the provider reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconciliation {
+    /// What was expected.
+    pub expected: Tokens,
+    /// What the provider read from its cache.
+    pub reported: Tokens,
+    /// Whether the provider read clearly less than expected (by more than a tenth).
+    pub broken: bool,
+}
+
+impl Forecast {
+    /// Compares the forecast with the usage that the provider reported.
+    pub fn reconcile(&self, reported: Tokens) -> Reconciliation {
+        let expected = self.read_tokens;
+        let broken = u64::from(reported.0) * 10 < u64::from(expected.0) * 9;
+        Reconciliation { expected, reported, broken }
+    }
+}
+
+/// A piece of the prefix, as it is compared.
+pub(crate) struct PrefixPiece<'a> {
+    source: Source,
+    text: Cow<'a, str>,
+    tokens: Tokens,
+}
+
+/// Lists what is sent in the order in which providers see it: tools, system message, messages.
+pub(crate) fn prefix_pieces(arranged: &Arranged) -> Vec<PrefixPiece<'_>> {
+    let draft = &arranged.draft;
+    let tools = draft.segments.iter().filter(|it| it.slot == Slot::Tools && it.fate.is_sent());
+    let tools =
+        tools.map(|it| PrefixPiece { source: it.source.clone(), text: json_of(&it.body), tokens: it.tokens });
+    let system = arranged.system.pieces.iter().map(|piece| PrefixPiece {
+        source: piece
+            .segment
+            .map_or_else(|| Source::named("tags", "block"), |it| draft.segments[it].source.clone()),
+        text: Cow::Borrowed(&arranged.system.text[piece.bytes.clone()]),
+        tokens: piece.tokens(draft),
+    });
+    let messages = message_segments(draft).map(|it| PrefixPiece {
+        source: it.source.clone(),
+        text: json_of(&it.body),
+        tokens: it.tokens,
+    });
+    tools.chain(system).chain(messages).collect()
+}
+
+fn json_of(body: &Body) -> Cow<'_, str> {
+    // Plain data with string keys: writing it as JSON can't fail.
+    match body {
+        Body::Nothing | Body::Tags(_) => Cow::Borrowed(""),
+        Body::Text(text) => Cow::Borrowed(text.as_str()),
+        Body::Tool(tool) => serde_json::to_string(&**tool.tool()).unwrap_or_default().into(),
+        Body::Messages(messages) => serde_json::to_string(messages).unwrap_or_default().into(),
+    }
+}
+
+/// Foretells how much of `now` the provider has seen as `before`.
+pub(crate) fn forecast(before: &[PrefixPiece<'_>], now: &[PrefixPiece<'_>], rules: CacheRules) -> Forecast {
+    let n_same = before.iter().zip(now).take_while(|(a, b)| a.text == b.text).count();
+    let read: Tokens = now[..n_same].iter().map(|it| it.tokens).sum();
+    let changed = before.get(n_same).map(|lost| {
+        let bytes: usize = now[..n_same].iter().map(|it| it.text.len()).sum();
+        let here = now.get(n_same);
+        let same = here.map_or(0, |it| common_prefix(&lost.text, &it.text));
+        PrefixChange {
+            source: here.map_or_else(|| lost.source.to_string(), |it| it.source.to_string()),
+            byte: bytes + same,
+            lost_tokens: before[n_same..].iter().map(|it| it.tokens).sum(),
+        }
+    });
+    let read_tokens = if read >= rules.min_tokens { read } else { Tokens(0) };
+    Forecast { read_tokens, changed }
+}
+
+pub(crate) fn common_prefix(a: &str, b: &str) -> usize {
+    a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
+}

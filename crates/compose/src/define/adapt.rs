@@ -1,0 +1,48 @@
+//! Changes for particular models.
+
+use contexture_message::{Settings, ToolChoice};
+
+use super::Text;
+
+/// What changes for a model, a provider or everyone (`*`).
+#[derive(Clone, Debug, Default)]
+pub struct Adaptation {
+    /// Around the prompt's own system text.
+    pub system: Around,
+    /// Around the prompt's user text.
+    pub prompt: Around,
+    /// Settings that replace the prompt's.
+    pub settings: Settings,
+    /// Replaces the prompt's tool choice.
+    pub tool_choice: Option<ToolChoice>,
+}
+
+/// Text before and after a text.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    /// Stands before.
+    pub prepend: Option<Text>,
+    /// Stands after.
+    pub append: Option<Text>,
+}
+
+/// The adaptation keys that apply to a model, the least specific first.
+///
+/// A model is named `model` or `provider/model`; the provider may also be given on its own.
+pub(crate) fn matching_keys<'a>(provider: Option<&'a str>, model: Option<&'a str>) -> Vec<&'a str> {
+    let mut keys = vec!["*"];
+    let prefix = model.and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
+    keys.extend(prefix);
+    keys.extend(provider);
+    // `openai/gpt-5` given as one name is the model `gpt-5` of `openai` too.
+    keys.extend(model.and_then(|it| it.split_once('/')).map(|(_, name)| name));
+    keys.extend(model);
+    let mut seen = Vec::new();
+    keys.retain(|it| {
+        !seen.contains(it) && {
+            seen.push(*it);
+            true
+        }
+    });
+    keys
+}

@@ -1,0 +1,66 @@
+//! What an author's function may look at while a prompt is resolved.
+
+use std::sync::Arc;
+
+use contexture_template::{Globals, Mode, Partials, RenderConfig};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Input;
+
+/// Who the pass is for. Templates see it as `ctx`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scope {
+    /// The session's id.
+    pub session: Option<String>,
+    /// The tenant's id.
+    pub tenant: Option<String>,
+    /// The user's id.
+    pub user: Option<String>,
+    /// The time of the request, RFC 3339. Handed in: the engine has no clock.
+    pub now: Option<String>,
+}
+
+/// One pass, as functions, predicates and contributors see it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The validated input.
+    pub input: Input,
+    /// Who the pass is for.
+    pub scope: Arc<Scope>,
+    /// What the model call will look like, as far as it is known: `model`, `provider`, `settings`, and for
+    /// the prompt's own texts also `tools` and `context`.
+    pub config: Arc<Value>,
+    ctx: Arc<Value>,
+}
+
+impl Call {
+    /// Returns the view of one pass.
+    pub fn new(input: Input, scope: Scope, config: Value) -> Self {
+        let ctx = json!({
+            "session": scope.session, "tenant": scope.tenant, "user": scope.user, "now": scope.now,
+        });
+        Self { input, scope: Arc::new(scope), config: Arc::new(config), ctx: Arc::new(ctx) }
+    }
+
+    pub(crate) fn with_input(&self, input: Input) -> Self {
+        Self { input, ..self.clone() }
+    }
+
+    pub(crate) fn with_config(&self, config: Value) -> Self {
+        Self { config: Arc::new(config), ..self.clone() }
+    }
+
+    /// Runs `render` with the variables and rules that every template of a prompt gets.
+    pub(crate) fn in_template<R>(
+        &self,
+        partials: Option<&dyn Partials>,
+        render: impl FnOnce(&Globals<'_>, &RenderConfig<'_>) -> R,
+    ) -> R {
+        let variables = [("input", self.input.value()), ("ctx", &*self.ctx), ("config", &*self.config)];
+        let now = self.scope.now.as_deref();
+        let config = RenderConfig { mode: Mode::Strict, partials, now, ..RenderConfig::default() };
+        render(&Globals::new(&variables), &config)
+    }
+}

@@ -1,0 +1,293 @@
+//! What every entry becomes: a contributor.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_message::{Message, Tokens, Tool};
+use futures::future::{BoxFuture, FutureExt};
+use serde_json::Value;
+
+use super::checks::{Constraint, Guardrail};
+use super::{Call, Entry, Priority, Schema, Text};
+use crate::BoxError;
+use crate::segment::{SharedText, SharedTool, Trust, Volatility};
+
+/// Something that contributes to a pass.
+///
+/// Implementors promise: the same call gives the same contribution, and dropping the future stops the work.
+/// Callers rely on `declare` being cheap and constant, and on nothing running before the gate has said yes.
+///
+/// ```
+/// use contexture_compose::{BoxError, BoxFuture, Call, Contribution, Contributor};
+///
+/// struct Weather;
+///
+/// impl Contributor for Weather {
+///     fn id(&self) -> &str {
+///         "weather"
+///     }
+///
+///     fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+///         Box::pin(async move {
+///             let city = call.input.value()["city"].as_str().unwrap_or("Osaka").to_owned();
+///             Ok(Contribution::text(format!("It is sunny in {city}."))) // Await a service here.
+///         })
+///     }
+/// }
+/// ```
+pub trait Contributor: Send + Sync {
+    /// Returns the id under which it is explained, `contributor:<id>`.
+    fn id(&self) -> &str;
+
+    /// Makes the contribution. Runs beside all others.
+    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>>;
+
+    /// Decides whether it takes part. `false` means that nothing of it runs.
+    fn gate(&self, _call: &Call) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    /// Says what is known before any call.
+    fn declare(&self) -> Declaration {
+        Declaration::default()
+    }
+}
+
+/// What an entry says about itself before any call.
+#[derive(Clone, Debug, Default)]
+pub struct Declaration {
+    /// The input that it reads.
+    pub input: Option<Schema>,
+    /// Entries that come along, before it.
+    pub entries: Vec<Entry>,
+    /// How it is treated.
+    pub profile: Profile,
+}
+
+/// How an entry is treated: its place, its rank, its patience.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// How hard it holds on.
+    pub priority: Priority,
+    /// Whether it is never shortened or dropped.
+    pub pinned: bool,
+    /// Whether its bytes are declared stable.
+    pub cached: bool,
+    /// How often its bytes change; inferred where it is not said.
+    pub volatility: Option<Volatility>,
+    /// Where its text goes.
+    pub placement: Placement,
+    /// Where its words come from.
+    pub trust: Trust,
+    /// Under pressure, cut to so many tokens before it is dropped.
+    pub max_tokens: Option<Tokens>,
+    /// Under pressure, these wordings before it is dropped, longest first.
+    pub shorter: Vec<Text>,
+    /// How long it may take.
+    pub deadline: Option<Duration>,
+    /// What its failure means.
+    pub on_error: OnError,
+    /// How long its contribution may be remembered for the same input.
+    pub remember: Option<Duration>,
+}
+
+/// Which message the text of an entry belongs to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Placement {
+    /// The composed system message.
+    #[default]
+    System,
+    /// A hidden envelope of this turn's user message.
+    User,
+}
+
+/// What the failure of a contributor means for the pass.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum OnError {
+    /// The pass fails.
+    #[default]
+    Fail,
+    /// The entry is left out, with the reason on record.
+    Skip,
+}
+
+/// What a contributor gives.
+#[derive(Clone, Debug, Default)]
+pub struct Contribution {
+    /// Texts, each a piece of the system message of its own.
+    pub pieces: Vec<Piece>,
+    /// Values for the tag tree: objects, in order.
+    pub values: Vec<Value>,
+    /// Messages that go before the history and are never stored.
+    pub messages: Vec<Message>,
+    /// Tools for the model.
+    pub tools: Vec<SharedTool>,
+    /// Checks of the answer.
+    pub constraints: Vec<Constraint>,
+    /// Checks of input and output.
+    pub guardrails: Vec<Guardrail>,
+    /// Anything for the application.
+    pub metadata: BTreeMap<String, Value>,
+    /// Further entries, which stand where the contributor stands.
+    pub entries: Vec<Entry>,
+}
+
+/// One text of a contribution.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The text.
+    pub text: SharedText,
+    /// Its own rank, where it differs from the contributor's: the best hit of a search holds on longest.
+    pub priority: Option<Priority>,
+    /// Shorter wordings for when it does not fit, longest first.
+    pub shorter: Vec<SharedText>,
+}
+
+impl Piece {
+    /// Returns a text without a rank of its own.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self::from(SharedText::authored(text.as_ref()))
+    }
+}
+
+impl From<SharedText> for Piece {
+    fn from(text: SharedText) -> Self {
+        Self { text, priority: None, shorter: Vec::new() }
+    }
+}
+
+impl Contribution {
+    /// Returns a contribution of one text.
+    pub fn text(text: impl AsRef<str>) -> Self {
+        Self::default().and_text(text)
+    }
+
+    /// Adds a text.
+    #[must_use]
+    pub fn and_text(mut self, text: impl AsRef<str>) -> Self {
+        self.pieces.push(Piece::new(text));
+        self
+    }
+
+    /// Adds a text with a rank of its own.
+    #[must_use]
+    pub fn and_ranked(mut self, text: impl AsRef<str>, priority: Priority) -> Self {
+        self.pieces.push(Piece { priority: Some(priority), ..Piece::new(text) });
+        self
+    }
+
+    /// Adds tag values.
+    #[must_use]
+    pub fn and_values(mut self, values: Value) -> Self {
+        self.values.push(values);
+        self
+    }
+
+    /// Adds a message before the history.
+    #[must_use]
+    pub fn and_message(mut self, message: Message) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn and_tool(mut self, tool: Tool) -> Self {
+        self.tools.push(SharedTool::new(tool));
+        self
+    }
+
+    /// Adds an entry of any kind.
+    #[must_use]
+    pub fn and_entry(mut self, entry: impl Into<Entry>) -> Self {
+        self.entries.push(entry.into());
+        self
+    }
+}
+
+type ContributeFn = dyn Fn(Call) -> BoxFuture<'static, Result<Contribution, BoxError>> + Send + Sync;
+
+/// A contributor made of a closure. See [`contributor`].
+#[derive(Clone)]
+pub struct FnContributor {
+    id: String,
+    declaration: Declaration,
+    contribute: Arc<ContributeFn>,
+}
+
+/// Returns a contributor made of an async closure.
+///
+/// ```
+/// use contexture_compose::{Contribution, contributor};
+///
+/// let clock = contributor("greeting", |call| async move {
+///     let user = call.scope.user.clone().unwrap_or_default();
+///     Ok(Contribution::text(format!("You talk to {user}.")))
+/// });
+/// ```
+pub fn contributor<F>(
+    id: impl Into<String>,
+    contribute: impl Fn(Call) -> F + Send + Sync + 'static,
+) -> FnContributor
+where
+    F: Future<Output = Result<Contribution, BoxError>> + Send + 'static,
+{
+    FnContributor {
+        id: id.into(),
+        declaration: Declaration::default(),
+        contribute: Arc::new(move |call| contribute(call).boxed()),
+    }
+}
+
+impl FnContributor {
+    /// Sets how it is treated.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.declaration.profile = profile;
+        self
+    }
+
+    /// Sets the input that it reads.
+    #[must_use]
+    pub fn input(mut self, schema: Schema) -> Self {
+        self.declaration.input = Some(schema);
+        self
+    }
+
+    /// Gives it a deadline.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.declaration.profile.deadline = Some(deadline);
+        self
+    }
+
+    /// Says what its failure means.
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.declaration.profile.on_error = on_error;
+        self
+    }
+}
+
+impl Contributor for FnContributor {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        (self.contribute)(call)
+    }
+
+    fn declare(&self) -> Declaration {
+        self.declaration.clone()
+    }
+}
+
+impl fmt::Debug for FnContributor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FnContributor").field("id", &self.id).finish_non_exhaustive()
+    }
+}

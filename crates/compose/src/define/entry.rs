@@ -1,0 +1,268 @@
+//! Entries: what stands in `use`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use contexture_message::Message;
+use contexture_template::{Condition, Expression, Partials};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::contributor::{FnContributor, contributor};
+use super::{Call, Context, Contribution, Contributor};
+use crate::BoxError;
+
+/// One entry of `use`. Contexts and contributors convert into it, and so does `Option`: `None` contributes
+/// nothing and still counts as a position.
+#[derive(Clone)]
+pub enum Entry {
+    /// Text or tag values with all that belongs to them.
+    Context(Context),
+    /// Entries that take part if a predicate holds.
+    When(Arc<When>),
+    /// One of several branches.
+    Match(Arc<Match>),
+    /// Messages put before the history, never stored: `provider:<id>`.
+    Provider(Arc<FnContributor>),
+    /// Contexts, tools, checks and metadata made by a function: `injectable:<id>`.
+    Injectable(Arc<FnContributor>),
+    /// Anything that implements [`Contributor`].
+    Contributor(Arc<dyn Contributor>),
+    /// Nothing.
+    Nothing,
+}
+
+/// Entries under a condition.
+#[derive(Clone, Debug)]
+pub struct When {
+    /// The condition.
+    pub predicate: Predicate,
+    /// What takes part if it holds.
+    pub branch: Branch,
+}
+
+/// Entries by the value of something.
+#[derive(Clone, Debug)]
+pub struct Match {
+    /// What is looked at.
+    pub on: Selector,
+    /// The branches by value.
+    pub cases: Vec<(String, Branch)>,
+    /// The branch for any other value.
+    pub default: Option<Branch>,
+}
+
+/// One entry or a list of entries.
+#[derive(Clone, Debug)]
+pub enum Branch {
+    /// One entry; without an id it is known by the position of its `when` or `match`.
+    One(Entry),
+    /// A list; entries without an id are known by their position in it.
+    Many(Vec<Entry>),
+}
+
+/// Takes an entry in only if the predicate holds for the typed input.
+pub fn when<I>(predicate: impl Fn(&I) -> bool + Send + Sync + 'static, branch: impl Into<Branch>) -> Entry
+where
+    I: DeserializeOwned + Send + Sync + 'static,
+{
+    Entry::When(Arc::new(When { predicate: Predicate::of(predicate), branch: branch.into() }))
+}
+
+/// Takes in the branch whose name the selector returns. Finish with [`MatchBuilder::default_case`] or convert.
+///
+/// ```
+/// use contexture_compose::{Context, matching};
+/// # #[derive(serde::Deserialize)] struct Ticket { locale: String }
+/// let language = matching(|it: &Ticket| it.locale.clone())
+///     .case("de", Context::text("german", "Antworte auf Deutsch."))
+///     .default_case(Context::text("english", "Answer in English."));
+/// ```
+pub fn matching<I, R>(on: impl Fn(&I) -> R + Send + Sync + 'static) -> MatchBuilder
+where
+    I: DeserializeOwned + Send + Sync + 'static,
+    R: Into<String>,
+{
+    MatchBuilder(Match { on: Selector::of(on), cases: Vec::new(), default: None })
+}
+
+/// A `match` under construction.
+#[derive(Clone, Debug)]
+pub struct MatchBuilder(Match);
+
+impl MatchBuilder {
+    /// Adds a branch.
+    #[must_use]
+    pub fn case(mut self, value: impl Into<String>, branch: impl Into<Branch>) -> Self {
+        self.0.cases.push((value.into(), branch.into()));
+        self
+    }
+
+    /// Sets the branch for any other value.
+    #[must_use]
+    pub fn default_case(mut self, branch: impl Into<Branch>) -> Self {
+        self.0.default = Some(branch.into());
+        self
+    }
+}
+
+/// Returns a context provider: its messages are put before the history and never stored.
+pub fn provider<F>(id: impl Into<String>, messages: impl Fn(Call) -> F + Send + Sync + 'static) -> Entry
+where
+    F: Future<Output = Result<Vec<Message>, BoxError>> + Send + 'static,
+{
+    let messages = Arc::new(messages);
+    Entry::Provider(Arc::new(contributor(id, move |call| {
+        let messages = Arc::clone(&messages);
+        async move { Ok(Contribution { messages: messages(call).await?, ..Contribution::default() }) }
+    })))
+}
+
+/// Returns an injectable: contexts, tools, checks and metadata made by a function.
+pub fn injectable<F>(id: impl Into<String>, inject: impl Fn(Call) -> F + Send + Sync + 'static) -> Entry
+where
+    F: Future<Output = Result<Contribution, BoxError>> + Send + 'static,
+{
+    Entry::Injectable(Arc::new(contributor(id, inject)))
+}
+
+type PredicateFn = dyn Fn(&Call) -> Result<bool, BoxError> + Send + Sync;
+type SelectorFn = dyn Fn(&Call) -> Result<String, BoxError> + Send + Sync;
+
+/// A condition over a call.
+#[derive(Clone)]
+pub struct Predicate(Arc<PredicateFn>);
+
+impl Predicate {
+    /// Returns a condition over the typed input.
+    pub fn of<I>(predicate: impl Fn(&I) -> bool + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+    {
+        Self(Arc::new(move |call| Ok(predicate(&*call.input.get::<I>()?))))
+    }
+
+    /// Returns a Liquid condition over `input` and `ctx`.
+    pub fn condition(condition: Condition, partials: Option<Arc<dyn Partials>>) -> Self {
+        Self(Arc::new(move |call| {
+            let result =
+                call.in_template(partials.as_deref(), |globals, config| condition.evaluate(globals, config));
+            Ok(result?)
+        }))
+    }
+
+    pub(crate) fn holds(&self, call: &Call) -> Result<bool, BoxError> {
+        (self.0)(call)
+    }
+}
+
+/// A function from a call to the name of a branch.
+#[derive(Clone)]
+pub struct Selector(Arc<SelectorFn>);
+
+impl Selector {
+    /// Returns a selector over the typed input.
+    pub fn of<I, R>(select: impl Fn(&I) -> R + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+        R: Into<String>,
+    {
+        Self(Arc::new(move |call| Ok(select(&*call.input.get::<I>()?).into())))
+    }
+
+    /// Returns a Liquid expression over `input` and `ctx`.
+    pub fn expression(expression: Expression) -> Self {
+        Self(Arc::new(move |call| {
+            let value = call.in_template(None, |globals, config| expression.evaluate(globals, config))?;
+            Ok(match value {
+                Value::String(text) => text,
+                Value::Null => String::new(),
+                other => other.to_string(),
+            })
+        }))
+    }
+
+    pub(crate) fn select(&self, call: &Call) -> Result<String, BoxError> {
+        (self.0)(call)
+    }
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Predicate")
+    }
+}
+
+impl fmt::Debug for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Selector")
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Entry::Context(context) => f.debug_tuple("Context").field(&context.0.id).finish(),
+            Entry::When(when) => when.branch.fmt(f),
+            Entry::Match(matching) => {
+                let cases: BTreeMap<_, _> =
+                    matching.cases.iter().map(|(value, branch)| (value, branch)).collect();
+                f.debug_tuple("Match").field(&cases).finish()
+            }
+            Entry::Provider(it) => f.debug_tuple("Provider").field(&it.id()).finish(),
+            Entry::Injectable(it) => f.debug_tuple("Injectable").field(&it.id()).finish(),
+            Entry::Contributor(it) => f.debug_tuple("Contributor").field(&it.id()).finish(),
+            Entry::Nothing => f.write_str("Nothing"),
+        }
+    }
+}
+
+impl From<Context> for Entry {
+    fn from(context: Context) -> Self {
+        Entry::Context(context)
+    }
+}
+
+impl From<FnContributor> for Entry {
+    fn from(contributor: FnContributor) -> Self {
+        Entry::Contributor(Arc::new(contributor))
+    }
+}
+
+impl From<Arc<dyn Contributor>> for Entry {
+    fn from(contributor: Arc<dyn Contributor>) -> Self {
+        Entry::Contributor(contributor)
+    }
+}
+
+impl From<MatchBuilder> for Entry {
+    fn from(builder: MatchBuilder) -> Self {
+        Entry::Match(Arc::new(builder.0))
+    }
+}
+
+impl<T: Into<Entry>> From<Option<T>> for Entry {
+    fn from(entry: Option<T>) -> Self {
+        entry.map_or(Entry::Nothing, Into::into)
+    }
+}
+
+impl<T: Into<Entry>> From<T> for Branch {
+    fn from(entry: T) -> Self {
+        Branch::One(entry.into())
+    }
+}
+
+impl From<Vec<Entry>> for Branch {
+    fn from(entries: Vec<Entry>) -> Self {
+        Branch::Many(entries)
+    }
+}
+
+impl<const N: usize> From<[Entry; N]> for Branch {
+    fn from(entries: [Entry; N]) -> Self {
+        Branch::Many(entries.into())
+    }
+}

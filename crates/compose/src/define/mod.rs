@@ -1,0 +1,40 @@
+//! What authors say: prompts, entries, texts and values. Nothing is checked here; `lower` does that.
+
+mod adapt;
+mod budget;
+mod call;
+pub(crate) mod checks;
+mod context;
+mod contributor;
+mod entry;
+mod history;
+mod hooks;
+mod input;
+mod policy;
+mod priority;
+mod prompt;
+mod schema;
+mod text;
+mod values;
+
+pub(crate) use adapt::matching_keys;
+pub use adapt::{Adaptation, Around};
+pub use budget::{Arrangement, Budget, CacheConfig, ModelLimits};
+pub use call::{Call, Scope};
+pub use context::Context;
+pub(crate) use context::ContextParts;
+pub use contributor::{
+    Contribution, Contributor, Declaration, FnContributor, OnError, Piece, Placement, Profile, contributor,
+};
+pub use entry::{
+    Branch, Entry, Match, MatchBuilder, Predicate, Selector, When, injectable, matching, provider, when,
+};
+pub use history::{HistoryConfig, HistoryLimit, Turn};
+pub use hooks::Hooks;
+pub use input::Input;
+pub use policy::InputPolicy;
+pub use priority::{Priority, PriorityOutOfRange};
+pub use prompt::{Definition, MessageText, PromptBuilder};
+pub use schema::Schema;
+pub use text::Text;
+pub use values::TagValue;

@@ -1,0 +1,212 @@
+//! Text that an author writes: a literal, a template, or a function of the input.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use contexture_template::{Partials, Template, Variable};
+use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
+
+use super::Call;
+use crate::BoxError;
+use crate::segment::{Body, SharedText, Volatility};
+
+type TextFn = dyn Fn(&Call) -> Result<String, BoxError> + Send + Sync;
+type TextFuture = dyn Fn(Call) -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync;
+
+/// Text of a prompt or an entry. Strings convert into it.
+///
+/// ```
+/// use contexture_compose::Text;
+/// # #[derive(serde::Deserialize)] struct Ticket { plan: String }
+/// let literal: Text = "You answer questions about invoices.".into();
+/// let template = Text::template("The customer's plan is {{ input.plan }}.")?;
+/// let function = Text::of(|ticket: &Ticket| format!("Plan: {}", ticket.plan));
+/// let later = Text::later(|ticket: std::sync::Arc<Ticket>| async move { Ok(ticket.plan.clone()) });
+/// # Ok::<(), contexture_template::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Text(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Literal(SharedText),
+    Template(TemplateText),
+    Sync(Arc<TextFn>),
+    Async(Arc<TextFuture>),
+}
+
+/// A template with the partials it may use.
+#[derive(Clone)]
+struct TemplateText {
+    template: Template,
+    partials: Option<Arc<dyn Partials>>,
+}
+
+impl Text {
+    /// Returns a text that is the same for every pass.
+    pub fn literal(text: impl Into<String>) -> Self {
+        Self(Kind::Literal(SharedText::authored(&text.into())))
+    }
+
+    /// Parses a Liquid template over `input`, `ctx` and `config`; undefined variables are errors.
+    pub fn template(source: &str) -> Result<Self, contexture_template::Error> {
+        Ok(Self::from_template(Template::parse(source)?, None))
+    }
+
+    /// Returns the text of a parsed template, with the partials it may render.
+    pub fn from_template(template: Template, partials: Option<Arc<dyn Partials>>) -> Self {
+        match template.as_literal() {
+            Some(literal) => Self::literal(literal),
+            None => Self(Kind::Template(TemplateText { template, partials })),
+        }
+    }
+
+    /// Returns a text that is a function of the typed input.
+    pub fn of<I, R>(function: impl Fn(&I) -> R + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+        R: Into<String>,
+    {
+        Self(Kind::Sync(Arc::new(move |call| Ok(function(&*call.input.get::<I>()?).into()))))
+    }
+
+    /// Returns a text that is a function of the typed input and can fail.
+    pub fn try_of<I, R, E>(function: impl Fn(&I) -> Result<R, E> + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+        R: Into<String>,
+        E: Into<BoxError>,
+    {
+        Self(Kind::Sync(Arc::new(move |call| {
+            function(&*call.input.get::<I>()?).map(Into::into).map_err(Into::into)
+        })))
+    }
+
+    /// Returns a text that has to wait for something; it runs beside the other contributors.
+    pub fn later<I, F>(function: impl Fn(Arc<I>) -> F + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+        F: Future<Output = Result<String, BoxError>> + Send + 'static,
+    {
+        Self(Kind::Async(Arc::new(move |call| match call.input.get::<I>() {
+            Ok(input) => Box::pin(function(input)),
+            Err(err) => Box::pin(std::future::ready(Err(err))),
+        })))
+    }
+
+    /// How often the text can change, judged by what it reads: a literal never; a template of the tenant,
+    /// user or session with the conversation; anything else with the turn.
+    pub fn volatility(&self) -> Volatility {
+        match &self.0 {
+            Kind::Literal(_) => Volatility::Static,
+            Kind::Template(text) => template_volatility(&text.template),
+            Kind::Sync(_) | Kind::Async(_) => Volatility::Turn,
+        }
+    }
+
+    /// The global variables that a template reads; none for other kinds of text.
+    pub fn variables(&self) -> Vec<Variable> {
+        match &self.0 {
+            Kind::Template(text) => text.template.variables(),
+            Kind::Literal(_) | Kind::Sync(_) | Kind::Async(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the text at once if it needs no waiting, and a future otherwise.
+    pub(crate) fn evaluate(&self, call: &Call) -> Evaluated {
+        match &self.0 {
+            Kind::Literal(text) => Evaluated::Ready(Ok(text.clone())),
+            Kind::Template(text) => Evaluated::Ready(text.render(call)),
+            Kind::Sync(function) => Evaluated::Ready(function(call).map(|it| SharedText::authored(&it))),
+            Kind::Async(function) => Evaluated::Later(function(call.clone())),
+        }
+    }
+
+    /// Renders a template with what is known now; other kinds of text were evaluated before.
+    pub(crate) fn render_now(&self, call: &Call) -> Result<SharedText, BoxError> {
+        match self.evaluate(call) {
+            Evaluated::Ready(text) => text,
+            Evaluated::Later(_) => Err("a text that waits can't be rendered at once".into()),
+        }
+    }
+
+    /// Whether a template may read what is only known after all entries were gathered.
+    pub(crate) fn is_template(&self) -> bool {
+        matches!(self.0, Kind::Template(_))
+    }
+}
+
+/// A text that is there, or one to wait for.
+pub(crate) enum Evaluated {
+    Ready(Result<SharedText, BoxError>),
+    Later(BoxFuture<'static, Result<String, BoxError>>),
+}
+
+impl Evaluated {
+    pub(crate) async fn wait(self) -> Result<SharedText, BoxError> {
+        match self {
+            Evaluated::Ready(text) => text,
+            Evaluated::Later(future) => future.await.map(|it| SharedText::authored(&it)),
+        }
+    }
+}
+
+impl TemplateText {
+    fn render(&self, call: &Call) -> Result<SharedText, BoxError> {
+        let text = call
+            .in_template(self.partials.as_deref(), |globals, config| self.template.render(globals, config))?;
+        Ok(SharedText::authored(&text))
+    }
+}
+
+fn template_volatility(template: &Template) -> Volatility {
+    let of_variable =
+        |variable: &Variable| match variable.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["ctx", "session" | "tenant" | "user", ..] | ["config", "model" | "provider", ..] => {
+                Volatility::Conversation
+            }
+            _ => Volatility::Turn,
+        };
+    // A partial may read anything.
+    if !template.partials().is_empty() {
+        return Volatility::Turn;
+    }
+    template.variables().iter().map(of_variable).max().unwrap_or(Volatility::Static)
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::literal(text)
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self::literal(text)
+    }
+}
+
+impl From<Template> for Text {
+    fn from(template: Template) -> Self {
+        Self::from_template(template, None)
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Literal(text) => f.debug_tuple("Literal").field(&text.as_str()).finish(),
+            Kind::Template(text) => f.debug_tuple("Template").field(&text.template.source()).finish(),
+            Kind::Sync(_) => f.write_str("Function"),
+            Kind::Async(_) => f.write_str("AsyncFunction"),
+        }
+    }
+}
+
+impl From<SharedText> for Body {
+    fn from(text: SharedText) -> Self {
+        Body::Text(text)
+    }
+}

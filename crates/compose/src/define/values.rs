@@ -1,0 +1,150 @@
+//! Tag values that an author writes: JSON with texts and functions in it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use contexture_template::Variable;
+use futures::future::{BoxFuture, FutureExt};
+use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{Call, Text};
+use crate::BoxError;
+use crate::segment::Volatility;
+
+type ValueFn = dyn Fn(Call) -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync;
+
+/// A value of the context slot: plain JSON, a text, a function of the input, or a tree of these.
+///
+/// ```
+/// use contexture_compose::TagValue;
+/// use serde_json::{Value, json};
+///
+/// let plain: TagValue = json!({"documents": ["a", "b"]}).into();
+/// let computed = TagValue::of(|input: &Value| json!({"plan": input["plan"]}));
+/// let tree = TagValue::object([("documents", plain), ("customer", computed)]);
+/// ```
+#[derive(Clone)]
+pub enum TagValue {
+    /// Plain JSON.
+    Json(Value),
+    /// One text, such as a template.
+    Text(Text),
+    /// A function of the call; what it returns is read by the same rules.
+    Function(TagFunction),
+    /// Named values, in order.
+    Object(IndexMap<String, TagValue>),
+    /// A list of values.
+    List(Vec<TagValue>),
+}
+
+/// A function that gives a tag value.
+#[derive(Clone)]
+pub struct TagFunction(Arc<ValueFn>);
+
+impl TagValue {
+    /// Returns a value that is a function of the typed input.
+    pub fn of<I>(function: impl Fn(&I) -> Value + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+    {
+        Self::Function(TagFunction(Arc::new(move |call| {
+            let value = call.input.get::<I>().map(|input| function(&input));
+            std::future::ready(value).boxed()
+        })))
+    }
+
+    /// Returns a value that has to wait for something.
+    pub fn later<I, F>(function: impl Fn(Arc<I>) -> F + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+        F: Future<Output = Result<Value, BoxError>> + Send + 'static,
+    {
+        Self::Function(TagFunction(Arc::new(move |call| match call.input.get::<I>() {
+            Ok(input) => function(input).boxed(),
+            Err(err) => std::future::ready(Err(err)).boxed(),
+        })))
+    }
+
+    /// Returns named values.
+    pub fn object<K: Into<String>>(values: impl IntoIterator<Item = (K, TagValue)>) -> Self {
+        Self::Object(values.into_iter().map(|(key, value)| (key.into(), value)).collect())
+    }
+
+    /// How often the value can change, judged by what it is made of.
+    pub fn volatility(&self) -> Volatility {
+        match self {
+            TagValue::Json(_) => Volatility::Static,
+            TagValue::Text(text) => text.volatility(),
+            TagValue::Function(_) => Volatility::Turn,
+            TagValue::Object(values) => values.values().map(TagValue::volatility).max().unwrap_or_default(),
+            TagValue::List(values) => values.iter().map(TagValue::volatility).max().unwrap_or_default(),
+        }
+    }
+
+    /// The global variables that templates in it read.
+    pub fn variables(&self) -> Vec<Variable> {
+        match self {
+            TagValue::Json(_) | TagValue::Function(_) => Vec::new(),
+            TagValue::Text(text) => text.variables(),
+            TagValue::Object(values) => values.values().flat_map(TagValue::variables).collect(),
+            TagValue::List(values) => values.iter().flat_map(TagValue::variables).collect(),
+        }
+    }
+
+    /// Runs all functions and texts in it, at once, and returns plain JSON.
+    pub(crate) fn evaluate<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, BoxError>> {
+        match self {
+            TagValue::Json(value) => std::future::ready(Ok(value.clone())).boxed(),
+            TagValue::Text(text) => text
+                .evaluate(call)
+                .wait()
+                .map(|it| it.map(|text| Value::String(text.as_str().to_owned())))
+                .boxed(),
+            TagValue::Function(function) => (function.0)(call.clone()),
+            TagValue::Object(values) => async move {
+                let each = values.values().map(|it| it.evaluate(call));
+                let done = futures::future::try_join_all(each).await?;
+                Ok(Value::Object(values.keys().cloned().zip(done).collect::<Map<_, _>>()))
+            }
+            .boxed(),
+            TagValue::List(values) => {
+                futures::future::try_join_all(values.iter().map(|it| it.evaluate(call)))
+                    .map(|it| it.map(Value::Array))
+                    .boxed()
+            }
+        }
+    }
+}
+
+impl From<Value> for TagValue {
+    fn from(value: Value) -> Self {
+        TagValue::Json(value)
+    }
+}
+
+impl From<&str> for TagValue {
+    fn from(text: &str) -> Self {
+        TagValue::Json(text.into())
+    }
+}
+
+impl From<Text> for TagValue {
+    fn from(text: Text) -> Self {
+        TagValue::Text(text)
+    }
+}
+
+impl fmt::Debug for TagValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TagValue::Json(value) => value.fmt(f),
+            TagValue::Text(text) => text.fmt(f),
+            TagValue::Function(_) => f.write_str("Function"),
+            TagValue::Object(values) => values.fmt(f),
+            TagValue::List(values) => values.fmt(f),
+        }
+    }
+}

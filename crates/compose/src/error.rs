@@ -1,0 +1,355 @@
+//! Errors, with the place in the prompt that caused them.
+
+use std::fmt;
+use std::time::Duration;
+
+use contexture_message::Tokens;
+
+use crate::tags::TagError;
+use crate::{PriorityOutOfRange, Source};
+
+/// Any error of an author's function.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error with the place in the prompt that caused it, and all others found at the same time.
+///
+/// As small as a pointer, so that the way without an error stays quick.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    at: Option<String>,
+    others: Vec<Error>,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrorKind {
+    /// Two different entries have one id.
+    #[error("two different entries have the id `{id}`: {first} and {second}")]
+    DuplicateId {
+        /// The id.
+        id: String,
+        /// Where the first stands.
+        first: String,
+        /// Where the second stands.
+        second: String,
+    },
+    /// Two owners declare one input key differently.
+    #[error("input key `{key}` is declared differently by {first} and {second}")]
+    SchemaConflict {
+        /// The key.
+        key: String,
+        /// Who declared it first.
+        first: Source,
+        /// Who declared it differently.
+        second: Source,
+    },
+    /// A schema that is not a JSON Schema.
+    #[error("the schema of {owner} is invalid: {fault}")]
+    SchemaInvalid {
+        /// Whose schema.
+        owner: Source,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The input breaks its schema.
+    #[error("the input is invalid: {}", list(faults))]
+    InputInvalid {
+        /// Everything that is wrong.
+        faults: Vec<InputFault>,
+    },
+    /// Two owners bring a tool of the same name.
+    #[error("tool `{tool}` is given by {first} and by {second}")]
+    ToolCollision {
+        /// The tool's name.
+        tool: String,
+        /// Who brought it first.
+        first: Source,
+        /// Who brought it again.
+        second: Source,
+    },
+    /// A tool's name that providers refuse.
+    #[error("tool name `{tool}` of {owner} is not 1 to 64 letters, digits, `_` or `-`")]
+    ToolNameInvalid {
+        /// The name.
+        tool: String,
+        /// Who brought it.
+        owner: Source,
+    },
+    /// Entries are nested too deep.
+    #[error("{entry} is nested more than {limit} deep")]
+    DepthExceeded {
+        /// The entry that is too deep.
+        entry: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A priority out of range.
+    #[error("{owner}: {fault}")]
+    Priority {
+        /// Whose priority.
+        owner: Source,
+        /// What it was.
+        fault: PriorityOutOfRange,
+    },
+    /// What may not be dropped does not fit.
+    #[error(
+        "{which} is {limit}, but what can't be dropped needs {need} tokens; the largest: {}",
+        largest_list(largest)
+    )]
+    BudgetExceeded {
+        /// `token_budget` or `input_budget`.
+        which: &'static str,
+        /// What is needed.
+        need: Tokens,
+        /// What is allowed.
+        limit: Tokens,
+        /// The largest sources.
+        largest: Vec<(Source, Tokens)>,
+    },
+    /// Tag values that do not go together.
+    #[error(transparent)]
+    Tag(#[from] TagError),
+    /// A template that failed.
+    #[error("{}", .fault.with_place())]
+    Template {
+        /// Whose template.
+        owner: Source,
+        /// What happened.
+        fault: contexture_template::Error,
+    },
+    /// An author's function that failed.
+    #[error("{owner}: {what} failed: {fault}")]
+    Failed {
+        /// Whose function.
+        owner: Source,
+        /// Which kind of function.
+        what: &'static str,
+        /// The original error.
+        fault: BoxError,
+    },
+    /// A contributor that took too long.
+    #[error("{owner} did not finish within {deadline:?}")]
+    Deadline {
+        /// Who was late.
+        owner: Source,
+        /// How long it had.
+        deadline: Duration,
+    },
+    /// Fields that exclude each other.
+    #[error("give `{first}` or `{second}`, not both")]
+    Exclusive {
+        /// One field.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// No prompt has that id.
+    #[error("there is no prompt `{id}`{}", did_you_mean(known))]
+    UnknownPrompt {
+        /// The id that was asked for.
+        id: String,
+        /// The ids there are.
+        known: Vec<String>,
+    },
+}
+
+/// One thing that is wrong with an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputFault {
+    /// The JSON path, such as `input.items[2].price`.
+    pub path: String,
+    /// The rule that was broken, such as `required`.
+    pub rule: String,
+    /// Whose rule.
+    pub owner: Source,
+    /// What is wrong, in words.
+    pub message: String,
+}
+
+impl fmt::Display for InputFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {} (rule `{}` of {})", self.path, self.message, self.rule, self.owner)
+    }
+}
+
+impl ErrorKind {
+    /// Returns the stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ErrorKind::DuplicateId { .. } => "duplicate_id",
+            ErrorKind::SchemaConflict { .. } => "schema_conflict",
+            ErrorKind::SchemaInvalid { .. } => "schema_invalid",
+            ErrorKind::InputInvalid { .. } => "input_invalid",
+            ErrorKind::ToolCollision { .. } => "tool_collision",
+            ErrorKind::ToolNameInvalid { .. } => "tool_name_invalid",
+            ErrorKind::DepthExceeded { .. } => "depth_exceeded",
+            ErrorKind::Priority { .. } => "priority_invalid",
+            ErrorKind::BudgetExceeded { .. } => "budget_exceeded",
+            ErrorKind::Tag(err) => err.code(),
+            ErrorKind::Template { .. } => "template_error",
+            ErrorKind::Failed { .. } => "contributor_failed",
+            ErrorKind::Deadline { .. } => "deadline_exceeded",
+            ErrorKind::Exclusive { .. } => "definition_invalid",
+            ErrorKind::UnknownPrompt { .. } => "unknown_prompt",
+        }
+    }
+
+    /// Returns everyone involved.
+    pub fn sources(&self) -> Vec<String> {
+        match self {
+            ErrorKind::DuplicateId { first, second, .. } => vec![first.clone(), second.clone()],
+            ErrorKind::SchemaConflict { first, second, .. }
+            | ErrorKind::ToolCollision { first, second, .. } => {
+                vec![first.to_string(), second.to_string()]
+            }
+            ErrorKind::SchemaInvalid { owner, .. }
+            | ErrorKind::ToolNameInvalid { owner, .. }
+            | ErrorKind::Priority { owner, .. }
+            | ErrorKind::Template { owner, .. }
+            | ErrorKind::Failed { owner, .. }
+            | ErrorKind::Deadline { owner, .. } => vec![owner.to_string()],
+            ErrorKind::InputInvalid { faults } => {
+                let mut owners: Vec<String> = faults.iter().map(|it| it.owner.to_string()).collect();
+                owners.sort();
+                owners.dedup();
+                owners
+            }
+            ErrorKind::BudgetExceeded { largest, .. } => {
+                largest.iter().map(|(it, _)| it.to_string()).collect()
+            }
+            ErrorKind::Tag(err) => err.sources(),
+            ErrorKind::DepthExceeded { entry, .. } => vec![entry.clone()],
+            ErrorKind::Exclusive { .. } | ErrorKind::UnknownPrompt { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            ErrorKind::DuplicateId { .. } => {
+                "rename one of them, or use the same entry twice: it renders once"
+            }
+            ErrorKind::SchemaConflict { .. } => {
+                "make both declarations equal, or list the key under `override` in the prompt"
+            }
+            ErrorKind::InputInvalid { .. } => "`contexture inspect` lists the input that a prompt expects",
+            ErrorKind::ToolCollision { .. } => {
+                "rename one; tools given at the call site replace others of that name"
+            }
+            ErrorKind::DepthExceeded { .. } => "look for an entry that uses itself",
+            ErrorKind::BudgetExceeded { .. } => "raise the limit, or shorten or unpin the largest sources",
+            ErrorKind::Priority { .. } => "priorities go from 0 (gives way first) to 100",
+            ErrorKind::Tag(err) => return err.hint(),
+            ErrorKind::Template { fault, .. } => return template_hint(fault),
+            ErrorKind::Deadline { .. } => "raise the deadline, or set `on_error` to skip",
+            ErrorKind::Failed { .. } => "set `on_error` to skip if the pass can do without it",
+            ErrorKind::SchemaInvalid { .. }
+            | ErrorKind::ToolNameInvalid { .. }
+            | ErrorKind::Exclusive { .. }
+            | ErrorKind::UnknownPrompt { .. } => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+impl Error {
+    /// Returns what went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Returns the stable code.
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// Returns the place, such as `support/context:refunds`.
+    pub fn at(&self) -> Option<&str> {
+        self.0.at.as_deref()
+    }
+
+    /// Returns what else was found at the same time.
+    pub fn others(&self) -> &[Error] {
+        &self.0.others
+    }
+
+    /// Adds the place, unless a closer one is known.
+    #[must_use]
+    pub fn or_at(mut self, at: impl Into<String>) -> Self {
+        self.0.at.get_or_insert_with(|| at.into());
+        self
+    }
+
+    /// Joins all errors into the first one; `Ok` if there are none.
+    pub(crate) fn all(errors: Vec<Error>) -> Result<(), Error> {
+        let mut errors = errors.into_iter();
+        match errors.next() {
+            None => Ok(()),
+            Some(mut first) => {
+                first.0.others.extend(errors);
+                Err(first)
+            }
+        }
+    }
+
+    /// Wraps the error of an author's function; a template's error stays one.
+    pub(crate) fn of_function(owner: &Source, what: &'static str, fault: BoxError) -> Self {
+        match fault.downcast::<contexture_template::Error>() {
+            Ok(fault) => ErrorKind::Template { owner: owner.clone(), fault: *fault }.into(),
+            Err(fault) => ErrorKind::Failed { owner: owner.clone(), what, fault }.into(),
+        }
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(Inner { kind, at: None, others: Vec::new() }))
+    }
+}
+
+impl From<TagError> for Error {
+    fn from(err: TagError) -> Self {
+        ErrorKind::Tag(err).into()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.kind.fmt(f)?;
+        self.0.others.iter().try_for_each(|it| write!(f, "; {it}"))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            ErrorKind::Failed { fault, .. } => Some(&**fault),
+            ErrorKind::Template { fault, .. } => Some(fault),
+            _ => None,
+        }
+    }
+}
+
+fn list(faults: &[InputFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn largest_list(largest: &[(Source, Tokens)]) -> String {
+    largest.iter().map(|(source, tokens)| format!("{source} ({tokens})")).collect::<Vec<_>>().join(", ")
+}
+
+fn did_you_mean(known: &[String]) -> String {
+    match known {
+        [] => String::new(),
+        some => format!("; there are: {}", some.join(", ")),
+    }
+}
+
+fn template_hint(fault: &contexture_template::Error) -> Option<String> {
+    let undefined = fault.kind() == contexture_template::ErrorKind::UndefinedVariable;
+    undefined.then(|| "declare it in `input`, or guard it with `{% if %}` or the `default` filter".to_owned())
+}

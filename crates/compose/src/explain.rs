@@ -1,0 +1,225 @@
+//! Says why a request looks like it does.
+//!
+//! In come the arranged Segments that the request was rendered from, out comes an [`Explanation`]. A plain
+//! read: nothing runs again and no token is counted again.
+
+use contexture_message::{Request, Tokens};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::arrange::Arranged;
+use crate::cache::CacheFacts;
+use crate::segment::{Body, Slot, Volatility};
+use crate::{Fate, Priority, Segment};
+
+/// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Everything that was considered, in order, with what became of it.
+    pub parts: Vec<Part>,
+    /// What did not take part.
+    pub excluded: Vec<Exclusion>,
+    /// What did not fit.
+    pub dropped: Vec<Drop>,
+    /// How many messages are sent.
+    pub messages: usize,
+    /// The tools that are sent.
+    pub tools: Vec<String>,
+    /// What the whole request costs.
+    pub total_tokens: Tokens,
+    /// Who counted.
+    pub counter: CounterInfo,
+    /// What was allowed and used.
+    pub budget: BudgetInfo,
+    /// What is known about the provider's cache.
+    pub cache: CacheFacts,
+    /// How long contributors took, where a clock ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timings: Vec<TimingInfo>,
+    /// The hash of the request.
+    pub fingerprint: String,
+    /// What the author should look at.
+    pub warnings: Vec<String>,
+}
+
+/// One Segment, explained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Who contributed it.
+    pub source: String,
+    /// Where it goes.
+    pub slot: String,
+    /// What it costs.
+    pub tokens: Tokens,
+    /// Its rank.
+    pub priority: Priority,
+    /// `kept`, `shortened`, `dropped`, `excluded` or `empty`.
+    pub state: String,
+    /// Why it is not simply kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How often it changes.
+    pub volatility: Volatility,
+    /// Whether it can't be dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+    /// Its text, where it is a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The hash of its content, to compare passes by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// An exclusion record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exclusion {
+    /// Who did not take part.
+    pub source: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A drop record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Drop {
+    /// Who did not fit.
+    pub source: String,
+    /// What it would have cost.
+    pub tokens: Tokens,
+    /// Its rank.
+    pub priority: Priority,
+    /// Why.
+    pub reason: String,
+}
+
+/// Who counted the tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterInfo {
+    /// Such as `o200k_base`.
+    pub name: String,
+    /// Whether the provider counts the same.
+    pub exact: bool,
+}
+
+/// What was allowed and used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetInfo {
+    /// The limit of the composed system text.
+    pub token_budget: Option<Tokens>,
+    /// The limit of the whole request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_budget: Option<Tokens>,
+    /// What the composed system text costs.
+    pub used: Tokens,
+}
+
+/// How long a contributor took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimingInfo {
+    /// Who.
+    pub source: String,
+    /// How long, in milliseconds.
+    pub ms: f64,
+}
+
+/// Explains an arranged draft.
+pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str) -> Explanation {
+    let draft = &arranged.draft;
+    let usage = &draft.usage;
+    Explanation {
+        parts: draft.segments.iter().map(|it| part(it, arranged)).collect(),
+        excluded: draft.segments.iter().filter_map(exclusion).collect(),
+        dropped: draft.segments.iter().filter_map(drop_record).collect(),
+        messages: request.messages.len(),
+        tools: request.tools.iter().map(|it| it.name.clone()).collect(),
+        total_tokens: usage.total,
+        counter: CounterInfo { name: usage.counter.clone(), exact: usage.exact },
+        budget: BudgetInfo {
+            token_budget: usage.token_budget,
+            input_budget: usage.input_budget,
+            used: usage.system,
+        },
+        cache: arranged.cache.clone(),
+        timings: timings(arranged),
+        fingerprint: fingerprint.to_owned(),
+        warnings: draft.warnings.clone(),
+    }
+}
+
+fn part(segment: &Segment, arranged: &Arranged) -> Part {
+    let text = match &segment.body {
+        Body::Text(text) => Some(text.as_str().to_owned()),
+        Body::Tags(entry) => {
+            Some(arranged.draft.tree.render_kept(crate::tags::TagStyle::default(), &|it| it == *entry))
+        }
+        Body::Nothing | Body::Messages(_) | Body::Tool(_) => None,
+    };
+    Part {
+        source: segment.source.to_string(),
+        slot: segment.slot.as_str().to_owned(),
+        tokens: if matches!(segment.fate, Fate::Excluded { .. }) { Tokens(0) } else { segment.tokens },
+        priority: segment.priority,
+        state: segment.fate.state().to_owned(),
+        reason: segment.fate.reason().map(str::to_owned),
+        volatility: segment.volatility,
+        pinned: segment.pinned,
+        digest: digest(&segment.body, text.as_deref()),
+        text,
+    }
+}
+
+fn digest(body: &Body, text: Option<&str>) -> Option<String> {
+    // Plain data with string keys: writing it as JSON can't fail.
+    let json = match body {
+        Body::Messages(messages) => serde_json::to_string(messages).ok(),
+        Body::Tool(tool) => serde_json::to_string(&**tool.tool()).ok(),
+        Body::Nothing | Body::Text(_) | Body::Tags(_) => None,
+    };
+    json.as_deref().or(text).map(|it| format!("{:016x}", xxh3_64(it.as_bytes())))
+}
+
+fn exclusion(segment: &Segment) -> Option<Exclusion> {
+    match &segment.fate {
+        Fate::Excluded { reason } => {
+            Some(Exclusion { source: segment.source.to_string(), reason: reason.clone() })
+        }
+        Fate::Kept | Fate::Shortened { .. } | Fate::Dropped { .. } | Fate::Empty => None,
+    }
+}
+
+fn drop_record(segment: &Segment) -> Option<Drop> {
+    match &segment.fate {
+        Fate::Dropped { reason } => Some(Drop {
+            source: segment.source.to_string(),
+            tokens: segment.tokens,
+            priority: segment.priority,
+            reason: reason.clone(),
+        }),
+        Fate::Kept | Fate::Shortened { .. } | Fate::Excluded { .. } | Fate::Empty => None,
+    }
+}
+
+fn timings(arranged: &Arranged) -> Vec<TimingInfo> {
+    let info = |it: &crate::gather::Timing| TimingInfo {
+        source: it.source.to_string(),
+        ms: it.took.as_secs_f64() * 1000.0,
+    };
+    arranged.draft.timings.iter().filter(|it| !it.took.is_zero()).map(info).collect()
+}
+
+/// The slots whose parts the prefix consists of, in order.
+pub(crate) fn slot_rank(slot: &str) -> usize {
+    let order = [
+        Slot::Tools,
+        Slot::System,
+        Slot::Tags,
+        Slot::Context,
+        Slot::Provider,
+        Slot::History,
+        Slot::User,
+        Slot::Envelope,
+        Slot::InFlight,
+    ];
+    order.iter().position(|it| it.as_str() == slot).unwrap_or(order.len())
+}

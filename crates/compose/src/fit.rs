@@ -1,0 +1,292 @@
+//! Fits a draft into its token budgets.
+//!
+//! In comes a [`Draft`], out comes the same draft with fates. The rule, in full:
+//!
+//! 1. `token_budget` bounds the composed system text, `input_budget` the whole request. An estimated count
+//!    keeps a margin.
+//! 2. What is pinned stays: the prompt's own words, tools, the user's turn, the newest turn with content. If
+//!    it alone is too big the pass fails; nothing is cut silently.
+//! 3. The lowest priority gives way first; among equals the later one, and of the history the older turn. It
+//!    takes the longest of its shorter forms that fits, and is dropped if none does. So nothing of lower
+//!    priority than a dropped Segment is kept, unless the budget says `fill`.
+//! 4. With an exact counter the rendered whole never exceeds the limit: sums that come close to it are
+//!    checked by counting the rendered text itself.
+//!
+//! Nothing is removed and nothing is reordered here.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use contexture_message::tokens::schema_tokens;
+use contexture_message::{TokenCounter, Tokens};
+
+use crate::arrange::system_order;
+use crate::define::Arrangement;
+use crate::engine::Setup;
+use crate::merge::Draft;
+use crate::render::{SEPARATOR, system_text};
+use crate::segment::{Body, Fate, SharedText, Slot};
+use crate::shorten::cut;
+use crate::{Error, ErrorKind, Segment, Source};
+
+/// What a request costs, and what it was allowed to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) system: Tokens,
+    pub(crate) total: Tokens,
+    pub(crate) token_budget: Option<Tokens>,
+    pub(crate) input_budget: Option<Tokens>,
+    pub(crate) counter: String,
+    pub(crate) exact: bool,
+}
+
+/// Decides what is kept, shortened and dropped.
+pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
+    let profile = setup.counter.profile();
+    let input_budget = input_budget(setup);
+    let mut fitting = Fitting {
+        counter: &setup.counter,
+        exact: profile.exact,
+        margin: profile.margin_percent(),
+        framing: profile.framing,
+        separator: setup.counter.count(SEPARATOR),
+        arrangement: setup.prompt.definition().cache.arrange,
+        schema: draft.skeleton.output.as_ref().map_or(Tokens(0), |it| schema_tokens(&*setup.counter, it)),
+        draft: &mut draft,
+    };
+    let fill = setup.budget.fill;
+    if let Some(limit) = setup.budget.token_budget {
+        fitting.limit(Scope::System, "token_budget", limit, fill)?;
+    }
+    if let Some(limit) = input_budget {
+        fitting.limit(Scope::Request, "input_budget", limit, fill)?;
+    }
+    let (system, total) = (fitting.ledger(Scope::System).total(), fitting.ledger(Scope::Request).total());
+    draft.usage = Usage {
+        system,
+        total,
+        token_budget: setup.budget.token_budget,
+        input_budget,
+        counter: profile.name.into_owned(),
+        exact: profile.exact,
+    };
+    Ok(draft)
+}
+
+/// By default the model's window less what the answer may need.
+fn input_budget(setup: &Setup<'_>) -> Option<Tokens> {
+    setup.budget.input_budget.or_else(|| {
+        let limits = &setup.options.limits;
+        let reserve = setup.settings.max_tokens.map(Tokens).or(limits.output_reserve).unwrap_or_default();
+        limits.context_window.map(|window| window.saturating_sub(reserve))
+    })
+}
+
+/// What a limit is about.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Scope {
+    System,
+    Request,
+}
+
+struct Fitting<'a> {
+    draft: &'a mut Draft,
+    counter: &'a Arc<dyn TokenCounter>,
+    exact: bool,
+    margin: u32,
+    framing: contexture_message::tokens::Framing,
+    separator: Tokens,
+    arrangement: Arrangement,
+    schema: Tokens,
+}
+
+/// A running sum over the Segments that are sent.
+struct Ledger {
+    scope: Scope,
+    framing: contexture_message::tokens::Framing,
+    separator: Tokens,
+    /// What does not depend on Segments.
+    fixed: Tokens,
+    tokens: u64,
+    /// Pieces of the system message besides the tag block.
+    n_pieces: u64,
+    /// Shares of the tag block.
+    n_shares: u64,
+}
+
+impl Ledger {
+    fn add(&mut self, segment: &Segment) {
+        self.change(segment, |sum, by| *sum += by);
+    }
+
+    fn remove(&mut self, segment: &Segment) {
+        self.change(segment, |sum, by| *sum = sum.saturating_sub(by));
+    }
+
+    fn change(&mut self, segment: &Segment, apply: impl Fn(&mut u64, u64)) {
+        if self.scope == Scope::System && !segment.slot.is_system() {
+            return;
+        }
+        match segment.slot {
+            Slot::System | Slot::Section | Slot::SystemEnd => apply(&mut self.n_pieces, 1),
+            Slot::Tags => apply(&mut self.n_shares, 1),
+            Slot::User => apply(&mut self.tokens, self.framing.message.into()),
+            Slot::Tools
+            | Slot::Context
+            | Slot::Provider
+            | Slot::History
+            | Slot::Envelope
+            | Slot::InFlight => {}
+        }
+        apply(&mut self.tokens, segment.tokens.0.into());
+    }
+
+    fn pieces(&self) -> u64 {
+        self.n_pieces + u64::from(self.n_shares > 0)
+    }
+
+    fn total(&self) -> Tokens {
+        let separators = u64::from(self.separator.0) * self.pieces().saturating_sub(1);
+        let is_request = self.scope == Scope::Request;
+        let system = if is_request && self.pieces() > 0 { u64::from(self.framing.message) } else { 0 };
+        let total = self.tokens + separators + system + u64::from(self.fixed.0);
+        Tokens(u32::try_from(total).unwrap_or(u32::MAX))
+    }
+
+    /// How far the sum may be from the count of the rendered whole: a token per joint.
+    fn joints(&self) -> Tokens {
+        Tokens(u32::try_from(self.pieces() + 8 * self.n_shares).unwrap_or(u32::MAX))
+    }
+}
+
+impl Fitting<'_> {
+    fn ledger(&self, scope: Scope) -> Ledger {
+        let fixed = match scope {
+            Scope::System => Tokens(0),
+            Scope::Request => Tokens(self.framing.request) + self.schema,
+        };
+        let (framing, separator) = (self.framing, self.separator);
+        let mut ledger = Ledger { scope, framing, separator, fixed, tokens: 0, n_pieces: 0, n_shares: 0 };
+        self.draft.segments.iter().filter(|it| it.fate.is_sent()).for_each(|it| ledger.add(it));
+        ledger
+    }
+
+    fn limit(&mut self, scope: Scope, which: &'static str, limit: Tokens, fill: bool) -> Result<(), Error> {
+        // An estimate may be low; what is promised is the limit, not the estimate.
+        let usable = Tokens(limit.0 - (u64::from(limit.0) * u64::from(self.margin) / 100) as u32);
+        let mut ledger = self.ledger(scope);
+        let order = self.giving_way(scope);
+        let mut given = order.iter();
+        while !self.fits(&ledger, usable) {
+            let Some(&position) = given.next() else {
+                return Err(self.exceeded(&ledger, which, limit));
+            };
+            self.give_way(position, &mut ledger, usable, which);
+        }
+        if fill {
+            order.iter().rev().for_each(|&position| self.readmit(position, &mut ledger, usable));
+        }
+        Ok(())
+    }
+
+    /// Lists what may give way, the first to go first.
+    fn giving_way(&self, scope: Scope) -> Vec<usize> {
+        let segments = &self.draft.segments;
+        let gives = |it: &Segment| {
+            it.fate.is_sent() && !it.pinned && (scope == Scope::Request || it.slot.is_system())
+        };
+        let mut order: Vec<usize> = (0..segments.len()).filter(|&it| gives(&segments[it])).collect();
+        order.sort_by_key(|&position| {
+            let segment = &segments[position];
+            let is_history = segment.slot == Slot::History;
+            // The later one goes first; of the history, which comes last, the older turn.
+            let age = if is_history { Reverse(usize::MAX - position) } else { Reverse(position) };
+            (segment.priority, Reverse(is_history), age)
+        });
+        order
+    }
+
+    /// Whether what is sent fits. Sums decide unless they come so close that joints could matter.
+    fn fits(&self, ledger: &Ledger, usable: Tokens) -> bool {
+        let (total, joints) = (ledger.total(), ledger.joints());
+        if !self.exact {
+            return total <= usable;
+        }
+        if total + joints <= usable {
+            return true;
+        }
+        if total.saturating_sub(joints) > usable {
+            return false;
+        }
+        self.exact_total(ledger) <= usable
+    }
+
+    /// Counts the system message as it will be rendered, and takes everything else from the sums.
+    fn exact_total(&self, ledger: &Ledger) -> Tokens {
+        let order = system_order(&self.draft.segments, self.arrangement);
+        let exact = self.counter.count(&system_text(self.draft, &order).text);
+        let estimated = self.ledger(Scope::System).total();
+        (ledger.total() + exact).saturating_sub(estimated)
+    }
+
+    /// Shortens a Segment to the longest form that fits, or drops it.
+    fn give_way(&mut self, position: usize, ledger: &mut Ledger, usable: Tokens, which: &str) {
+        let whole = self.draft.segments[position].clone();
+        ledger.remove(&whole);
+        for form in self.forms(&whole) {
+            let tokens = form.tokens(self.counter);
+            if tokens >= whole.tokens {
+                continue;
+            }
+            let reason = format!("shortened from {} to {tokens} tokens to fit {which}", whole.tokens);
+            let fate = Fate::Shortened { reason, from: whole.tokens };
+            self.draft.segments[position] = Segment { body: Body::Text(form), tokens, fate, ..whole.clone() };
+            ledger.add(&self.draft.segments[position]);
+            if self.fits(ledger, usable) {
+                return;
+            }
+            ledger.remove(&self.draft.segments[position]);
+        }
+        let missing = (ledger.total() + whole.tokens).saturating_sub(usable);
+        let reason = format!("did not fit {which}: {missing} tokens over, priority {}", whole.priority);
+        self.draft.segments[position] = Segment { fate: Fate::Dropped { reason }, ..whole };
+    }
+
+    /// The shorter forms of a Segment, longest first; each is made only when it is asked for.
+    fn forms(&self, whole: &Segment) -> impl Iterator<Item = SharedText> + use<> {
+        let (offers, counter) = (Arc::clone(&whole.offers), Arc::clone(self.counter));
+        let text = match &whole.body {
+            Body::Text(text) => Some(text.clone()),
+            Body::Nothing | Body::Tags(_) | Body::Messages(_) | Body::Tool(_) => None,
+        };
+        let cut_form = offers.max_tokens.zip(text).map(|(limit, text)| move || cut(&text, limit, &counter));
+        let written = offers.shorter.clone().into_iter();
+        written.chain(cut_form.into_iter().filter_map(|it| it()))
+    }
+
+    /// Takes a dropped Segment back in if there is room.
+    fn readmit(&mut self, position: usize, ledger: &mut Ledger, usable: Tokens) {
+        if !matches!(self.draft.segments[position].fate, Fate::Dropped { .. }) {
+            return;
+        }
+        let dropped = std::mem::replace(&mut self.draft.segments[position].fate, Fate::Kept);
+        ledger.add(&self.draft.segments[position]);
+        if !self.fits(ledger, usable) {
+            ledger.remove(&self.draft.segments[position]);
+            self.draft.segments[position].fate = dropped;
+        }
+    }
+
+    fn exceeded(&self, ledger: &Ledger, which: &'static str, limit: Tokens) -> Error {
+        let mut largest: Vec<(Source, Tokens)> = self
+            .draft
+            .segments
+            .iter()
+            .filter(|it| it.fate.is_sent() && (ledger.scope == Scope::Request || it.slot.is_system()))
+            .map(|it| (it.source.clone(), it.tokens))
+            .collect();
+        largest.sort_by_key(|(_, tokens)| Reverse(*tokens));
+        largest.truncate(3);
+        ErrorKind::BudgetExceeded { which, need: ledger.total(), limit, largest }.into()
+    }
+}

@@ -1,0 +1,179 @@
+//! Validates the input and decides who takes part.
+//!
+//! In comes a Prompt with an input, out comes a flat list in resolved order: nested entries before the entry
+//! that owns them, each active or excluded with its reason. The rule, in full:
+//!
+//! 1. Defaults are filled in and the input is validated against the schemas of all owners that are always
+//!    there. All faults are reported at once. Only then does any predicate see the input.
+//! 2. Predicates decide for the whole tree. An excluded entry runs nothing, and neither does what it nests.
+//! 3. The schemas of active branches fill in their defaults and are validated. The input policy has the last
+//!    word on strings.
+//!
+//! Nothing waits here and no text is made.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::define::Input;
+use crate::lower::{Choice, Compiled, Item, Node, Pick};
+use crate::schema::OwnedSchema;
+use crate::{Call, Error, ErrorKind, InputFault, Source};
+
+/// Who takes part, in resolved order.
+pub(crate) struct Gated {
+    pub(crate) call: Call,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One position in resolved order.
+pub(crate) enum Step {
+    /// It takes part.
+    Active(Arc<Node>),
+    /// It does not, for this reason.
+    Excluded { source: Source, reason: String },
+}
+
+/// Decides who takes part in a pass.
+pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
+    let mut input = call.input.value().clone();
+    if input.is_null() {
+        input = Value::Object(Map::new());
+    }
+    prompt.input.base.iter().for_each(|it| it.apply_defaults(&mut input));
+    let mut faults = not_an_object(&input);
+    faults.extend(prompt.input.base.iter().flat_map(|it| it.faults(&input)));
+    faults.extend(prompt.input.unknown_keys(&input));
+    valid(faults)?;
+
+    let policy = &prompt.definition.input_policy;
+    let before = call.with_input(Input::new(policy.apply(input.clone())));
+    let mut walk = Walk { call: &before, seen: HashSet::new(), steps: Vec::new(), schemas: Vec::new() };
+    walk.items(&prompt.items)?;
+    let Walk { steps, schemas, .. } = walk;
+
+    let is_base = |it: &Arc<OwnedSchema>| prompt.input.base.iter().any(|base| Arc::ptr_eq(base, it));
+    let conditional: Vec<_> = schemas.into_iter().filter(|it| !is_base(it)).collect();
+    if conditional.is_empty() {
+        return Ok(Gated { call: before, steps });
+    }
+    conditional.iter().for_each(|it| it.apply_defaults(&mut input));
+    valid(conditional.iter().flat_map(|it| it.faults(&input)).collect())?;
+    Ok(Gated { call: call.with_input(Input::new(policy.apply(input))), steps })
+}
+
+/// Decides about entries that came in while the pass was running; their input must already be there.
+pub(crate) fn gate_reentered(items: &[Item], call: &Call) -> Result<Vec<Step>, Error> {
+    let mut walk = Walk { call, seen: HashSet::new(), steps: Vec::new(), schemas: Vec::new() };
+    walk.items(items)?;
+    valid(walk.schemas.iter().flat_map(|it| it.faults(call.input.value())).collect())?;
+    Ok(walk.steps)
+}
+
+struct Walk<'a> {
+    call: &'a Call,
+    /// Entries that were met before: the same entry twice renders once.
+    seen: HashSet<usize>,
+    steps: Vec<Step>,
+    schemas: Vec<Arc<OwnedSchema>>,
+}
+
+impl Walk<'_> {
+    fn items(&mut self, items: &[Item]) -> Result<(), Error> {
+        items.iter().try_for_each(|item| match item {
+            Item::Node(node) => self.node(node),
+            Item::Choice(choice) => self.choice(choice),
+        })
+    }
+
+    fn node(&mut self, node: &Arc<Node>) -> Result<(), Error> {
+        if !self.seen.insert(node.identity) {
+            return Ok(());
+        }
+        let takes_part = node.contributor.gate(self.call);
+        match takes_part.map_err(|err| Error::of_function(&node.source, "the gate", err))? {
+            false => self.exclude(node.source.clone(), node.gate_reason),
+            true => {
+                self.items(&node.children)?;
+                self.schemas.extend(node.input.clone());
+                self.steps.push(Step::Active(Arc::clone(node)));
+            }
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: &Choice) -> Result<(), Error> {
+        match &choice.pick {
+            Pick::When(predicate) => {
+                let holds = predicate.holds(self.call);
+                let arm = choice.arms.first().map_or(&[][..], Vec::as_slice);
+                match holds.map_err(|err| Error::of_function(&arm_source(choice), "the predicate", err))? {
+                    true => self.items(arm),
+                    false => {
+                        self.exclude_all(arm);
+                        Ok(())
+                    }
+                }
+            }
+            Pick::Match { on, cases, has_default } => {
+                let value = on.select(self.call);
+                let value = value.map_err(|err| Error::of_function(&choice.source, "the selector", err))?;
+                let default = has_default.then_some(cases.len());
+                match cases.iter().position(|it| *it == value).or(default) {
+                    Some(arm) => self.items(choice.arms.get(arm).map_or(&[], Vec::as_slice)),
+                    None => {
+                        self.exclude(
+                            choice.source.clone(),
+                            &format!("no case for \"{value}\" and no default"),
+                        );
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+
+    fn exclude(&mut self, source: Source, reason: &str) {
+        self.steps.push(Step::Excluded { source, reason: reason.to_owned() });
+    }
+
+    fn exclude_all(&mut self, arm: &[Item]) {
+        for item in arm {
+            match item {
+                Item::Node(node) => self.exclude(node.source.clone(), "when() predicate returned false"),
+                Item::Choice(choice) if matches!(choice.pick, Pick::When(_)) => {
+                    choice.arms.iter().for_each(|it| self.exclude_all(it));
+                }
+                Item::Choice(choice) => {
+                    self.exclude(choice.source.clone(), "when() predicate returned false")
+                }
+            }
+        }
+    }
+}
+
+/// A failing predicate is reported under the name of what it guards.
+fn arm_source(choice: &Choice) -> Source {
+    match choice.arms.first().and_then(|it| it.first()) {
+        Some(Item::Node(node)) => node.source.clone(),
+        _ => choice.source.clone(),
+    }
+}
+
+fn not_an_object(input: &Value) -> Vec<InputFault> {
+    let fault = InputFault {
+        path: "input".to_owned(),
+        rule: "type".to_owned(),
+        owner: Source::prompt(),
+        message: "must be a JSON object".to_owned(),
+    };
+    if input.is_object() { Vec::new() } else { vec![fault] }
+}
+
+fn valid(mut faults: Vec<InputFault>) -> Result<(), Error> {
+    // Two owners may declare the same key; one word about it is enough.
+    let mut told = HashSet::new();
+    faults.retain(|it| told.insert((it.path.clone(), it.rule.clone())));
+    if faults.is_empty() { Ok(()) } else { Err(ErrorKind::InputInvalid { faults }.into()) }
+}

@@ -1,0 +1,57 @@
+//! The composition engine: what a model sees, and why.
+//!
+//! ```text
+//! define ─▶ lower ─▶ gate ─▶ gather ─▶ merge ─▶ fit ─▶ arrange ─▶ render
+//!                      └─────────┴────────┴───────┴────────┴──▶ explain
+//! ```
+//!
+//! Each stage is a module with that name: a plain data type in, a plain data type out. [`Segment`] is the one
+//! currency between them. `engine` is the only place that knows the order. No stage reads a file, a socket,
+//! a clock or the environment: what they need comes in through [`ports`].
+
+mod arrange;
+mod cache;
+mod define;
+mod diff;
+mod engine;
+mod error;
+mod explain;
+mod fit;
+mod gate;
+mod gather;
+mod history;
+mod lower;
+mod merge;
+mod neutral;
+mod own;
+pub mod ports;
+mod registry;
+mod render;
+mod schema;
+mod segment;
+mod shorten;
+mod source;
+pub mod tags;
+
+pub use cache::{CacheFacts, CacheRules, Forecast, PrefixChange, Reconciliation};
+pub use define::checks::{
+    Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
+};
+pub use define::{
+    Adaptation, Around, Arrangement, Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor,
+    Declaration, Definition, Entry, FnContributor, HistoryConfig, HistoryLimit, Hooks, Input, InputPolicy,
+    Match, MatchBuilder, MessageText, ModelLimits, OnError, Piece, Placement, Predicate, Priority,
+    PriorityOutOfRange, Profile, PromptBuilder, Schema, Scope, Selector, TagValue, Text, Turn, When,
+    contributor, injectable, matching, provider, when,
+};
+pub use diff::{Change, ExplanationDiff, FirstDifference};
+pub use engine::{Engine, Pass, ResolveOptions};
+pub use error::{BoxError, Error, ErrorKind, InputFault};
+pub use explain::{BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, TimingInfo};
+pub use futures::future::BoxFuture;
+pub use gather::Timing;
+pub use lower::{MAX_DEPTH, Prompt};
+pub use merge::Extras;
+pub use registry::Prompts;
+pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
+pub use source::Source;

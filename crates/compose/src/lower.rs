@@ -1,0 +1,412 @@
+//! Turns a definition into a Prompt, once.
+//!
+//! In comes a [`Definition`], out comes an immutable [`Prompt`] in which every entry, of whatever kind, is a
+//! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas and nesting are
+//! checked here, and all faults are reported together. Nothing runs yet.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use contexture_message::Tool;
+use futures::future::{BoxFuture, FutureExt};
+use serde_json::Value;
+
+use crate::define::{ContextParts, Predicate, Selector};
+use crate::engine::Engine;
+use crate::schema::{InputSchema, OwnedSchema};
+use crate::segment::{SharedText, SharedTool, Volatility};
+use crate::{
+    BoxError, Branch, Call, Contribution, Contributor, Declaration, Definition, Entry, Error, ErrorKind,
+    Piece, Priority, Profile, Source,
+};
+
+/// How deep entries may be nested.
+pub const MAX_DEPTH: usize = 32;
+
+/// A compiled, immutable definition of a model call. Cheap to clone.
+#[derive(Clone)]
+pub struct Prompt(pub(crate) Arc<Compiled>);
+
+pub(crate) struct Compiled {
+    pub(crate) definition: Definition,
+    pub(crate) items: Vec<Item>,
+    pub(crate) input: InputSchema,
+    pub(crate) tools: Vec<SharedTool>,
+    pub(crate) engine: Engine,
+}
+
+impl Prompt {
+    /// Returns the prompt's id.
+    pub fn id(&self) -> &str {
+        &self.0.definition.id
+    }
+
+    /// Returns what the author said.
+    pub fn definition(&self) -> &Definition {
+        &self.0.definition
+    }
+
+    /// Returns the JSON Schema of the input, merged from the prompt and all its entries.
+    pub fn input_schema(&self) -> Value {
+        self.0.input.to_json()
+    }
+
+    /// Whether two handles are the same compiled prompt.
+    pub fn is_same(&self, other: &Prompt) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+/// One position in the lowered tree.
+#[derive(Clone)]
+pub(crate) enum Item {
+    /// A contributor.
+    Node(Arc<Node>),
+    /// A choice between lists of positions.
+    Choice(Arc<Choice>),
+}
+
+/// An entry, lowered.
+pub(crate) struct Node {
+    pub(crate) source: Source,
+    /// The author's id, shared by all notations of one entry.
+    pub(crate) identity: usize,
+    pub(crate) contributor: Arc<dyn Contributor>,
+    pub(crate) profile: Profile,
+    pub(crate) gate_reason: &'static str,
+    pub(crate) input: Option<Arc<OwnedSchema>>,
+    pub(crate) children: Vec<Item>,
+    is_gated: bool,
+    height: usize,
+}
+
+/// Lists of positions of which at most one takes part.
+pub(crate) struct Choice {
+    pub(crate) source: Source,
+    pub(crate) pick: Pick,
+    pub(crate) arms: Vec<Vec<Item>>,
+}
+
+/// How an arm is chosen.
+pub(crate) enum Pick {
+    /// The only arm, if the predicate holds.
+    When(Predicate),
+    /// The arm of the selected value, or the last one if there is a default.
+    Match { on: Selector, cases: Vec<String>, has_default: bool },
+}
+
+/// Compiles a definition. See [`crate::PromptBuilder::build`].
+pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
+    let at = definition.file.clone().unwrap_or_else(|| definition.id.clone());
+    compile(definition).map_err(|err| err.or_at(at))
+}
+
+fn compile(definition: Definition) -> Result<Prompt, Error> {
+    let mut lowering = Lowering { overrides: definition.overrides.clone(), ..Lowering::default() };
+    if definition.prompt.is_some() && definition.user.is_some() {
+        lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "user" }.into());
+    }
+    let own = lowering.schema(&Source::prompt(), definition.input.as_ref(), &[]);
+    lowering.schema(&Source::named("prompt", "output"), definition.output.as_ref(), &[]);
+    let items = lowering.entries(&definition.entries, "use", 0);
+    let tools = lowering.tools(&Source::prompt(), &definition.tools);
+    Error::all(lowering.errors)?;
+
+    let mut owners = Vec::from_iter(own.map(|it| (it, true)));
+    collect_owners(&items, true, &mut owners);
+    let input = InputSchema::merge(owners, definition.input.as_ref())?;
+    Ok(Prompt(Arc::new(Compiled { definition, items, input, tools, engine: Engine::default() })))
+}
+
+/// Lowers entries that a contributor returned while a pass was running.
+pub(crate) fn lower_reentered(entries: &[Entry], owner: &Source, depth: usize) -> Result<Vec<Item>, Error> {
+    let mut lowering = Lowering::default();
+    let items = lowering.entries(entries, owner.as_str(), depth);
+    Error::all(lowering.errors)?;
+    Ok(items)
+}
+
+/// Lists the schemas in the tree; the flag says whether an owner is there in every pass.
+fn collect_owners(items: &[Item], always: bool, owners: &mut Vec<(Arc<OwnedSchema>, bool)>) {
+    for item in items {
+        match item {
+            Item::Choice(choice) => choice.arms.iter().for_each(|arm| collect_owners(arm, false, owners)),
+            Item::Node(node) => {
+                let always = always && !node.is_gated;
+                collect_owners(&node.children, always, owners);
+                let Some(schema) = &node.input else { continue };
+                match owners.iter_mut().find(|(known, _)| Arc::ptr_eq(known, schema)) {
+                    Some((_, known)) => *known |= always,
+                    None => owners.push((Arc::clone(schema), always)),
+                }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Lowering {
+    overrides: Vec<String>,
+    /// Nodes by identity: an entry that is used in several places is lowered once.
+    nodes: HashMap<usize, Arc<Node>>,
+    /// Who has an id, and where it stands.
+    ids: HashMap<Source, (usize, String)>,
+    errors: Vec<Error>,
+}
+
+impl Lowering {
+    fn entries(&mut self, entries: &[Entry], place: &str, depth: usize) -> Vec<Item> {
+        let lowered = entries
+            .iter()
+            .enumerate()
+            .map(|(position, entry)| self.entry(entry, position, &format!("{place}[{position}]"), depth));
+        lowered.flatten().collect()
+    }
+
+    fn entry(&mut self, entry: &Entry, position: usize, place: &str, depth: usize) -> Option<Item> {
+        if depth >= MAX_DEPTH {
+            let entry = format!("{} at {place}", entry_source(entry, position));
+            self.errors.push(ErrorKind::DepthExceeded { entry, limit: MAX_DEPTH }.into());
+            return None;
+        }
+        match entry {
+            Entry::Nothing => None,
+            Entry::When(when) => {
+                let arms = vec![self.branch(&when.branch, position, place, depth)];
+                let source = Source::at("when", position);
+                Some(Item::Choice(Arc::new(Choice {
+                    source,
+                    pick: Pick::When(when.predicate.clone()),
+                    arms,
+                })))
+            }
+            Entry::Match(matching) => {
+                let branches = matching.cases.iter().map(|(_, branch)| branch).chain(&matching.default);
+                let arms = branches.map(|it| self.branch(it, position, place, depth)).collect();
+                let pick = Pick::Match {
+                    on: matching.on.clone(),
+                    cases: matching.cases.iter().map(|(value, _)| value.clone()).collect(),
+                    has_default: matching.default.is_some(),
+                };
+                Some(Item::Choice(Arc::new(Choice { source: Source::at("match", position), pick, arms })))
+            }
+            Entry::Context(context) => {
+                let source = entry_source(entry, position);
+                let identity = Arc::as_ptr(&context.0).addr();
+                let place = context.0.file.as_deref().unwrap_or(place);
+                let is_gated = context.0.when.is_some();
+                self.node(source, identity, place, depth, is_gated, |it, source| {
+                    it.context(&context.0, source)
+                })
+            }
+            Entry::Provider(it) | Entry::Injectable(it) => {
+                let identity = Arc::as_ptr(it).addr();
+                let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
+                // Only a context shows before the call whether it has a gate.
+                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| contributor)
+            }
+            Entry::Contributor(it) => {
+                let identity = Arc::as_ptr(it).cast::<()>().addr();
+                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| Arc::clone(it))
+            }
+        }
+    }
+
+    fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {
+        match branch {
+            Branch::One(entry) => self.entry(entry, position, place, depth + 1).into_iter().collect(),
+            Branch::Many(entries) => self.entries(entries, place, depth + 1),
+        }
+    }
+
+    /// Lowers one contributor, or returns what was made of it before.
+    fn node(
+        &mut self,
+        source: Source,
+        identity: usize,
+        place: &str,
+        depth: usize,
+        is_gated: bool,
+        contributor: impl FnOnce(&mut Self, &Source) -> Arc<dyn Contributor>,
+    ) -> Option<Item> {
+        if let Some(node) = self.nodes.get(&identity) {
+            let node = Arc::clone(node);
+            if depth + node.height > MAX_DEPTH {
+                let entry = format!("{source} at {place}");
+                self.errors.push(ErrorKind::DepthExceeded { entry, limit: MAX_DEPTH }.into());
+            }
+            return Some(Item::Node(node));
+        }
+        self.claim_id(&source, identity, place);
+        let contributor = contributor(self, &source);
+        let Declaration { input, entries, profile } = contributor.declare();
+        let children = self.entries(&entries, &format!("{place} use"), depth + 1);
+        let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
+        let is_context = source.as_str().starts_with("context");
+        let gate_reason =
+            if is_context { "context-level when returned false" } else { "when() predicate returned false" };
+        let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
+        let node =
+            Node { source, identity, contributor, profile, gate_reason, input, children, is_gated, height };
+        let node = Arc::new(node);
+        self.nodes.insert(identity, Arc::clone(&node));
+        Some(Item::Node(node))
+    }
+
+    fn claim_id(&mut self, source: &Source, identity: usize, place: &str) {
+        let Some((_, id)) = source.as_str().split_once(':') else { return };
+        match self.ids.get(source) {
+            Some((known, first)) if *known != identity => {
+                let (id, first, second) = (id.to_owned(), first.clone(), place.to_owned());
+                self.errors.push(ErrorKind::DuplicateId { id, first, second }.into());
+            }
+            Some(_) => {}
+            None => {
+                self.ids.insert(source.clone(), (identity, place.to_owned()));
+            }
+        }
+    }
+
+    fn context(&mut self, parts: &Arc<ContextParts>, source: &Source) -> Arc<dyn Contributor> {
+        let mut profile = parts.profile.clone();
+        match parts.priority.map_or(Ok(Priority::DEFAULT), Priority::new) {
+            Ok(priority) => profile.priority = priority,
+            Err(fault) => self.errors.push(ErrorKind::Priority { owner: source.clone(), fault }.into()),
+        }
+        profile.volatility.get_or_insert_with(|| inferred_volatility(parts));
+        let tools = self.tools(source, &parts.tools);
+        Arc::new(ContextContributor { parts: Arc::clone(parts), profile, tools })
+    }
+
+    fn tools(&mut self, owner: &Source, tools: &[Tool]) -> Vec<SharedTool> {
+        for tool in tools.iter().filter(|it| !is_tool_name(&it.name)) {
+            let (tool, owner) = (tool.name.clone(), owner.clone());
+            self.errors.push(ErrorKind::ToolNameInvalid { tool, owner }.into());
+        }
+        tools.iter().cloned().map(SharedTool::new).collect()
+    }
+
+    fn schema(
+        &mut self,
+        owner: &Source,
+        schema: Option<&crate::Schema>,
+        without: &[String],
+    ) -> Option<Arc<OwnedSchema>> {
+        match OwnedSchema::new(owner.clone(), schema?, without) {
+            Ok(schema) => Some(Arc::new(schema)),
+            Err(err) => {
+                self.errors.push(err);
+                None
+            }
+        }
+    }
+}
+
+impl Item {
+    fn height(&self) -> usize {
+        match self {
+            Item::Node(node) => node.height,
+            Item::Choice(choice) => 1 + choice.arms.iter().flatten().map(Item::height).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Returns the notation of an entry at a position of its author's array.
+fn entry_source(entry: &Entry, position: usize) -> Source {
+    match entry {
+        Entry::Context(context) => match &context.0.id {
+            Some(id) => Source::named("context", id),
+            None => Source::at("context", position),
+        },
+        Entry::Provider(it) => Source::named("provider", it.id()),
+        Entry::Injectable(it) => Source::named("injectable", it.id()),
+        Entry::Contributor(it) => Source::named("contributor", it.id()),
+        Entry::When(_) => Source::at("when", position),
+        Entry::Match(_) => Source::at("match", position),
+        Entry::Nothing => Source::at("use", position),
+    }
+}
+
+/// All providers accept such names.
+pub(crate) fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
+}
+
+fn inferred_volatility(parts: &ContextParts) -> Volatility {
+    let text = parts.text.as_ref().map(crate::Text::volatility);
+    let values = parts.values.as_ref().map(crate::TagValue::volatility);
+    let inferred = text.max(values).unwrap_or_default();
+    // Declared `cached`, a function of the input still differs between threads.
+    if parts.profile.cached { inferred.min(Volatility::Conversation) } else { inferred }
+}
+
+/// A context as a contributor.
+struct ContextContributor {
+    parts: Arc<ContextParts>,
+    profile: Profile,
+    tools: Vec<SharedTool>,
+}
+
+impl ContextContributor {
+    async fn pieces(&self, call: &Call) -> Result<Vec<Piece>, BoxError> {
+        let Some(text) = &self.parts.text else { return Ok(Vec::new()) };
+        let shorter = self.profile.shorter.iter().map(|it| it.evaluate(call).wait());
+        let (text, shorter) =
+            futures::future::try_join(text.evaluate(call).wait(), futures::future::try_join_all(shorter))
+                .await?;
+        Ok(vec![Piece { shorter, ..Piece::from(trimmed(text)) }])
+    }
+
+    async fn values(&self, call: &Call) -> Result<Vec<Value>, BoxError> {
+        match &self.parts.values {
+            Some(values) => Ok(vec![values.evaluate(call).await?]),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// A text of nothing but white space says nothing.
+fn trimmed(text: SharedText) -> SharedText {
+    if !text.is_empty() && text.trim().is_empty() { SharedText::authored("") } else { text }
+}
+
+impl Contributor for ContextContributor {
+    fn id(&self) -> &str {
+        self.parts.id.as_deref().unwrap_or_default()
+    }
+
+    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        async move {
+            let (pieces, values) = futures::future::try_join(self.pieces(&call), self.values(&call)).await?;
+            Ok(Contribution {
+                pieces,
+                values,
+                tools: self.tools.clone(),
+                constraints: self.parts.constraints.clone(),
+                guardrails: self.parts.guardrails.clone(),
+                ..Contribution::default()
+            })
+        }
+        .boxed()
+    }
+
+    fn gate(&self, call: &Call) -> Result<bool, BoxError> {
+        self.parts.when.as_ref().map_or(Ok(true), |it| it.holds(call))
+    }
+
+    fn declare(&self) -> Declaration {
+        Declaration {
+            input: self.parts.input.clone(),
+            entries: self.parts.entries.clone(),
+            profile: self.profile.clone(),
+        }
+    }
+}

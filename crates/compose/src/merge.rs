@@ -1,0 +1,498 @@
+//! Joins all contributions into one list of Segments.
+//!
+//! In come the contributions in resolved order, out comes a [`Draft`] in which everything has its place:
+//! the prompt's own texts, entries in resolved order (tag values aggregated into one tree), messages of the
+//! context slot, of providers and of the history, the user's turn, tools sorted by name. Duplicate ids,
+//! colliding tools and tags that do not go together are errors that name both sides.
+//!
+//! The prompt's own templates are rendered here and not in `gather`: they may read `config.context`, which is
+//! only known once all values were aggregated, and a template never waits. Nothing is dropped here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use contexture_message::tokens::message_tokens;
+use contexture_message::{Message, Role, Settings, TokenCounter, Tokens, ToolChoice};
+use serde_json::{Map, Value, json};
+
+use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
+use crate::engine::Setup;
+use crate::fit::Usage;
+use crate::gather::{Gathered, Outcome, Timing};
+use crate::history::history_segments;
+use crate::lower::Node;
+use crate::neutral::neutral_message;
+use crate::own::OwnText;
+use crate::ports::Verdict;
+use crate::segment::{Fate, Offers, SharedText, SharedTool, Slot, Volatility};
+use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
+use crate::{Body, Call, Contribution, Error, ErrorKind, Piece, Placement, Segment, Source};
+
+/// Everything that may go into the request, in order.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) segments: Vec<Segment>,
+    /// The tag tree; a Segment with [`Body::Tags`] owns the share of one entry.
+    pub(crate) tree: TagTree,
+    pub(crate) skeleton: Skeleton,
+    pub(crate) extras: Extras,
+    pub(crate) timings: Vec<Timing>,
+    pub(crate) warnings: Vec<String>,
+    /// What it all costs; filled in by `fit`.
+    pub(crate) usage: Usage,
+}
+
+/// The parts of a request that are not Segments.
+#[derive(Debug)]
+pub(crate) struct Skeleton {
+    pub(crate) model: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) tool_choice: Option<ToolChoice>,
+    pub(crate) output: Option<Arc<Value>>,
+}
+
+/// What contributors bring besides text and tools: definitions for whoever runs the turn.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Checks of the answer, entries' first.
+    pub constraints: Vec<Constraint>,
+    /// Checks of input and output, entries' first.
+    pub guardrails: Vec<Guardrail>,
+    /// What wraps tool calls.
+    pub tool_middleware: Vec<ToolMiddleware>,
+    /// Anything for the application, by source.
+    pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+/// Joins everything that was gathered.
+pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Error> {
+    let Gathered { call, outcomes, own, timings, warnings } = gathered;
+    let mut merging = Merging { setup, segments: Vec::new(), values: Vec::new(), extras: Extras::default() };
+    check_ids(&outcomes)?;
+    let entry_tools = collect_tools(&outcomes);
+    for (value, volatility) in own.context {
+        merging
+            .values
+            .extend(flattened(value).map(|value| Valued { value, owner: Owner::Prompt(volatility) }));
+    }
+    let entries = merging.entries(&outcomes);
+
+    let sources: Vec<Source> = merging.values.iter().map(Valued::source).collect();
+    let tag_entries: Vec<_> = merging
+        .values
+        .iter()
+        .zip(&sources)
+        .map(|(it, source)| TagEntry { source: source.as_str(), value: &it.value })
+        .collect();
+    let Aggregate { tree, messages } = aggregate(&tag_entries)?;
+    let tools = merge_tools(entry_tools, setup)?;
+    let call = call.with_config(own_config(setup, &tree, &tools));
+
+    merging.own_system(own.system, &call)?;
+    merging.segments.extend(entries);
+    merging.tags(&tree, &messages, own.section, &call)?;
+    merging.context_messages(messages);
+    merging.own_messages(own.messages, &call)?;
+    merging.provider_messages(&outcomes);
+    merging.segments.extend(history_segments(setup));
+    merging.turn(own.user, &call)?;
+    merging.segments.extend(tools.into_iter().map(|(owner, tool)| tool_segment(owner, tool)));
+    merging.review();
+    merging.count();
+    Ok(merging.draft(tree, timings, warnings))
+}
+
+/// One value of the tag tree with its owner.
+struct Valued {
+    value: Value,
+    owner: Owner,
+}
+
+enum Owner {
+    Prompt(Volatility),
+    Entry(Arc<Node>),
+}
+
+impl Valued {
+    fn source(&self) -> Source {
+        match &self.owner {
+            Owner::Prompt(_) => Source::prompt(),
+            Owner::Entry(node) => node.source.clone(),
+        }
+    }
+
+    fn segment(&self, slot: Slot, body: Body) -> Segment {
+        match &self.owner {
+            Owner::Prompt(volatility) => own_segment(Source::prompt(), slot, body, *volatility),
+            Owner::Entry(node) => node_segment(node, slot, body),
+        }
+    }
+}
+
+/// Lists flatten to any depth: each value is an entry of its own, with a fate of its own.
+fn flattened(value: Value) -> impl Iterator<Item = Value> {
+    let mut stack = vec![value];
+    std::iter::from_fn(move || {
+        loop {
+            match stack.pop()? {
+                Value::Array(items) => stack.extend(items.into_iter().rev()),
+                value => return Some(value),
+            }
+        }
+    })
+}
+
+struct Merging<'a> {
+    setup: &'a Setup<'a>,
+    segments: Vec<Segment>,
+    values: Vec<Valued>,
+    extras: Extras,
+}
+
+impl Merging<'_> {
+    /// Turns contributions into Segments, in resolved order; tag values are put aside.
+    fn entries(&mut self, outcomes: &[Outcome]) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut seen = HashSet::new();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Excluded { source, reason } => {
+                    segments.push(Segment::excluded(source.clone(), reason.clone()));
+                }
+                Outcome::Contributed { node, contribution } => {
+                    if seen.insert(node.identity) {
+                        self.entry(node, contribution, &mut segments);
+                    }
+                }
+            }
+        }
+        let definition = self.setup.prompt.definition();
+        self.extras.constraints.extend(definition.constraints.iter().cloned());
+        self.extras.guardrails.extend(definition.guardrails.iter().cloned());
+        self.extras.tool_middleware.extend(definition.tool_middleware.iter().cloned());
+        segments
+    }
+
+    fn entry(&mut self, node: &Arc<Node>, contribution: &Contribution, segments: &mut Vec<Segment>) {
+        let Contribution { pieces, values, messages, tools: _, constraints, guardrails, metadata, entries } =
+            contribution;
+        if pieces.is_empty() && values.is_empty() && messages.is_empty() && entries.is_empty() {
+            segments.push(Segment { fate: Fate::Empty, ..node_segment(node, Slot::System, Body::Nothing) });
+        }
+        let slot = match node.profile.placement {
+            Placement::System => Slot::System,
+            Placement::User => Slot::Envelope,
+        };
+        segments.extend(pieces.iter().map(|piece| piece_segment(node, slot, piece)));
+        for value in values.iter().cloned().flat_map(flattened) {
+            self.values.push(Valued { value, owner: Owner::Entry(Arc::clone(node)) });
+        }
+        self.extras.constraints.extend(constraints.iter().cloned());
+        self.extras.guardrails.extend(guardrails.iter().cloned());
+        if !metadata.is_empty() {
+            self.extras.metadata.insert(node.source.to_string(), metadata.clone());
+        }
+    }
+
+    fn own_system(&mut self, texts: Vec<(Source, OwnText)>, call: &Call) -> Result<(), Error> {
+        let mut first = true;
+        for (source, text) in texts {
+            let (text, volatility) = text.render(&source, call)?;
+            // Pieces are joined with a blank line; one that brings its own is not given a second.
+            let text = if first { text } else { without_leading_break(text) };
+            first = false;
+            self.segments.push(own_segment(source, Slot::System, text, volatility));
+        }
+        Ok(())
+    }
+
+    /// Adds the shares of the tag block, or the prompt's own section in its place.
+    fn tags(
+        &mut self,
+        tree: &TagTree,
+        messages: &[(usize, Message)],
+        section: Option<OwnText>,
+        call: &Call,
+    ) -> Result<(), Error> {
+        let made_messages: HashSet<usize> = messages.iter().map(|(entry, _)| *entry).collect();
+        for (entry, valued) in self.values.iter().enumerate() {
+            if made_messages.contains(&entry) || valued.value.is_null() {
+                continue;
+            }
+            // Under a section the values are read by it; they have no place of their own.
+            let body = if section.is_some() { Body::Nothing } else { Body::Tags(entry) };
+            self.segments.push(valued.segment(Slot::Tags, body));
+        }
+        match section {
+            Some(section) => self.section(section, call),
+            None => {
+                self.count_tags(tree);
+                Ok(())
+            }
+        }
+    }
+
+    fn section(&mut self, section: OwnText, call: &Call) -> Result<(), Error> {
+        let (text, volatility) = section.render(&Source::prompt(), call)?;
+        let text = text.trim_matches(['\n', '\r']);
+        if !text.trim().is_empty() {
+            let text = SharedText::authored(&format!("<context>\n{text}\n</context>"));
+            self.segments.push(own_segment(Source::prompt(), Slot::Section, text, volatility));
+        }
+        Ok(())
+    }
+
+    /// Who holds on longest pays for the wrappers it opens, so that giving way in the reverse order gives
+    /// back exactly what was paid.
+    fn count_tags(&mut self, tree: &TagTree) {
+        let counter = &self.setup.counter;
+        let mut shares: Vec<&mut Segment> =
+            self.segments.iter_mut().filter(|it| it.slot == Slot::Tags).collect();
+        shares.sort_by_key(|it| (std::cmp::Reverse(it.pinned), std::cmp::Reverse(it.priority)));
+        let mut admission = tree.admission();
+        for segment in shares {
+            let Body::Tags(entry) = segment.body else { continue };
+            segment.tokens = admission.admit(entry, &**counter);
+            if segment.tokens == Tokens(0) {
+                segment.fate = Fate::Empty;
+            }
+        }
+    }
+
+    fn context_messages(&mut self, messages: Vec<(usize, Message)>) {
+        for (entry, message) in messages {
+            let Some(valued) = self.values.get(entry) else { continue };
+            let body = Body::Messages(vec![neutral_message(&Arc::new(message))]);
+            self.segments.push(valued.segment(Slot::Context, body));
+        }
+    }
+
+    /// Adds the prompt's own list: its first system message ends the composed one, a user message at its end
+    /// is this turn's, everything else stands before the history.
+    fn own_messages(&mut self, messages: Vec<(Role, OwnText)>, call: &Call) -> Result<(), Error> {
+        let system = messages.iter().position(|(role, _)| *role == Role::System);
+        let ends_with_user = messages.last().is_some_and(|(role, _)| *role == Role::User);
+        let user = messages.len().checked_sub(1).filter(|_| ends_with_user && !self.has_user_slot());
+        for (position, (role, text)) in messages.into_iter().enumerate() {
+            let source = Source::prompt();
+            let (text, volatility) = text.render(&source, call)?;
+            let segment = match position {
+                it if Some(it) == system => own_segment(source, Slot::SystemEnd, text, volatility),
+                it if Some(it) == user => own_segment(Source::user(), Slot::User, text, volatility),
+                _ => {
+                    let message = Arc::new(Message::text(role, text.as_str()));
+                    own_segment(source, Slot::Context, Body::Messages(vec![message]), volatility)
+                }
+            };
+            self.segments.push(segment);
+        }
+        Ok(())
+    }
+
+    fn has_user_slot(&self) -> bool {
+        let definition = self.setup.prompt.definition();
+        definition.prompt.is_some() || definition.user.is_some()
+    }
+
+    fn provider_messages(&mut self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let Outcome::Contributed { node, contribution } = outcome else { continue };
+            if contribution.messages.is_empty() {
+                continue;
+            }
+            let messages = contribution.messages.iter().map(|it| neutral_message(&Arc::new(it.clone())));
+            let body = Body::Messages(messages.collect());
+            self.segments.push(node_segment(node, Slot::Provider, body));
+        }
+    }
+
+    /// Adds the user's turn with its envelopes, and what has happened in it so far.
+    fn turn(&mut self, user: Vec<(Source, OwnText)>, call: &Call) -> Result<(), Error> {
+        let mut pieces = Vec::new();
+        let mut volatility = Volatility::Static;
+        for (source, text) in user {
+            let (text, of_text) = text.render(&source, call)?;
+            volatility = volatility.max(of_text);
+            let text = if pieces.is_empty() { text } else { without_leading_break(text) };
+            if !text.trim().is_empty() {
+                pieces.push(text.as_str().to_owned());
+            }
+        }
+        let text = pieces.join("\n\n");
+        // The prompt's user slot and the durable item may have the same source: the model sees it once.
+        let is_in_flight = |it: &Arc<Message>| it.role == Role::User && it.as_text() == Some(text.as_str());
+        if !text.is_empty() && !self.setup.options.in_flight.iter().any(is_in_flight) {
+            let text = SharedText::authored(&text);
+            self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));
+        }
+        let in_flight: Vec<_> =
+            self.setup.options.in_flight.iter().filter(|it| !it.is_blank()).map(neutral_message).collect();
+        if !in_flight.is_empty() {
+            let body = Body::Messages(in_flight);
+            self.segments.push(own_segment(Source::in_flight(), Slot::InFlight, body, Volatility::Turn));
+        }
+        Ok(())
+    }
+
+    fn review(&mut self) {
+        for segment in self.segments.iter_mut().filter(|it| it.fate.is_sent()) {
+            if let Verdict::Exclude(reason) = self.setup.engine.policy.review(segment) {
+                segment.fate = Fate::Excluded { reason };
+            }
+        }
+    }
+
+    fn count(&mut self) {
+        let counter = &self.setup.counter;
+        for segment in self.segments.iter_mut().filter(|it| it.slot != Slot::Tags) {
+            // A turn may know its cost from the time it was stored.
+            if segment.tokens == Tokens(0) {
+                segment.tokens = segment.body_tokens(counter);
+            }
+        }
+    }
+
+    fn draft(self, tree: TagTree, timings: Vec<Timing>, warnings: Vec<String>) -> Draft {
+        let definition = self.setup.prompt.definition();
+        let adapted = self.setup.adaptations.iter().rev().find_map(|(_, it)| it.tool_choice.clone());
+        let tool_choice =
+            self.setup.options.tool_choice.clone().or(adapted).or(definition.tool_choice.clone());
+        Draft {
+            segments: self.segments,
+            tree,
+            skeleton: Skeleton {
+                model: self.setup.model.clone(),
+                settings: self.setup.settings.clone(),
+                tool_choice,
+                output: definition.output.as_ref().map(|it| Arc::clone(it.value())),
+            },
+            extras: self.extras,
+            timings,
+            warnings,
+            usage: Usage::default(),
+        }
+    }
+}
+
+/// Two different entries with one id can also meet here: one of them was re-entered.
+fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
+    let mut known: HashMap<&Source, usize> = HashMap::new();
+    for outcome in outcomes {
+        let Outcome::Contributed { node, .. } = outcome else { continue };
+        let Some((_, id)) = node.source.as_str().split_once(':') else { continue };
+        if *known.entry(&node.source).or_insert(node.identity) != node.identity {
+            let place = node.source.to_string();
+            let kind = ErrorKind::DuplicateId { id: id.to_owned(), first: place.clone(), second: place };
+            return Err(kind.into());
+        }
+    }
+    Ok(())
+}
+
+fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
+    let mut seen = HashSet::new();
+    let mut tools = Vec::new();
+    for outcome in outcomes {
+        let Outcome::Contributed { node, contribution } = outcome else { continue };
+        if seen.insert(node.identity) {
+            tools.extend(contribution.tools.iter().map(|it| (node.source.clone(), it.clone())));
+        }
+    }
+    tools
+}
+
+/// Joins entry tools, prompt tools and call-site tools, sorted by name so that the prefix is stable.
+fn merge_tools(
+    entry_tools: Vec<(Source, SharedTool)>,
+    setup: &Setup<'_>,
+) -> Result<Vec<(Source, SharedTool)>, Error> {
+    let own = setup.prompt.0.tools.iter().map(|it| (Source::prompt(), it.clone()));
+    let mut merged: BTreeMap<String, (Source, SharedTool)> = BTreeMap::new();
+    let mut collisions = Vec::new();
+    for (owner, shared) in entry_tools.into_iter().chain(own) {
+        let name = shared.tool().name.clone();
+        match merged.get(&name) {
+            Some((first, _)) => {
+                let kind = ErrorKind::ToolCollision { tool: name, first: first.clone(), second: owner };
+                collisions.push(kind.into());
+            }
+            None => {
+                merged.insert(name, (owner, shared));
+            }
+        }
+    }
+    Error::all(collisions)?;
+    for tool in &setup.options.tools {
+        merged.insert(tool.name.clone(), (Source::call_site(), SharedTool::new(tool.clone())));
+    }
+    Ok(merged.into_values().collect())
+}
+
+fn tool_segment(owner: Source, tool: SharedTool) -> Segment {
+    Segment {
+        pinned: true,
+        volatility: Volatility::Static,
+        ..Segment::new(owner, Slot::Tools, Body::Tool(tool))
+    }
+}
+
+/// What the prompt's own templates see as `config`.
+fn own_config(setup: &Setup<'_>, tree: &TagTree, tools: &[(Source, SharedTool)]) -> Value {
+    let mut config = setup.config();
+    let texts: Map<String, Value> =
+        tree.texts().into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
+    config["context"] = Value::Object(texts);
+    config["tools"] = json!(tools.iter().map(|(_, it)| &it.tool().name).collect::<Vec<_>>());
+    config
+}
+
+fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
+    let is_envelope = slot == Slot::Envelope;
+    let text = if is_envelope { envelope(&piece.text) } else { piece.text.clone() };
+    let offers = match is_envelope {
+        // Cutting an envelope would cut its end off.
+        true => Offers::default(),
+        false => Offers { shorter: piece.shorter.clone(), max_tokens: node.profile.max_tokens },
+    };
+    let segment = node_segment(node, slot, text);
+    let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
+    let priority = piece.priority.unwrap_or(segment.priority);
+    Segment { priority, offers: Arc::new(offers), fate, ..segment }
+}
+
+/// Hidden context stands in an envelope that no body can forge.
+fn envelope(text: &str) -> SharedText {
+    SharedText::engine_made(format!("<system-context>\n{text}\n</system-context>"))
+}
+
+fn node_segment(node: &Node, slot: Slot, body: impl Into<Body>) -> Segment {
+    let profile = &node.profile;
+    Segment {
+        priority: profile.priority,
+        pinned: profile.pinned,
+        cached: profile.cached,
+        volatility: profile.volatility.unwrap_or(Volatility::Turn),
+        trust: profile.trust,
+        ..Segment::new(node.source.clone(), slot, body)
+    }
+}
+
+/// What the prompt itself says is never dropped.
+fn own_segment(source: Source, slot: Slot, body: impl Into<Body>, volatility: Volatility) -> Segment {
+    let body = body.into();
+    let is_empty = matches!(&body, Body::Text(text) if text.trim().is_empty());
+    let fate = if is_empty { Fate::Empty } else { Fate::Kept };
+    Segment { pinned: true, volatility, fate, ..Segment::new(source, slot, body) }
+}
+
+fn without_leading_break(text: SharedText) -> SharedText {
+    match text.strip_prefix("\n\n").or_else(|| text.strip_prefix('\n')) {
+        Some(rest) => SharedText::authored(rest),
+        None => text,
+    }
+}
+
+/// Counts a turn or a list of messages.
+pub(crate) fn messages_tokens(counter: &dyn TokenCounter, messages: &[Arc<Message>]) -> Tokens {
+    messages.iter().map(|it| message_tokens(counter, it)).sum()
+}

@@ -1,0 +1,41 @@
+//! Token counters by model.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use contexture_message::TokenCounter;
+use contexture_message::tokens::{Family, Remembered, counter_for};
+
+/// Finds the token counter for a model.
+///
+/// Callers rely on getting the same counter for the same model: counts are remembered by counter.
+pub trait Counters: Send + Sync {
+    /// Returns the counter for `model`, or for no model in particular.
+    fn for_model(&self, model: Option<&str>) -> Arc<dyn TokenCounter>;
+}
+
+/// The counters of all known model families; every text is counted once and remembered by its content.
+#[derive(Default)]
+pub struct ModelCounters {
+    known: Mutex<HashMap<Option<Family>, Arc<dyn TokenCounter>>>,
+}
+
+impl Counters for ModelCounters {
+    fn for_model(&self, model: Option<&str>) -> Arc<dyn TokenCounter> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let counter = known
+            .entry(model.map(Family::of_model))
+            .or_insert_with(|| Arc::new(Remembered::new(counter_for(model))));
+        Arc::clone(counter)
+    }
+}
+
+/// One counter for every model.
+#[derive(Clone)]
+pub struct FixedCounter(pub Arc<dyn TokenCounter>);
+
+impl Counters for FixedCounter {
+    fn for_model(&self, _model: Option<&str>) -> Arc<dyn TokenCounter> {
+        Arc::clone(&self.0)
+    }
+}

@@ -1,0 +1,143 @@
+//! Turns an arranged draft into a Request.
+//!
+//! Order: one system message (own text, contexts, tag block, joined by blank lines), messages of the context
+//! slot, of providers, the history, the user's turn with its hidden envelopes, what is in flight. Tools are
+//! already sorted. Nothing is decided here.
+
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, Request, Role};
+
+use crate::Segment;
+use crate::arrange::{Arranged, SystemPiece};
+use crate::merge::Draft;
+use crate::segment::{Body, Slot};
+use crate::tags::TagStyle;
+
+/// What stands between the pieces of the system message.
+pub(crate) const SEPARATOR: &str = "\n\n";
+
+/// The composed system message, and which bytes of it are whose.
+#[derive(Debug, Default)]
+pub(crate) struct SystemText {
+    pub(crate) text: String,
+    pub(crate) pieces: Vec<SystemPiece>,
+}
+
+/// Joins the pieces of the system message that are sent, in the given order.
+pub(crate) fn system_text(draft: &Draft, order: &[usize]) -> SystemText {
+    let tags = tag_block(draft);
+    let size: usize = order.iter().filter_map(|&it| Some(draft.segments[it].text()?.len() + 2)).sum();
+    let mut system = SystemText { text: String::with_capacity(size + tags.len()), pieces: Vec::new() };
+    let mut tags = Some(tags).filter(|it| !it.is_empty());
+    for &position in order {
+        let segment = &draft.segments[position];
+        if !segment.fate.is_sent() {
+            continue;
+        }
+        match &segment.body {
+            Body::Text(text) => system.push(Some(position), text),
+            // The first share stands for the whole block.
+            Body::Tags(_) => {
+                if let Some(block) = tags.take() {
+                    system.push(None, &block);
+                }
+            }
+            Body::Nothing | Body::Messages(_) | Body::Tool(_) => {}
+        }
+    }
+    system
+}
+
+impl SystemText {
+    fn push(&mut self, segment: Option<usize>, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push_str(SEPARATOR);
+        }
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.pieces.push(SystemPiece { segment, bytes: start..self.text.len() });
+    }
+}
+
+fn tag_block(draft: &Draft) -> String {
+    let entries: Vec<usize> = draft
+        .segments
+        .iter()
+        .filter(|it| it.fate.is_sent())
+        .filter_map(|it| match it.body {
+            Body::Tags(entry) => Some(entry),
+            Body::Nothing | Body::Text(_) | Body::Messages(_) | Body::Tool(_) => None,
+        })
+        .collect();
+    if entries.is_empty() {
+        return String::new();
+    }
+    let mut kept = vec![false; entries.iter().max().map_or(0, |it| it + 1)];
+    entries.into_iter().for_each(|it| kept[it] = true);
+    draft.tree.render_kept(TagStyle::default(), &|entry| kept.get(entry).copied().unwrap_or(false))
+}
+
+/// The Segments of everything behind the system message that is sent, in the order of the request.
+pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> {
+    let slots = [Slot::Context, Slot::Provider, Slot::History, Slot::User, Slot::Envelope, Slot::InFlight]
+        .into_iter();
+    slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
+}
+
+/// Renders the request.
+pub(crate) fn render(arranged: &Arranged) -> Request {
+    let Arranged { draft, system, cache } = arranged;
+    let mut messages = Vec::new();
+    if !system.text.is_empty() {
+        messages.push(Arc::new(Message::system(system.text.as_str())));
+    }
+    let mut envelopes = Vec::new();
+    let mut turn_start = 0;
+    for segment in message_segments(draft) {
+        if segment.slot <= Slot::History {
+            turn_start = messages.len() + count(segment);
+        }
+        match &segment.body {
+            Body::Messages(list) => messages.extend(list.iter().cloned()),
+            Body::Text(text) if segment.slot == Slot::Envelope => envelopes.push(Part::text(text.as_str())),
+            Body::Text(text) => messages.push(Arc::new(Message::user(text.as_str()))),
+            Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
+        }
+    }
+    attach(envelopes, &mut messages, turn_start);
+    let tools = draft.segments.iter().filter_map(|it| match &it.body {
+        Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
+        _ => None,
+    });
+    Request {
+        model: draft.skeleton.model.clone(),
+        messages,
+        tools: tools.collect(),
+        tool_choice: draft.skeleton.tool_choice.clone(),
+        output: draft.skeleton.output.clone(),
+        settings: draft.skeleton.settings.clone(),
+        breakpoints: cache.breakpoints.clone(),
+    }
+}
+
+fn count(segment: &Segment) -> usize {
+    match &segment.body {
+        Body::Messages(list) => list.len(),
+        Body::Nothing | Body::Text(_) | Body::Tags(_) | Body::Tool(_) => 0,
+    }
+}
+
+/// Puts hidden envelopes behind the visible text of this turn's user message.
+fn attach(envelopes: Vec<Part>, messages: &mut Vec<Arc<Message>>, turn_start: usize) {
+    if envelopes.is_empty() {
+        return;
+    }
+    let user = messages.iter().skip(turn_start).position(|it| it.role == Role::User);
+    match user.and_then(|it| messages.get_mut(turn_start + it)) {
+        Some(message) => Arc::make_mut(message).content.extend(envelopes),
+        None => {
+            messages.insert(turn_start.min(messages.len()), Arc::new(Message::parts(Role::User, envelopes)))
+        }
+    }
+}

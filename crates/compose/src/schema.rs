@@ -1,0 +1,197 @@
+//! Input schemas: merged from all owners, checked owner by owner.
+//!
+//! The rule, in full:
+//!
+//! 1. Top-level properties merge. Two owners that declare one key differently are an error that names the
+//!    key and both, unless the prompt lists the key under `override`: then its own declaration wins.
+//! 2. Each owner's schema is validated on its own, so that a fault names its owner. Owners that are always
+//!    there are validated before any gate; others as soon as their branch is active.
+//! 3. Unknown keys are visible to everyone, unless the prompt's own schema closes the object.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use serde_json::{Map, Value, json};
+
+use crate::error::InputFault;
+use crate::{Error, ErrorKind, Schema, Source};
+
+/// The schema of one owner, ready to validate.
+#[derive(Debug)]
+pub(crate) struct OwnedSchema {
+    pub(crate) owner: Source,
+    pub(crate) schema: Schema,
+    validator: Validator,
+}
+
+impl OwnedSchema {
+    /// Compiles the schema of `owner`, without the keys that somebody else decides.
+    pub(crate) fn new(owner: Source, schema: &Schema, without: &[String]) -> Result<Self, Error> {
+        let mut value = (**schema.value()).clone();
+        if let Some(object) = value.as_object_mut() {
+            // Whether further keys are allowed depends on all owners together: see `unknown_keys`.
+            object.shift_remove("additionalProperties");
+            if !without.is_empty() {
+                remove_keys(object, without);
+            }
+        }
+        let validator = jsonschema::validator_for(&value).map_err(|err| {
+            Error::from(ErrorKind::SchemaInvalid { owner: owner.clone(), fault: err.to_string() })
+        })?;
+        Ok(Self { owner, schema: Schema::from_json(value), validator })
+    }
+
+    /// Adds defaults for absent keys to `input`.
+    pub(crate) fn apply_defaults(&self, input: &mut Value) {
+        apply_defaults(self.schema.value(), input);
+    }
+
+    /// Lists everything that is wrong with `input`.
+    pub(crate) fn faults(&self, input: &Value) -> Vec<InputFault> {
+        self.validator.iter_errors(input).map(|err| self.fault(&err)).collect()
+    }
+
+    fn fault(&self, err: &jsonschema::ValidationError<'_>) -> InputFault {
+        let mut path = dotted(err.instance_path().as_str());
+        let rule = err.kind().keyword().to_owned();
+        let message = match err.kind() {
+            ValidationErrorKind::Required { property } => {
+                path = format!("{path}.{}", property.as_str().unwrap_or_default());
+                "is required".to_owned()
+            }
+            _ => err.to_string(),
+        };
+        InputFault { path, rule, owner: self.owner.clone(), message }
+    }
+}
+
+/// What all owners together expect.
+#[derive(Debug, Default)]
+pub(crate) struct InputSchema {
+    /// Owners that are always there.
+    pub(crate) base: Vec<Arc<OwnedSchema>>,
+    /// Every declared key with its schema, in resolved order.
+    pub(crate) properties: IndexMap<String, Value>,
+    /// The keys that every input needs.
+    pub(crate) required: Vec<String>,
+    closed: bool,
+}
+
+impl InputSchema {
+    /// Merges the schemas of all owners; `is_base` says which are always there.
+    pub(crate) fn merge(owners: Vec<(Arc<OwnedSchema>, bool)>, own: Option<&Schema>) -> Result<Self, Error> {
+        let mut merged = Self { closed: own.is_some_and(Schema::is_closed), ..Self::default() };
+        let mut declared: IndexMap<&String, (&Arc<OwnedSchema>, &Value)> = IndexMap::new();
+        let mut errors = Vec::new();
+        for (owned, is_base) in &owners {
+            for (key, schema) in owned.schema.properties() {
+                match declared.get(key) {
+                    Some((first, known)) if !same(first, known, owned, schema) => {
+                        let (first, second) = (first.owner.clone(), owned.owner.clone());
+                        errors.push(ErrorKind::SchemaConflict { key: key.clone(), first, second }.into());
+                    }
+                    Some(_) => {}
+                    None => {
+                        declared.insert(key, (owned, schema));
+                    }
+                }
+            }
+            if *is_base {
+                merged.require(owned.schema.value());
+            }
+        }
+        Error::all(errors)?;
+        merged.properties =
+            declared.into_iter().map(|(key, (_, schema))| (key.clone(), schema.clone())).collect();
+        merged.base = owners.into_iter().filter(|(_, is_base)| *is_base).map(|(owned, _)| owned).collect();
+        Ok(merged)
+    }
+
+    fn require(&mut self, schema: &Value) {
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        for key in required.filter_map(Value::as_str) {
+            if !self.required.iter().any(|it| it == key) {
+                self.required.push(key.to_owned());
+            }
+        }
+    }
+
+    /// Lists the keys that nobody declares, if the prompt closes its input.
+    pub(crate) fn unknown_keys(&self, input: &Value) -> Vec<InputFault> {
+        let keys = input.as_object().filter(|_| self.closed).into_iter().flat_map(Map::keys);
+        keys.filter(|key| !self.properties.contains_key(*key))
+            .map(|key| InputFault {
+                path: format!("input.{key}"),
+                rule: "additionalProperties".to_owned(),
+                owner: Source::prompt(),
+                message: "is not a key of the input".to_owned(),
+            })
+            .collect()
+    }
+
+    /// Returns the merged JSON Schema.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut schema = json!({"type": "object", "properties": self.properties});
+        if !self.required.is_empty() {
+            schema["required"] = json!(self.required);
+        }
+        if self.closed {
+            schema["additionalProperties"] = Value::Bool(false);
+        }
+        schema
+    }
+}
+
+/// Two declarations are the same if their texts are, and what they refer to.
+fn same(first: &OwnedSchema, known: &Value, second: &OwnedSchema, schema: &Value) -> bool {
+    known == schema && (!has_reference(schema) || first.schema.definitions() == second.schema.definitions())
+}
+
+fn has_reference(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => fields.contains_key("$ref") || fields.values().any(has_reference),
+        Value::Array(items) => items.iter().any(has_reference),
+        _ => false,
+    }
+}
+
+fn remove_keys(schema: &mut Map<String, Value>, keys: &[String]) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        keys.iter().for_each(|key| {
+            properties.shift_remove(key);
+        });
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|it| !keys.iter().any(|key| it == key));
+    }
+}
+
+fn apply_defaults(schema: &Value, input: &mut Value) {
+    let (Some(properties), Some(input)) =
+        (schema.get("properties").and_then(Value::as_object), input.as_object_mut())
+    else {
+        return;
+    };
+    for (key, property) in properties {
+        match (input.get_mut(key), property.get("default")) {
+            (Some(present), _) => apply_defaults(property, present),
+            (None, Some(default)) => {
+                input.insert(key.clone(), default.clone());
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// Turns a JSON pointer into the notation of templates: `/items/2/price` becomes `input.items[2].price`.
+fn dotted(pointer: &str) -> String {
+    pointer.split('/').skip(1).fold("input".to_owned(), |path, step| {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        match step.parse::<usize>() {
+            Ok(position) => format!("{path}[{position}]"),
+            Err(_) => format!("{path}.{step}"),
+        }
+    })
+}

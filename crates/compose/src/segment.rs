@@ -1,0 +1,321 @@
+//! The one currency between the stages.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use contexture_message::tokens::{message_tokens, tool_tokens};
+use contexture_message::{Message, TokenCounter, Tokens, Tool};
+use serde::{Deserialize, Serialize};
+
+use crate::tags::neutralise;
+use crate::{Priority, Source};
+
+/// One contribution on its way into a request. Nothing is removed on the way: what does not take part keeps
+/// its place, with a [`Fate`] that says why.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Who contributed it.
+    pub source: Source,
+    /// Where it goes.
+    pub slot: Slot,
+    /// What it is.
+    pub body: Body,
+    /// How hard it holds on under a budget.
+    pub priority: Priority,
+    /// Whether it is never shortened or dropped.
+    pub pinned: bool,
+    /// Whether the author declared it stable, which moves it to the front of the system message.
+    pub cached: bool,
+    /// How often its bytes change.
+    pub volatility: Volatility,
+    /// Where its words come from.
+    pub trust: Trust,
+    /// What it costs in the form it has now.
+    pub tokens: Tokens,
+    /// Shorter forms that it offers.
+    pub offers: Arc<Offers>,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What a Segment can be reduced to before it is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Offers {
+    /// Shorter wordings, longest first.
+    pub shorter: Vec<SharedText>,
+    /// Cut to so many tokens, at a line or sentence, with a marker.
+    pub max_tokens: Option<Tokens>,
+}
+
+/// Where a Segment goes in the request, in the order of the request.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Slot {
+    /// A tool definition.
+    Tools,
+    /// A piece of the composed system message.
+    System,
+    /// A share of the tag block at the end of the composed system message.
+    Tags,
+    /// The prompt's own section in the place of the tag block.
+    Section,
+    /// The first system message of the prompt's own list, which ends the composed one.
+    SystemEnd,
+    /// A message of the prompt's own list, or of the context slot in array form.
+    Context,
+    /// Messages of a context provider.
+    Provider,
+    /// A turn of the history.
+    History,
+    /// This turn's user message.
+    User,
+    /// A hidden envelope of this turn's user message.
+    Envelope,
+    /// What has happened in this turn so far.
+    InFlight,
+}
+
+impl Slot {
+    /// Whether it belongs to the composed system message.
+    pub fn is_system(self) -> bool {
+        matches!(self, Slot::System | Slot::Tags | Slot::Section | Slot::SystemEnd)
+    }
+
+    /// Returns the name used in explanations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Slot::Tools => "tools",
+            Slot::System | Slot::Section | Slot::SystemEnd => "system",
+            Slot::Tags => "tags",
+            Slot::Context => "context",
+            Slot::Provider => "provider",
+            Slot::History => "history",
+            Slot::User => "user",
+            Slot::Envelope => "envelope",
+            Slot::InFlight => "in_flight",
+        }
+    }
+}
+
+/// What a Segment consists of.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Nothing; an excluded entry never made anything.
+    Nothing,
+    /// Text.
+    Text(SharedText),
+    /// The share of one entry in the tag tree, by the entry's position there.
+    Tags(usize),
+    /// Whole messages.
+    Messages(Vec<Arc<Message>>),
+    /// A tool definition.
+    Tool(SharedTool),
+}
+
+/// How often the bytes of a Segment change.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Volatility {
+    /// The same for everyone.
+    #[default]
+    Static,
+    /// The same for the thread.
+    Conversation,
+    /// Different each turn.
+    Turn,
+}
+
+/// Where words come from, for policies.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// The developer's own words.
+    #[default]
+    Developer,
+    /// A person's words.
+    User,
+    /// Retrieved from somewhere else.
+    External,
+}
+
+/// What became of a Segment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It is in the request as it is.
+    Kept,
+    /// It is in the request in a shorter form.
+    Shortened {
+        /// Why.
+        reason: String,
+        /// What it would have cost whole.
+        from: Tokens,
+    },
+    /// It did not fit.
+    Dropped {
+        /// Why.
+        reason: String,
+    },
+    /// It did not take part.
+    Excluded {
+        /// Why.
+        reason: String,
+    },
+    /// It had nothing to say.
+    Empty,
+}
+
+impl Fate {
+    /// Returns the state's name in explanations.
+    pub fn state(&self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Shortened { .. } => "shortened",
+            Fate::Dropped { .. } => "dropped",
+            Fate::Excluded { .. } => "excluded",
+            Fate::Empty => "empty",
+        }
+    }
+
+    /// Returns why it is not simply kept.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Fate::Shortened { reason, .. } | Fate::Dropped { reason } | Fate::Excluded { reason } => {
+                Some(reason)
+            }
+            Fate::Kept | Fate::Empty => None,
+        }
+    }
+
+    /// Whether it is in the request.
+    pub fn is_sent(&self) -> bool {
+        matches!(self, Fate::Kept | Fate::Shortened { .. })
+    }
+}
+
+/// A value with its token count, counted once per counter and shared by all that hold it.
+pub struct Counted<T> {
+    value: T,
+    // The counter is held beside its figure, so that another counter at the same address can't be mistaken
+    // for it.
+    count: OnceLock<(Arc<dyn TokenCounter>, Tokens)>,
+}
+
+impl<T> Counted<T> {
+    fn new(value: T) -> Self {
+        Self { value, count: OnceLock::new() }
+    }
+
+    fn tokens(
+        &self,
+        counter: &Arc<dyn TokenCounter>,
+        count: impl Fn(&dyn TokenCounter, &T) -> Tokens,
+    ) -> Tokens {
+        let (known, tokens) =
+            self.count.get_or_init(|| (Arc::clone(counter), count(&**counter, &self.value)));
+        if Arc::ptr_eq(known, counter) { *tokens } else { count(&**counter, &self.value) }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Counted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+/// Text that stages share instead of copying. The engine's own tags are neutralised in it.
+#[derive(Clone, Debug)]
+pub struct SharedText(Arc<Counted<Box<str>>>);
+
+impl SharedText {
+    /// Takes over a body, from whatever source: nothing inside it can pass for an envelope of the engine.
+    pub fn authored(text: &str) -> Self {
+        Self(Arc::new(Counted::new(neutralise(text).into())))
+    }
+
+    /// Takes over text that the engine itself made, and that may hold its tags.
+    pub(crate) fn engine_made(text: String) -> Self {
+        Self(Arc::new(Counted::new(text.into_boxed_str())))
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0.value
+    }
+
+    /// Returns its cost, counted once.
+    pub fn tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
+        self.0.tokens(counter, |counter, text| counter.count(text))
+    }
+}
+
+impl Deref for SharedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// A tool definition that stages share, with its cost.
+#[derive(Clone, Debug)]
+pub struct SharedTool(Arc<Counted<Arc<Tool>>>);
+
+impl SharedTool {
+    /// Takes over a definition.
+    pub fn new(tool: Tool) -> Self {
+        Self(Arc::new(Counted::new(Arc::new(tool))))
+    }
+
+    /// Returns the definition.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.0.value
+    }
+
+    /// Returns its cost, counted once.
+    pub fn tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
+        self.0.tokens(counter, |counter, tool| tool_tokens(counter, tool))
+    }
+}
+
+impl Segment {
+    /// Returns a Segment that is kept, with everything else at its default.
+    pub fn new(source: Source, slot: Slot, body: impl Into<Body>) -> Self {
+        Self {
+            source,
+            slot,
+            body: body.into(),
+            priority: Priority::DEFAULT,
+            pinned: false,
+            cached: false,
+            volatility: Volatility::Turn,
+            trust: Trust::Developer,
+            tokens: Tokens(0),
+            offers: Arc::default(),
+            fate: Fate::Kept,
+        }
+    }
+
+    /// Returns the Segment of something that took no part.
+    pub fn excluded(source: Source, reason: impl Into<String>) -> Self {
+        let fate = Fate::Excluded { reason: reason.into() };
+        Self { fate, ..Self::new(source, Slot::System, Body::Nothing) }
+    }
+
+    /// Counts the body; shares of the tag tree are accounted by the stage that owns the tree.
+    pub(crate) fn body_tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
+        match &self.body {
+            Body::Nothing | Body::Tags(_) => Tokens(0),
+            Body::Text(text) => text.tokens(counter),
+            Body::Tool(tool) => tool.tokens(counter),
+            Body::Messages(messages) => messages.iter().map(|it| message_tokens(&**counter, it)).sum(),
+        }
+    }
+
+    /// Returns the text of a text Segment.
+    pub fn text(&self) -> Option<&str> {
+        match &self.body {
+            Body::Text(text) => Some(text),
+            Body::Nothing | Body::Tags(_) | Body::Messages(_) | Body::Tool(_) => None,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Cuts a text at a line or a sentence.
+
+use std::sync::Arc;
+
+use contexture_message::{TokenCounter, Tokens};
+
+use crate::segment::SharedText;
+
+/// What stands where text was cut off.
+const MARKER: &str = include_str!("templates/shortened.txt");
+
+/// Returns the longest beginning of `text` that, with a marker, costs at most `limit`: whole lines if there
+/// are any, else whole sentences, else whole words. Nothing if not even that fits.
+pub(crate) fn cut(text: &str, limit: Tokens, counter: &Arc<dyn TokenCounter>) -> Option<SharedText> {
+    let cuts = [lines(text), sentences(text), words(text)];
+    cuts.into_iter().find_map(|ends| longest(text, &ends, limit, counter))
+}
+
+fn longest(text: &str, ends: &[usize], limit: Tokens, counter: &Arc<dyn TokenCounter>) -> Option<SharedText> {
+    let form = |end: usize| format!("{}\n{MARKER}", text[..end].trim_end());
+    // More text never costs less, so the ends that fit come first.
+    let n_fitting = ends.partition_point(|&end| counter.count(&form(end)) <= limit);
+    let end = *ends.get(n_fitting.checked_sub(1)?)?;
+    Some(SharedText::authored(&form(end)))
+}
+
+fn lines(text: &str) -> Vec<usize> {
+    text.match_indices('\n').map(|(at, _)| at).filter(|&at| !text[..at].trim().is_empty()).collect()
+}
+
+fn sentences(text: &str) -> Vec<usize> {
+    let ends = text.char_indices().filter(|(_, c)| matches!(c, '.' | '!' | '?' | '。' | '！' | '？'));
+    ends.map(|(at, c)| at + c.len_utf8())
+        .filter(|&end| text[end..].chars().next().is_none_or(|c| c.is_whitespace() || !c.is_ascii()))
+        .collect()
+}
+
+fn words(text: &str) -> Vec<usize> {
+    text.match_indices(' ').map(|(at, _)| at).filter(|&at| !text[..at].trim().is_empty()).collect()
+}

@@ -1,0 +1,383 @@
+//! Aggregates the entries of the context slot: values in, one tree and the messages that pass through out.
+//!
+//! Entries are read in order and their keys in author order. The first error ends it. Which rules hold is
+//! said in [`tags`](super); the ones that are easy to miss are said here, where they are done.
+
+use std::borrow::Cow;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use contexture_message::{Message, Role};
+use indexmap::{Equivalent, IndexMap};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::error::{NameFault, TagError, TagPlace, TagShape};
+use super::escape::escape_attribute;
+use super::flat::{flat, is_deeper_than};
+use super::names::{kebab, tag_name};
+use super::render::TagStyle;
+use super::tree::{MAX_TAG_DEPTH, NodeIdx, ROOT, TagTree};
+
+/// How many levels a message can have; text in JSON has no more.
+const MAX_MESSAGE_DEPTH: usize = 128;
+
+/// One entry of the context slot with who contributed it.
+#[derive(Clone, Copy, Debug)]
+pub struct TagEntry<'a> {
+    /// Who contributed it, for errors, such as `context:brand`.
+    pub source: &'a str,
+    /// What was contributed.
+    pub value: &'a Value,
+}
+
+/// What a list of entries aggregates to.
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    /// The tags of all entries.
+    pub tree: TagTree,
+    /// The texts and messages among the entries in order, each with the index of its entry.
+    pub messages: Vec<(usize, Message)>,
+}
+
+/// Aggregates `entries` in order.
+///
+/// ```
+/// use contexture_compose::tags::{TagEntry, TagStyle, aggregate};
+/// use serde_json::json;
+///
+/// let brand = json!({"userPreferences": "short answers"});
+/// let locale = json!(["Be kind.", {"user_preferences": "in Dutch"}]);
+/// let aggregate = aggregate(&[
+///     TagEntry { source: "context:brand", value: &brand },
+///     TagEntry { source: "context:locale", value: &locale },
+/// ])?;
+///
+/// assert_eq!(
+///     aggregate.tree.render(TagStyle::default()),
+///     "<user-preferences>\nshort answers\nin Dutch\n</user-preferences>",
+/// );
+/// assert_eq!(aggregate.messages[0].1.as_text(), Some("Be kind."));
+/// # Ok::<(), contexture_compose::tags::TagError>(())
+/// ```
+pub fn aggregate(entries: &[TagEntry<'_>]) -> Result<Aggregate, TagError> {
+    let mut merge = Merge::new(entries);
+    merge.tree.reserve(entries.iter().map(|it| text_len(it.value)).sum());
+    for (idx, entry) in entries.iter().enumerate() {
+        merge.entry = idx;
+        merge.top(entry.value)?;
+    }
+    Ok(Aggregate { tree: merge.tree, messages: merge.messages })
+}
+
+/// Returns the tagged text of `entries`, without those that are text or messages.
+///
+/// The sources in errors are `context[0]`, `context[1]` and so on.
+///
+/// ```
+/// use contexture_compose::tags::render_tagged_context;
+/// use serde_json::json;
+///
+/// let text = render_tagged_context(&[json!({"documents": null, "memory": "m"}), json!({"documents": "d"})])?;
+/// assert_eq!(text, "<documents>\nd\n</documents>\n<memory>\nm\n</memory>");
+/// # Ok::<(), contexture_compose::tags::TagError>(())
+/// ```
+pub fn render_tagged_context(entries: &[Value]) -> Result<String, TagError> {
+    let sources: Vec<String> = (0..entries.len()).map(|idx| format!("context[{idx}]")).collect();
+    let entries: Vec<TagEntry<'_>> =
+        entries.iter().zip(&sources).map(|(value, source)| TagEntry { source, value }).collect();
+    Ok(aggregate(&entries)?.tree.render(TagStyle::default()))
+}
+
+/// The tree while it grows, and what is only of use until then.
+struct Merge<'a> {
+    entries: &'a [TagEntry<'a>],
+    /// The index of the entry that is being read.
+    entry: usize,
+    tree: TagTree,
+    messages: Vec<(usize, Message)>,
+    /// The shape of each node, and the entry that made it so.
+    shapes: Vec<Option<(TagShape, usize)>>,
+    // One map for all tags: thousands of names under one tag stay quick, and a leaf costs no map.
+    tags: IndexMap<Key, NodeIdx>,
+    attributes: IndexMap<Key, usize>,
+    item: Arc<str>,
+}
+
+/// A name under a node.
+#[derive(Eq, Hash, PartialEq)]
+struct Key(NodeIdx, Arc<str>);
+
+/// A name under a node, borrowed.
+#[derive(Hash)]
+struct KeyRef<'a>(NodeIdx, &'a str);
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.0 == key.0 && *self.1 == *key.1
+    }
+}
+
+impl<'a> Merge<'a> {
+    fn new(entries: &'a [TagEntry<'a>]) -> Self {
+        Self {
+            entries,
+            entry: 0,
+            tree: TagTree::new(),
+            messages: Vec::new(),
+            shapes: vec![Some((TagShape::Nested, 0))],
+            tags: IndexMap::new(),
+            attributes: IndexMap::new(),
+            item: Arc::from("item"),
+        }
+    }
+
+    /// Reads a whole entry.
+    fn top(&mut self, value: &Value) -> Result<(), TagError> {
+        for value in flat(value) {
+            match value {
+                Value::Null => {}
+                Value::Object(map) if map.contains_key("role") => {
+                    let message = self.message(ROOT, map, value)?;
+                    self.messages.push((self.entry, message));
+                }
+                Value::Object(map) => self.object(ROOT, map)?,
+                scalar => {
+                    let text = scalar_text(scalar);
+                    if !text.is_empty() {
+                        self.messages.push((self.entry, Message::system(text)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the keys of an object into `node`. The caller recurses at most [`MAX_TAG_DEPTH`] times.
+    fn object(&mut self, node: NodeIdx, map: &Map<String, Value>) -> Result<(), TagError> {
+        let nested = map.keys().any(|key| !is_own(key));
+        if nested {
+            self.commit(node, TagShape::Nested)?;
+        }
+        for (key, value) in map {
+            if !is_own(key) {
+                self.tag(node, key, value)?;
+            } else if node == ROOT {
+                let (fault, place) = (NameFault::NoTag, self.place(node, key));
+                return Err(TagError::NameInvalid { key: key.clone(), fault, place });
+            } else if let Some(name) = key.strip_prefix('@') {
+                self.attribute(node, key, name, value)?;
+            } else {
+                self.own_text(node, value, nested)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what stands under `key` into the tag of that name.
+    fn tag(&mut self, parent: NodeIdx, key: &str, value: &Value) -> Result<(), TagError> {
+        let name = tag_name(key, |name| self.place(parent, name))?;
+        match value {
+            Value::Null => {
+                self.child(parent, &name)?;
+            }
+            Value::Object(map) => {
+                let node = self.child(parent, &name)?;
+                self.refuse_role(node, map, value)?;
+                self.object(node, map)?;
+            }
+            // A tag that gets nothing is not made: text that is empty does not even reserve the place.
+            _ => {
+                for value in flat(value) {
+                    match value {
+                        Value::Null => {}
+                        Value::Object(map) => {
+                            let node = self.child(parent, &name)?;
+                            self.refuse_role(node, map, value)?;
+                            self.commit(node, TagShape::Nested)?;
+                            // Never looked up: a record is not merged with another.
+                            let item = self.add_node(node, &Arc::clone(&self.item))?;
+                            self.object(item, map)?;
+                        }
+                        scalar => {
+                            let text = scalar_text(scalar);
+                            if !text.is_empty() {
+                                let node = self.child(parent, &name)?;
+                                self.commit(node, TagShape::Text)?;
+                                self.tree.add_line(node, self.entry, &text);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `#text`. Beside nested tags it leaves the shape alone.
+    fn own_text(&mut self, node: NodeIdx, value: &Value, nested: bool) -> Result<(), TagError> {
+        for value in flat(value) {
+            if let Value::Object(_) = value {
+                return Err(TagError::NotText { found: "an object", place: self.place(node, "#text") });
+            }
+            let text = scalar_text(value);
+            if !text.is_empty() {
+                if !nested {
+                    self.commit(node, TagShape::Text)?;
+                }
+                self.tree.add_line(node, self.entry, &text);
+            }
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, node: NodeIdx, key: &str, name: &str, value: &Value) -> Result<(), TagError> {
+        let name = match kebab(name) {
+            Ok(name) => name,
+            Err(fault) => {
+                let place = self.place(node, key);
+                return Err(TagError::NameInvalid { key: key.to_owned(), fault, place });
+            }
+        };
+        let found = match value {
+            Value::Null => return Ok(()),
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => "",
+        };
+        if !found.is_empty() {
+            return Err(TagError::NotText { found, place: self.place(node, &format!("@{name}")) });
+        }
+
+        let value = scalar_text(value);
+        let Some(&idx) = self.attributes.get(&KeyRef(node, &name)) else {
+            let idx = self.tree.add_attribute(node, self.entry, &name, &value);
+            self.attributes.insert(Key(node, Arc::from(name)), idx);
+            return Ok(());
+        };
+        let attribute = &self.tree.attributes[idx];
+        if self.tree.text(&attribute.value) != escape_attribute(&value) {
+            return Err(TagError::AttributeMismatch {
+                path: self.place(node, &format!("@{name}")).path,
+                first_source: self.source(attribute.entries[0]),
+                second_source: self.source(self.entry),
+            });
+        }
+        if attribute.entries.last() != Some(&self.entry) {
+            self.tree.attributes[idx].entries.push(self.entry);
+        }
+        Ok(())
+    }
+
+    /// Returns the tag `name` under `parent`; a new one comes last.
+    fn child(&mut self, parent: NodeIdx, name: &str) -> Result<NodeIdx, TagError> {
+        if let Some(&node) = self.tags.get(&KeyRef(parent, name)) {
+            return Ok(node);
+        }
+        let name = Arc::from(name);
+        let node = self.add_node(parent, &name)?;
+        self.tags.insert(Key(parent, name), node);
+        Ok(node)
+    }
+
+    fn add_node(&mut self, parent: NodeIdx, name: &Arc<str>) -> Result<NodeIdx, TagError> {
+        if self.tree.node(parent).depth >= MAX_TAG_DEPTH {
+            return Err(TagError::DepthExceeded { limit: MAX_TAG_DEPTH, place: self.place(parent, name) });
+        }
+        self.shapes.push(None);
+        Ok(self.tree.add_node(parent, Arc::clone(name)))
+    }
+
+    /// Makes `node` hold text or nested tags, unless it holds the other.
+    fn commit(&mut self, node: NodeIdx, shape: TagShape) -> Result<(), TagError> {
+        match self.shapes[node.0] {
+            Some((first, _)) if first == shape => Ok(()),
+            Some((first, entry)) => Err(TagError::ShapeMismatch {
+                path: self.tree.path(node),
+                first,
+                first_source: self.source(entry),
+                second: shape,
+                second_source: self.source(self.entry),
+            }),
+            None => {
+                self.shapes[node.0] = Some((shape, self.entry));
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses an object under a tag that has a `role`: as a tag the name is reserved, and a message has no
+    /// place there.
+    fn refuse_role(&self, node: NodeIdx, map: &Map<String, Value>, value: &Value) -> Result<(), TagError> {
+        if !map.contains_key("role") {
+            return Ok(());
+        }
+        self.message(node, map, value)?;
+        Err(TagError::MessageInTag { place: self.place(node, "") })
+    }
+
+    /// Reads an object that has a `role` as a message.
+    fn message(&self, node: NodeIdx, map: &Map<String, Value>, value: &Value) -> Result<Message, TagError> {
+        // Reading recurses, and a value that was not parsed can be deeper than any stack.
+        if is_deeper_than(value, MAX_MESSAGE_DEPTH) {
+            return Err(TagError::DepthExceeded { limit: MAX_MESSAGE_DEPTH, place: self.place(node, "") });
+        }
+        let reason = match map.get("role") {
+            Some(Value::String(role)) if Role::parse(role).is_none() => {
+                format!("the role `{role}` is none of system, user, assistant and tool")
+            }
+            Some(Value::String(_)) if !map.contains_key("content") => "it has no `content`".to_owned(),
+            Some(Value::String(_)) => match Message::deserialize(value) {
+                Ok(message) => return Ok(message),
+                Err(err) => err.to_string(),
+            },
+            _ => "the role is not text".to_owned(),
+        };
+        Err(TagError::RoleAmbiguous { reason, place: self.place(node, "") })
+    }
+
+    /// Returns the place of `last` under `node`, or of `node` itself if that is empty.
+    fn place(&self, node: NodeIdx, last: &str) -> TagPlace {
+        let mut path = self.tree.path(node);
+        if !path.is_empty() && !last.is_empty() {
+            path.push('.');
+        }
+        path.push_str(last);
+        TagPlace { path, contributor: Some(self.source(self.entry)) }
+    }
+
+    fn source(&self, entry: usize) -> String {
+        self.entries.get(entry).map_or_else(String::new, |it| it.source.to_owned())
+    }
+}
+
+/// Whether `key` says something about the enclosing tag instead of naming one.
+fn is_own(key: &str) -> bool {
+    key == "#text" || key.starts_with('@')
+}
+
+/// Returns how many bytes of text are in `value`, at any depth.
+fn text_len(value: &Value) -> usize {
+    let mut bytes = 0;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => bytes += text.len(),
+            Value::Array(inner) => open.extend(inner),
+            Value::Object(inner) => open.extend(inner.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    bytes
+}
+
+/// Returns the text of a value that is no list and no object.
+fn scalar_text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Bool(true) => Cow::Borrowed("true"),
+        Value::Bool(false) => Cow::Borrowed("false"),
+        Value::Number(number) => Cow::Owned(number.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => Cow::Borrowed(""),
+    }
+}

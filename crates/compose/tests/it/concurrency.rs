@@ -1,0 +1,185 @@
+//! Contributors side by side: waiting, deadlines, failures, the memo.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contexture_compose::ports::{Clock, Collected, DenySources, Event, InMemoryMemo, ManualClock};
+use contexture_compose::{
+    BoxFuture, Context, Contribution, Engine, OnError, Profile, Prompt, ResolveOptions, Text, contributor,
+};
+use contexture_testkit::{Probe, failure, request, resolve, runtime};
+use serde_json::{Value, json};
+
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+fn with_clock() -> Engine {
+    Engine { clock: Arc::new(TokioClock(Instant::now())), ..Engine::default() }
+}
+
+#[test]
+fn two_hundred_waiting_contributors_wait_together() {
+    let wait = Duration::from_millis(20);
+    let prompt = (0..200)
+        .fold(Prompt::builder("p"), |it, n| it.contribute(Probe::new(format!("c{n:03}")).waiting(wait)));
+    let prompt = prompt.build().expect("it builds");
+    let started = Instant::now();
+    let pass = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    // One after the other would take 4 seconds; far from a timing test, this tells the two apart.
+    assert!(started.elapsed() < Duration::from_secs(2));
+    let text = pass.request().messages[0].as_text().expect("a text");
+    assert!(text.starts_with("c000\n\nc001\n\nc002") && text.ends_with("c199"));
+}
+
+#[test]
+fn the_order_is_resolved_order_whoever_finishes_first() {
+    let slow = Probe::new("slow").waiting(Duration::from_millis(30));
+    let prompt =
+        Prompt::builder("p").contribute(slow).contribute(Probe::new("quick")).build().expect("it builds");
+    let pass = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    assert_eq!(request(&pass), "[system]\nslow\n\nquick");
+}
+
+#[test]
+fn explaining_runs_nothing_again() {
+    let probe = Probe::new("probe");
+    let prompt = Prompt::builder("p").contribute(probe.clone()).build().expect("it builds");
+    let pass = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    let first = pass.explain();
+    assert_eq!(pass.explain(), first);
+    let _ = (pass.request(), pass.fingerprint(), pass.segments());
+    assert_eq!(probe.calls(), 1);
+}
+
+#[test]
+fn a_missed_deadline_fails_the_pass_or_leaves_the_entry_out() {
+    let late = |on_error| {
+        let wait = Duration::from_secs(600);
+        let profile = Profile { deadline: Some(Duration::from_millis(5)), on_error, ..Profile::default() };
+        let prompt =
+            Prompt::builder("p").system("Own.").contribute(Probe::new("late").waiting(wait).profile(profile));
+        resolve(&prompt.build().expect("it builds"), ResolveOptions::default().engine(&with_clock()))
+    };
+    insta::assert_snapshot!(
+        failure(&late(OnError::Fail).expect_err("too late")),
+        @"deadline_exceeded at p: contributor:late did not finish within 5ms"
+    );
+    let pass = late(OnError::Skip).expect("it resolves");
+    assert_eq!(request(&pass), "[system]\nOwn.");
+    assert_eq!(pass.explain().excluded[0].reason, "skipped: contributor:late did not finish within 5ms");
+}
+
+#[test]
+fn a_failure_names_its_source_and_keeps_the_original_error() {
+    let failing = |on_error| {
+        let context = Context::text("broken", Text::try_of(|_: &Value| Err::<String, _>("no database")))
+            .on_error(on_error);
+        let prompt = Prompt::builder("p").system("Own.").include(context).build().expect("it builds");
+        resolve(&prompt, ResolveOptions::default())
+    };
+    let err = failing(OnError::Fail).expect_err("it fails");
+    insta::assert_snapshot!(failure(&err), @"contributor_failed at p: context:broken: the contributor failed: no database");
+    assert_eq!(std::error::Error::source(&err).map(ToString::to_string).as_deref(), Some("no database"));
+    let pass = failing(OnError::Skip).expect("it resolves");
+    assert_eq!(
+        pass.explain().excluded[0].reason,
+        "skipped: context:broken: the contributor failed: no database"
+    );
+}
+
+#[test]
+fn a_deadline_without_a_clock_is_warned_of() {
+    let prompt = Prompt::builder("p").include(
+        contributor("c", |_| async { Ok(Contribution::text("C.")) }).deadline(Duration::from_secs(1)),
+    );
+    let heard = Collected::default();
+    let engine = Engine { diagnostics: Arc::new(heard.clone()), ..Engine::default() };
+    let pass = resolve(&prompt.build().expect("it builds"), ResolveOptions::default().engine(&engine))
+        .expect("it resolves");
+    let warning = "contributor:c has a deadline, but the engine has no clock to keep it";
+    assert_eq!(pass.explain().warnings, [warning]);
+    assert_eq!(heard.warnings(), [format!("p: {warning}")]);
+}
+
+#[test]
+fn the_memo_runs_a_contributor_once_for_the_same_input_until_it_expires() {
+    let profile = Profile { remember: Some(Duration::from_secs(60)), ..Profile::default() };
+    let probe = Probe::new("probe").profile(profile).waiting(Duration::from_millis(5));
+    let prompt = Prompt::builder("p").contribute(probe.clone()).build().expect("it builds");
+    let clock = ManualClock::default();
+    let engine = Engine { clock: Arc::new(clock.clone()), ..Engine::default() };
+    let options = |n: u32| ResolveOptions::new(json!({"n": n})).engine(&engine);
+
+    runtime().block_on(async {
+        // Single flight: many at once are one call.
+        let many = (0..50).map(|_| prompt.resolve(options(1)));
+        futures::future::try_join_all(many).await.expect("all resolve");
+        assert_eq!(probe.calls(), 1);
+        prompt.resolve(options(2)).await.expect("another input");
+        assert_eq!(probe.calls(), 2);
+        clock.advance(Duration::from_secs(61));
+        prompt.resolve(options(1)).await.expect("expired");
+        assert_eq!(probe.calls(), 3);
+    });
+}
+
+#[test]
+fn the_memo_is_bounded_and_forgets_failures() {
+    let memo = InMemoryMemo::new(2);
+    let engine = Engine { memo: Arc::new(memo.clone()), ..Engine::default() };
+    let failing = Context::text(
+        "f",
+        Text::try_of(|it: &Value| match it["ok"].as_bool() {
+            Some(true) => Ok("fine"),
+            _ => Err("broken"),
+        }),
+    );
+    let prompt =
+        Prompt::builder("p").include(failing.remember(Duration::from_secs(60))).build().expect("it builds");
+    let run = |input: Value| resolve(&prompt, ResolveOptions::new(input).engine(&engine));
+    assert_eq!(
+        failure(&run(json!({"n": 1})).expect_err("broken")),
+        "contributor_failed at p: context:f: the contributor failed: broken"
+    );
+    assert!(memo.is_empty());
+    for n in 0..5 {
+        run(json!({"n": n, "ok": true})).expect("fine");
+    }
+    assert_eq!(memo.len(), 2);
+}
+
+#[test]
+fn the_sink_hears_of_every_contributor_and_the_pass() {
+    let heard = Collected::default();
+    let engine = Engine { sink: Arc::new(heard.clone()), ..Engine::default() };
+    let prompt = Prompt::builder("p").include(Context::text("a", "A.")).build().expect("it builds");
+    resolve(&prompt, ResolveOptions::default().engine(&engine)).expect("it resolves");
+    let events = heard.events();
+    assert!(
+        matches!(&events[0], Event::Contributed { source, ok: true, .. } if source.as_str() == "context:a")
+    );
+    assert!(matches!(&events[1], Event::Resolved { prompt, .. } if prompt == "p"));
+}
+
+#[test]
+fn a_policy_has_the_last_word_with_a_reason_on_record() {
+    let engine =
+        Engine { policy: Arc::new(DenySources(vec!["context:secret".to_owned()])), ..Engine::default() };
+    let prompt = Prompt::builder("p")
+        .system("Own.")
+        .include(Context::text("secret", "Secret."))
+        .build()
+        .expect("it builds");
+    let pass = resolve(&prompt, ResolveOptions::default().engine(&engine)).expect("it resolves");
+    assert_eq!(request(&pass), "[system]\nOwn.");
+    assert_eq!(pass.explain().excluded[0].reason, "denied by policy");
+}

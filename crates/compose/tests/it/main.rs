@@ -1,0 +1,13 @@
+//! Tests of the composition engine: text in, text out.
+
+mod adapt;
+mod budget;
+mod cache;
+mod concurrency;
+mod entries;
+mod errors;
+mod messages;
+mod properties;
+mod schemas;
+mod tags;
+mod tools;

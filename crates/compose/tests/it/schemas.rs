@@ -1,0 +1,176 @@
+//! Input: merged schemas, defaults, active branches, policies.
+
+use contexture_compose::{Context, InputPolicy, Prompt, PromptBuilder, Schema, Text, when};
+use contexture_testkit::{failure, request, resolve_input};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+fn resolved(prompt: PromptBuilder, input: Value) -> String {
+    match prompt.build().and_then(|it| resolve_input(&it, input)) {
+        Ok(pass) => request(&pass),
+        Err(err) => failure(&err),
+    }
+}
+
+fn schema(value: Value) -> Schema {
+    Schema::from_json(value)
+}
+
+fn prompt() -> PromptBuilder {
+    Prompt::builder("p").system("Own.")
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Ticket {
+    plan: String,
+    #[serde(default)]
+    urgent: bool,
+}
+
+#[test]
+fn typed_closures_see_the_parsed_input() {
+    let typed = Prompt::builder("p")
+        .input::<Ticket>()
+        .system(Text::of(|it: &Ticket| format!("{} {}", it.plan, if it.urgent { "now" } else { "later" })));
+    insta::assert_snapshot!(resolved(typed.clone(), json!({"plan": "pro"})), @"
+    [system]
+    pro later
+    ");
+    insta::assert_snapshot!(
+        resolved(typed, json!({"urgent": "very"})),
+        @r#"input_invalid at p: the input is invalid: `input.plan`: is required (rule `required` of prompt); `input.urgent`: "very" is not of type "boolean" (rule `type` of prompt)"#
+    );
+}
+
+#[test]
+fn two_owners_of_one_key_must_agree() {
+    let string = || schema(json!({"type": "object", "properties": {"k": {"type": "string"}}}));
+    let integer = || schema(json!({"type": "object", "properties": {"k": {"type": "integer"}}}));
+    let a = Context::text("a", "A.").input_schema(string());
+    let b = |it| Context::text("b", "B.").input_schema(it);
+    insta::assert_snapshot!(
+        resolved(prompt().include(a.clone()).include(b(integer())), json!({})),
+        @"schema_conflict at p: input key `k` is declared differently by context:a and context:b"
+    );
+    insta::assert_snapshot!(resolved(prompt().include(a.clone()).include(b(string())), json!({})), @"
+    [system]
+    Own.
+
+    A.
+
+    B.
+    ");
+    let own = prompt().input_schema(integer()).include(a);
+    insta::assert_snapshot!(
+        resolved(own.clone(), json!({"k": 1})),
+        @"schema_conflict at p: input key `k` is declared differently by prompt and context:a"
+    );
+    insta::assert_snapshot!(resolved(own.override_key("k"), json!({"k": 1})), @"
+    [system]
+    Own.
+
+    A.
+    ");
+}
+
+#[test]
+fn an_active_branch_is_validated_and_an_inactive_one_is_not() {
+    let extra = schema(json!({
+        "type": "object",
+        "properties": {"extra": {"type": "string"}, "tone": {"type": "string", "default": "calm"}},
+        "required": ["extra"],
+    }));
+    let text = Text::template("{{ input.extra }} {{ input.tone }}").expect("a template");
+    let branch = Context::text("a", text).input_schema(extra);
+    let gated = prompt().include(when(|it: &Value| it["on"] == true, branch));
+    insta::assert_snapshot!(resolved(gated.clone(), json!({"on": false})), @"
+    [system]
+    Own.
+    ");
+    insta::assert_snapshot!(
+        resolved(gated.clone(), json!({"on": true})),
+        @"input_invalid at p: the input is invalid: `input.extra`: is required (rule `required` of context:a)"
+    );
+    insta::assert_snapshot!(resolved(gated, json!({"on": true, "extra": "x"})), @"
+    [system]
+    Own.
+
+    x calm
+    ");
+}
+
+#[test]
+fn the_merged_schema_requires_only_what_is_always_there() {
+    let needs = |key: &str| {
+        schema(json!({"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}))
+    };
+    let plain = Context::text("plain", "").input_schema(needs("a"));
+    let gated = Context::text("gated", "").when(|_: &Value| true).input_schema(needs("b"));
+    let built = prompt().include(plain).include(gated).build().expect("it builds");
+    assert_eq!(
+        built.input_schema(),
+        json!({
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "required": ["a"],
+        })
+    );
+}
+
+#[test]
+fn a_closed_schema_knows_the_keys_of_entries() {
+    let closed = schema(json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false}));
+    let entry = Context::text("b", "B.").input_schema(schema(json!({"properties": {"b": {}}})));
+    let both = prompt().input_schema(closed).include(entry);
+    insta::assert_snapshot!(resolved(both.clone(), json!({"a": 1, "b": 2})), @"
+    [system]
+    Own.
+
+    B.
+    ");
+    insta::assert_snapshot!(
+        resolved(both, json!({"c": 1, "d": 1})),
+        @"input_invalid at p: the input is invalid: `input.c`: is not a key of the input (rule `additionalProperties` of prompt); `input.d`: is not a key of the input (rule `additionalProperties` of prompt)"
+    );
+}
+
+#[test]
+fn an_input_that_is_no_object_is_refused() {
+    insta::assert_snapshot!(
+        resolved(prompt(), json!([1])),
+        @"input_invalid at p: the input is invalid: `input`: must be a JSON object (rule `type` of prompt)"
+    );
+}
+
+#[test]
+fn a_broken_schema_is_refused_with_its_owner() {
+    let broken = Context::text("a", "").input_schema(schema(json!({"type": "strng"})));
+    let shown = resolved(prompt().include(broken), json!({}));
+    assert!(shown.starts_with("schema_invalid at p: the schema of context:a is invalid"), "{shown}");
+}
+
+#[test]
+fn nested_defaults_and_paths_are_named_in_full() {
+    let nested = schema(json!({
+        "type": "object",
+        "properties": {"items": {"type": "array", "items": {"type": "object", "required": ["price"]}}},
+    }));
+    insta::assert_snapshot!(
+        resolved(prompt().input_schema(nested), json!({"items": [{"price": 1}, {}]})),
+        @"input_invalid at p: the input is invalid: `input.items[1].price`: is required (rule `required` of prompt)"
+    );
+}
+
+#[test]
+fn input_policies_are_off_by_default_and_apply_to_strings_when_on() {
+    let text = || Text::template("{{ input.a }}|{{ input.html }}|{{ input.list[0] }}").expect("a template");
+    let input = json!({"a": "<b>\u{200B}x", "html": "<i>", "list": ["a & b"]});
+    let as_it_is = resolved(Prompt::builder("p").system(text()), input.clone());
+    assert_eq!(as_it_is, "[system]\n<b>\u{200B}x|<i>|a & b");
+    let policy = InputPolicy { auto_escape: true, sanitize: true, raw_fields: vec!["html".to_owned()] };
+    insta::assert_snapshot!(resolved(Prompt::builder("p").system(text()).input_policy(policy), input), @"
+    [system]
+    &lt;b&gt;x|<i>|a &amp; b
+    ");
+}

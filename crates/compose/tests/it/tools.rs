@@ -1,0 +1,71 @@
+//! Tools: merge order, collisions, call-site tools.
+
+use contexture_compose::{Constraint, Context, Prompt, PromptBuilder, ResolveOptions};
+use contexture_message::Tool;
+use contexture_testkit::{failure, request, resolve};
+use serde_json::{Map, json};
+
+fn resolved(prompt: PromptBuilder, options: ResolveOptions) -> String {
+    match prompt.build().and_then(|it| resolve(&it, options)) {
+        Ok(pass) => request(&pass),
+        Err(err) => failure(&err),
+    }
+}
+
+fn with_tool(id: &str, tool: &str) -> Context {
+    Context::new(id).tool(Tool::new(tool, ""))
+}
+
+#[test]
+fn tools_are_sent_sorted_by_name() {
+    let prompt = Prompt::builder("p")
+        .tool(Tool::new("b", ""))
+        .include(with_tool("x", "c"))
+        .include(with_tool("y", "a"));
+    insta::assert_snapshot!(resolved(prompt, ResolveOptions::default()), @"tools: a, b, c");
+}
+
+#[test]
+fn collisions_name_the_tool_and_both_owners_all_at_once() {
+    let prompt = Prompt::builder("p")
+        .include(with_tool("a", "find"))
+        .include(with_tool("b", "find"))
+        .include(with_tool("c", "look"))
+        .tool(Tool::new("look", ""));
+    insta::assert_snapshot!(
+        resolved(prompt, ResolveOptions::default()),
+        @"tool_collision at p: tool `find` is given by context:a and by context:b; tool `look` is given by context:c and by prompt"
+    );
+}
+
+#[test]
+fn tools_of_the_call_site_replace_others_silently() {
+    let prompt = Prompt::builder("p").include(with_tool("a", "find"));
+    let tools = vec![Tool::new("find", "mine").parameters(json!({"type": "object"}))];
+    let options = ResolveOptions { tools, ..ResolveOptions::default() };
+    let built = prompt.build().expect("it builds");
+    let pass = resolve(&built, options).expect("it resolves");
+    assert_eq!(pass.request().tools[0].description, "mine");
+}
+
+#[test]
+fn names_that_providers_refuse_are_refused_here() {
+    let prompt = Prompt::builder("p").tool(Tool::new("a b", "")).include(with_tool("c", ""));
+    insta::assert_snapshot!(
+        resolved(prompt, ResolveOptions::default()),
+        @"tool_name_invalid at p: tool name `` of context:c is not 1 to 64 letters, digits, `_` or `-`; tool name `a b` of prompt is not 1 to 64 letters, digits, `_` or `-`"
+    );
+}
+
+#[test]
+fn checks_of_entries_come_before_the_prompts_and_survive_a_drop() {
+    let check = |id: &str| Constraint { id: id.to_owned(), mode: Default::default(), spec: Map::new() };
+    let long = "word ".repeat(100);
+    let dropped = Context::text("long", long).constraint(check("entry")).tool(Tool::new("stays", ""));
+    let prompt =
+        Prompt::builder("p").system("Own.").include(dropped).constraint(check("prompt")).token_budget(20);
+    let pass = resolve(&prompt.build().expect("it builds"), ResolveOptions::default()).expect("it resolves");
+    let ids: Vec<&str> = pass.extras().constraints.iter().map(|it| it.id.as_str()).collect();
+    assert_eq!(ids, ["entry", "prompt"]);
+    assert_eq!(request(&pass), "[system]\nOwn.\ntools: stays");
+}

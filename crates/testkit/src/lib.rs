@@ -1,0 +1,34 @@
+//! Shared by the workspace's tests: case files, arbitrary data, probes, and passes as text.
+//!
+//! For development only; no shipped crate depends on it. A broken fixture is a broken test, so everything
+//! here panics instead of returning errors.
+
+mod arbitrary;
+mod cases;
+mod probe;
+mod show;
+
+pub use arbitrary::{json, object, prose, text};
+pub use cases::{Case, cases};
+pub use probe::Probe;
+pub use show::{budget, failure, request};
+
+use contexture_compose::{Error, Pass, Prompt, ResolveOptions};
+use serde_json::Value;
+
+/// Resolves a prompt on a runtime of its own, with a clock that runs.
+pub fn resolve(prompt: &Prompt, options: ResolveOptions) -> Result<Pass, Error> {
+    runtime().block_on(prompt.resolve(options))
+}
+
+/// Resolves a prompt for an input.
+pub fn resolve_input(prompt: &Prompt, input: Value) -> Result<Pass, Error> {
+    resolve(prompt, ResolveOptions::new(input))
+}
+
+/// Returns a runtime with timers.
+#[allow(clippy::expect_used)]
+pub fn runtime() -> tokio::runtime::Runtime {
+    let built = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    built.expect("a runtime on one thread needs nothing from the system but timers")
+}

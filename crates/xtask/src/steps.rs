@@ -1,0 +1,63 @@
+//! The chores, each a list of commands.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::arrows;
+
+/// Runs everything that must hold.
+pub(crate) fn test() -> Result<(), String> {
+    lint()?;
+    cargo(&["build", "--workspace", "--all-targets", "--locked"])?;
+    cargo(&["test", "--workspace", "--all-targets", "--locked"])?;
+    cargo(&["test", "--workspace", "--doc", "--locked"])?;
+    examples()
+}
+
+/// Checks formatting, lints and arrows.
+pub(crate) fn lint() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"])?;
+    arrows()?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+}
+
+/// Checks that dependencies between crates point down only.
+pub(crate) fn arrows() -> Result<(), String> {
+    let output = Command::new(cargo_program())
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
+        .output()
+        .map_err(|err| format!("cargo metadata: {err}"))?;
+    let upward = arrows::upward(&output.stdout)?;
+    if upward.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("arrows that do not point down:\n{}", upward.join("\n")))
+    }
+}
+
+/// Runs the examples, so that they keep working and not only compile.
+fn examples() -> Result<(), String> {
+    ["hello", "composition", "custom_contributor"]
+        .iter()
+        .try_for_each(|it| cargo(&["run", "--quiet", "--locked", "-p", "contexture", "--example", it]))
+}
+
+/// Compares the benchmark jobs with their floors.
+pub(crate) fn bench() -> Result<(), String> {
+    cargo(&["run", "--release", "--locked", "-p", "contexture-bench", "--", "compare"])
+}
+
+fn cargo(args: &[&str]) -> Result<(), String> {
+    let shown = args.join(" ");
+    println!("\n==> cargo {shown}");
+    let started = Instant::now();
+    let status =
+        Command::new(cargo_program()).args(args).status().map_err(|err| format!("cargo {shown}: {err}"))?;
+    println!("==> {:.0} s", started.elapsed().as_secs_f64());
+    if status.success() { Ok(()) } else { Err(format!("`cargo {shown}` failed")) }
+}
+
+fn cargo_program() -> String {
+    // Set by cargo for the programs it runs: the same toolchain does the rest.
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
