@@ -6,8 +6,9 @@
 //! play no part here.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use contexture_message::{Breakpoint, Tokens};
+use contexture_message::{Breakpoint, Message, Tokens};
 
 use crate::cache::{CacheFacts, Forecast, forecast};
 use crate::cache::{CacheRules, prefix_pieces};
@@ -22,9 +23,18 @@ use crate::{Segment, Source};
 #[derive(Debug)]
 pub(crate) struct Arranged {
     pub(crate) draft: Draft,
-    /// The composed system message.
-    pub(crate) system: SystemText,
+    /// The composed system message, if anything is in it.
+    pub(crate) system: Option<Arc<Message>>,
+    /// Which bytes of it are whose.
+    pub(crate) pieces: Vec<SystemPiece>,
     pub(crate) cache: CacheFacts,
+}
+
+impl Arranged {
+    /// Returns the text of the composed system message.
+    pub(crate) fn system_text(&self) -> &str {
+        self.system.as_ref().and_then(|it| it.as_text()).unwrap_or_default()
+    }
 }
 
 /// Orders a fitted draft.
@@ -39,7 +49,9 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
         breakpoints: breakpoints(&draft, &system, &stable, rules),
         forecast: None,
     };
-    let mut arranged = Arranged { draft, system, cache };
+    let SystemText { text, pieces } = system;
+    let system = Some(text).filter(|it| !it.is_empty()).map(|it| Arc::new(Message::system(it)));
+    let mut arranged = Arranged { draft, system, pieces, cache };
     arranged.cache.forecast = setup.options.previous.as_ref().map(|previous| -> Forecast {
         forecast(&prefix_pieces(previous.arranged()), &prefix_pieces(&arranged), rules)
     });

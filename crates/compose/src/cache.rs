@@ -101,11 +101,11 @@ pub(crate) fn prefix_pieces(arranged: &Arranged) -> Vec<PrefixPiece<'_>> {
     let tools = draft.segments.iter().filter(|it| it.slot == Slot::Tools && it.fate.is_sent());
     let tools =
         tools.map(|it| PrefixPiece { source: it.source.clone(), text: json_of(&it.body), tokens: it.tokens });
-    let system = arranged.system.pieces.iter().map(|piece| PrefixPiece {
+    let system = arranged.pieces.iter().map(|piece| PrefixPiece {
         source: piece
             .segment
             .map_or_else(|| Source::named("tags", "block"), |it| draft.segments[it].source.clone()),
-        text: Cow::Borrowed(&arranged.system.text[piece.bytes.clone()]),
+        text: Cow::Borrowed(&arranged.system_text()[piece.bytes.clone()]),
         tokens: piece.tokens(draft),
     });
     let messages = message_segments(draft).map(|it| PrefixPiece {

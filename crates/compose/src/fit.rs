@@ -61,7 +61,8 @@ pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
     if let Some(limit) = input_budget {
         fitting.limit(Scope::Request, "input_budget", limit, fill)?;
     }
-    let (system, total) = (fitting.ledger(Scope::System).total(), fitting.ledger(Scope::Request).total());
+    let system = fitting.used(Scope::System, setup.budget.token_budget);
+    let total = fitting.used(Scope::Request, input_budget);
     draft.usage = Usage {
         system,
         total,
@@ -169,6 +170,13 @@ impl Fitting<'_> {
         let mut ledger = Ledger { scope, framing, separator, fixed, tokens: 0, n_pieces: 0, n_shares: 0 };
         self.draft.segments.iter().filter(|it| it.fate.is_sent()).for_each(|it| ledger.add(it));
         ledger
+    }
+
+    /// What is sent costs by the sums; or, where these are over the limit because of joints, by a count.
+    fn used(&self, scope: Scope, limit: Option<Tokens>) -> Tokens {
+        let ledger = self.ledger(scope);
+        let is_over = limit.is_some_and(|limit| ledger.total() > limit);
+        if self.exact && is_over { self.exact_total(&ledger) } else { ledger.total() }
     }
 
     fn limit(&mut self, scope: Scope, which: &'static str, limit: Tokens, fill: bool) -> Result<(), Error> {

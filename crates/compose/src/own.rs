@@ -23,6 +23,15 @@ pub(crate) struct Own {
     pub(crate) context: Vec<(Value, Volatility)>,
 }
 
+impl Own {
+    /// Whether any text still waits for what only `merge` knows.
+    pub(crate) fn has_templates(&self) -> bool {
+        let own = self.system.iter().chain(&self.user).map(|(_, text)| text);
+        let listed = self.messages.iter().map(|(_, text)| text).chain(&self.section);
+        own.chain(listed).any(|it| matches!(it, OwnText::Template(_)))
+    }
+}
+
 /// A text that is there, or a template that waits for what only `merge` knows.
 pub(crate) enum OwnText {
     Ready(SharedText, Volatility),

@@ -87,11 +87,8 @@ pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> 
 
 /// Renders the request.
 pub(crate) fn render(arranged: &Arranged) -> Request {
-    let Arranged { draft, system, cache } = arranged;
-    let mut messages = Vec::new();
-    if !system.text.is_empty() {
-        messages.push(Arc::new(Message::system(system.text.as_str())));
-    }
+    let Arranged { draft, system, cache, pieces: _ } = arranged;
+    let mut messages = Vec::from_iter(system.clone());
     let mut envelopes = Vec::new();
     let mut turn_start = 0;
     for segment in message_segments(draft) {

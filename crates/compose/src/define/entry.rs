@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use contexture_message::Message;
-use contexture_template::{Condition, Expression, Partials};
+use contexture_template::{Condition, Expression, Mode, Partials, RenderConfig};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -175,7 +175,10 @@ impl Selector {
     /// Returns a Liquid expression over `input` and `ctx`.
     pub fn expression(expression: Expression) -> Self {
         Self(Arc::new(move |call| {
-            let value = call.in_template(None, |globals, config| expression.evaluate(globals, config))?;
+            // An absent key selects the default, as it does in a `case` tag.
+            let value = call.in_template(None, |globals, config| {
+                expression.evaluate(globals, &RenderConfig { mode: Mode::Lenient, ..*config })
+            })?;
             Ok(match value {
                 Value::String(text) => text,
                 Value::Null => String::new(),

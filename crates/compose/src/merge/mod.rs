@@ -8,6 +8,10 @@
 //! The prompt's own templates are rendered here and not in `gather`: they may read `config.context`, which is
 //! only known once all values were aggregated, and a template never waits. Nothing is dropped here.
 
+mod segments;
+mod tools;
+mod values;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -15,6 +19,9 @@ use contexture_message::tokens::message_tokens;
 use contexture_message::{Message, Role, Settings, TokenCounter, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
+use self::segments::{node_segment, own_segment, piece_segment, without_leading_break};
+use self::tools::{collect_tools, merge_tools, tool_segment};
+use self::values::{Owner, Valued, count_shares, flattened};
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::engine::Setup;
 use crate::fit::Usage;
@@ -24,9 +31,9 @@ use crate::lower::Node;
 use crate::neutral::neutral_message;
 use crate::own::OwnText;
 use crate::ports::Verdict;
-use crate::segment::{Fate, Offers, SharedText, SharedTool, Slot, Volatility};
+use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Piece, Placement, Segment, Source};
+use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Segment, Source};
 
 /// Everything that may go into the request, in order.
 #[derive(Debug)]
@@ -66,11 +73,11 @@ pub struct Extras {
 
 /// Joins everything that was gathered.
 pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Error> {
-    let Gathered { call, outcomes, own, timings, warnings } = gathered;
+    let Gathered { call, outcomes, mut own, timings, warnings } = gathered;
     let mut merging = Merging { setup, segments: Vec::new(), values: Vec::new(), extras: Extras::default() };
     check_ids(&outcomes)?;
     let entry_tools = collect_tools(&outcomes);
-    for (value, volatility) in own.context {
+    for (value, volatility) in std::mem::take(&mut own.context) {
         merging
             .values
             .extend(flattened(value).map(|value| Valued { value, owner: Owner::Prompt(volatility) }));
@@ -86,7 +93,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
         .collect();
     let Aggregate { tree, messages } = aggregate(&tag_entries)?;
     let tools = merge_tools(entry_tools, setup)?;
-    let call = call.with_config(own_config(setup, &tree, &tools));
+    let call = if own.has_templates() { call.with_config(own_config(setup, &tree, &tools)) } else { call };
 
     merging.own_system(own.system, &call)?;
     merging.segments.extend(entries);
@@ -100,46 +107,6 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
     merging.review();
     merging.count();
     Ok(merging.draft(tree, timings, warnings))
-}
-
-/// One value of the tag tree with its owner.
-struct Valued {
-    value: Value,
-    owner: Owner,
-}
-
-enum Owner {
-    Prompt(Volatility),
-    Entry(Arc<Node>),
-}
-
-impl Valued {
-    fn source(&self) -> Source {
-        match &self.owner {
-            Owner::Prompt(_) => Source::prompt(),
-            Owner::Entry(node) => node.source.clone(),
-        }
-    }
-
-    fn segment(&self, slot: Slot, body: Body) -> Segment {
-        match &self.owner {
-            Owner::Prompt(volatility) => own_segment(Source::prompt(), slot, body, *volatility),
-            Owner::Entry(node) => node_segment(node, slot, body),
-        }
-    }
-}
-
-/// Lists flatten to any depth: each value is an entry of its own, with a fate of its own.
-fn flattened(value: Value) -> impl Iterator<Item = Value> {
-    let mut stack = vec![value];
-    std::iter::from_fn(move || {
-        loop {
-            match stack.pop()? {
-                Value::Array(items) => stack.extend(items.into_iter().rev()),
-                value => return Some(value),
-            }
-        }
-    })
 }
 
 struct Merging<'a> {
@@ -198,7 +165,6 @@ impl Merging<'_> {
         let mut first = true;
         for (source, text) in texts {
             let (text, volatility) = text.render(&source, call)?;
-            // Pieces are joined with a blank line; one that brings its own is not given a second.
             let text = if first { text } else { without_leading_break(text) };
             first = false;
             self.segments.push(own_segment(source, Slot::System, text, volatility));
@@ -226,7 +192,7 @@ impl Merging<'_> {
         match section {
             Some(section) => self.section(section, call),
             None => {
-                self.count_tags(tree);
+                count_shares(&mut self.segments, tree, &*self.setup.counter);
                 Ok(())
             }
         }
@@ -240,23 +206,6 @@ impl Merging<'_> {
             self.segments.push(own_segment(Source::prompt(), Slot::Section, text, volatility));
         }
         Ok(())
-    }
-
-    /// Who holds on longest pays for the wrappers it opens, so that giving way in the reverse order gives
-    /// back exactly what was paid.
-    fn count_tags(&mut self, tree: &TagTree) {
-        let counter = &self.setup.counter;
-        let mut shares: Vec<&mut Segment> =
-            self.segments.iter_mut().filter(|it| it.slot == Slot::Tags).collect();
-        shares.sort_by_key(|it| (std::cmp::Reverse(it.pinned), std::cmp::Reverse(it.priority)));
-        let mut admission = tree.admission();
-        for segment in shares {
-            let Body::Tags(entry) = segment.body else { continue };
-            segment.tokens = admission.admit(entry, &**counter);
-            if segment.tokens == Tokens(0) {
-                segment.fate = Fate::Empty;
-            }
-        }
     }
 
     fn context_messages(&mut self, messages: Vec<(usize, Message)>) {
@@ -389,53 +338,6 @@ fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
     Ok(())
 }
 
-fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
-    let mut seen = HashSet::new();
-    let mut tools = Vec::new();
-    for outcome in outcomes {
-        let Outcome::Contributed { node, contribution } = outcome else { continue };
-        if seen.insert(node.identity) {
-            tools.extend(contribution.tools.iter().map(|it| (node.source.clone(), it.clone())));
-        }
-    }
-    tools
-}
-
-/// Joins entry tools, prompt tools and call-site tools, sorted by name so that the prefix is stable.
-fn merge_tools(
-    entry_tools: Vec<(Source, SharedTool)>,
-    setup: &Setup<'_>,
-) -> Result<Vec<(Source, SharedTool)>, Error> {
-    let own = setup.prompt.0.tools.iter().map(|it| (Source::prompt(), it.clone()));
-    let mut merged: BTreeMap<String, (Source, SharedTool)> = BTreeMap::new();
-    let mut collisions = Vec::new();
-    for (owner, shared) in entry_tools.into_iter().chain(own) {
-        let name = shared.tool().name.clone();
-        match merged.get(&name) {
-            Some((first, _)) => {
-                let kind = ErrorKind::ToolCollision { tool: name, first: first.clone(), second: owner };
-                collisions.push(kind.into());
-            }
-            None => {
-                merged.insert(name, (owner, shared));
-            }
-        }
-    }
-    Error::all(collisions)?;
-    for tool in &setup.options.tools {
-        merged.insert(tool.name.clone(), (Source::call_site(), SharedTool::new(tool.clone())));
-    }
-    Ok(merged.into_values().collect())
-}
-
-fn tool_segment(owner: Source, tool: SharedTool) -> Segment {
-    Segment {
-        pinned: true,
-        volatility: Volatility::Static,
-        ..Segment::new(owner, Slot::Tools, Body::Tool(tool))
-    }
-}
-
 /// What the prompt's own templates see as `config`.
 fn own_config(setup: &Setup<'_>, tree: &TagTree, tools: &[(Source, SharedTool)]) -> Value {
     let mut config = setup.config();
@@ -444,52 +346,6 @@ fn own_config(setup: &Setup<'_>, tree: &TagTree, tools: &[(Source, SharedTool)])
     config["context"] = Value::Object(texts);
     config["tools"] = json!(tools.iter().map(|(_, it)| &it.tool().name).collect::<Vec<_>>());
     config
-}
-
-fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
-    let is_envelope = slot == Slot::Envelope;
-    let text = if is_envelope { envelope(&piece.text) } else { piece.text.clone() };
-    let offers = match is_envelope {
-        // Cutting an envelope would cut its end off.
-        true => Offers::default(),
-        false => Offers { shorter: piece.shorter.clone(), max_tokens: node.profile.max_tokens },
-    };
-    let segment = node_segment(node, slot, text);
-    let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
-    let priority = piece.priority.unwrap_or(segment.priority);
-    Segment { priority, offers: Arc::new(offers), fate, ..segment }
-}
-
-/// Hidden context stands in an envelope that no body can forge.
-fn envelope(text: &str) -> SharedText {
-    SharedText::engine_made(format!("<system-context>\n{text}\n</system-context>"))
-}
-
-fn node_segment(node: &Node, slot: Slot, body: impl Into<Body>) -> Segment {
-    let profile = &node.profile;
-    Segment {
-        priority: profile.priority,
-        pinned: profile.pinned,
-        cached: profile.cached,
-        volatility: profile.volatility.unwrap_or(Volatility::Turn),
-        trust: profile.trust,
-        ..Segment::new(node.source.clone(), slot, body)
-    }
-}
-
-/// What the prompt itself says is never dropped.
-fn own_segment(source: Source, slot: Slot, body: impl Into<Body>, volatility: Volatility) -> Segment {
-    let body = body.into();
-    let is_empty = matches!(&body, Body::Text(text) if text.trim().is_empty());
-    let fate = if is_empty { Fate::Empty } else { Fate::Kept };
-    Segment { pinned: true, volatility, fate, ..Segment::new(source, slot, body) }
-}
-
-fn without_leading_break(text: SharedText) -> SharedText {
-    match text.strip_prefix("\n\n").or_else(|| text.strip_prefix('\n')) {
-        Some(rest) => SharedText::authored(rest),
-        None => text,
-    }
 }
 
 /// Counts a turn or a list of messages.

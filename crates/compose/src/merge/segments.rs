@@ -1,0 +1,61 @@
+//! How contributions become Segments.
+
+use std::sync::Arc;
+
+use crate::lower::Node;
+use crate::segment::{Fate, Offers, SharedText, Slot, Volatility};
+use crate::{Body, Piece, Segment, Source};
+
+/// Returns the Segment of one text of a contribution.
+pub(super) fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
+    let is_envelope = slot == Slot::Envelope;
+    let text = if is_envelope { envelope(&piece.text) } else { piece.text.clone() };
+    let offers = match is_envelope {
+        // Cutting an envelope would cut its end off.
+        true => Offers::default(),
+        false => Offers { shorter: piece.shorter.clone(), max_tokens: node.profile.max_tokens },
+    };
+    let segment = node_segment(node, slot, text);
+    let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
+    let priority = piece.priority.unwrap_or(segment.priority);
+    Segment { priority, offers: Arc::new(offers), fate, ..segment }
+}
+
+/// Hidden context stands in an envelope that no body can forge.
+fn envelope(text: &str) -> SharedText {
+    SharedText::engine_made(format!("<system-context>\n{text}\n</system-context>"))
+}
+
+/// Returns a Segment that is treated as its entry says.
+pub(super) fn node_segment(node: &Node, slot: Slot, body: impl Into<Body>) -> Segment {
+    let profile = &node.profile;
+    Segment {
+        priority: profile.priority,
+        pinned: profile.pinned,
+        cached: profile.cached,
+        volatility: profile.volatility.unwrap_or(Volatility::Turn),
+        trust: profile.trust,
+        ..Segment::new(node.source.clone(), slot, body)
+    }
+}
+
+/// What the prompt itself says is never dropped.
+pub(super) fn own_segment(
+    source: Source,
+    slot: Slot,
+    body: impl Into<Body>,
+    volatility: Volatility,
+) -> Segment {
+    let body = body.into();
+    let is_empty = matches!(&body, Body::Text(text) if text.trim().is_empty());
+    let fate = if is_empty { Fate::Empty } else { Fate::Kept };
+    Segment { pinned: true, volatility, fate, ..Segment::new(source, slot, body) }
+}
+
+/// Pieces are joined with a blank line; one that brings its own is not given a second.
+pub(super) fn without_leading_break(text: SharedText) -> SharedText {
+    match text.strip_prefix("\n\n").or_else(|| text.strip_prefix('\n')) {
+        Some(rest) => SharedText::authored(rest),
+        None => text,
+    }
+}

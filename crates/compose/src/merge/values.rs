@@ -1,0 +1,71 @@
+//! Values of the tag tree and what they cost.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use contexture_message::{TokenCounter, Tokens};
+use serde_json::Value;
+
+use super::segments::{node_segment, own_segment};
+use crate::lower::Node;
+use crate::segment::{Fate, Slot, Volatility};
+use crate::tags::TagTree;
+use crate::{Body, Segment, Source};
+
+/// One value of the tag tree with its owner.
+pub(super) struct Valued {
+    pub(super) value: Value,
+    pub(super) owner: Owner,
+}
+
+/// Who a value belongs to.
+pub(super) enum Owner {
+    Prompt(Volatility),
+    Entry(Arc<Node>),
+}
+
+impl Valued {
+    pub(super) fn source(&self) -> Source {
+        match &self.owner {
+            Owner::Prompt(_) => Source::prompt(),
+            Owner::Entry(node) => node.source.clone(),
+        }
+    }
+
+    pub(super) fn segment(&self, slot: Slot, body: Body) -> Segment {
+        match &self.owner {
+            Owner::Prompt(volatility) => own_segment(Source::prompt(), slot, body, *volatility),
+            Owner::Entry(node) => node_segment(node, slot, body),
+        }
+    }
+}
+
+/// Lists flatten to any depth: each value is an entry of its own, with a fate of its own.
+pub(super) fn flattened(value: Value) -> impl Iterator<Item = Value> {
+    let mut stack = vec![value];
+    std::iter::from_fn(move || {
+        loop {
+            match stack.pop()? {
+                Value::Array(items) => stack.extend(items.into_iter().rev()),
+                value => return Some(value),
+            }
+        }
+    })
+}
+
+/// Accounts the tokens of the tag block to its shares.
+///
+/// Who holds on longest pays for the wrappers it opens, so that giving way in the reverse order gives back
+/// exactly what was paid.
+pub(super) fn count_shares(segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
+    let mut shares: Vec<&mut Segment> = segments.iter_mut().filter(|it| it.slot == Slot::Tags).collect();
+    shares.sort_by_key(|it| (Reverse(it.pinned), Reverse(it.priority)));
+    let mut admission = tree.admission();
+    for segment in shares {
+        let Body::Tags(entry) = segment.body else { continue };
+        segment.tokens = admission.admit(entry, counter);
+        if segment.tokens == Tokens(0) {
+            segment.fate = Fate::Empty;
+        }
+    }
+}
