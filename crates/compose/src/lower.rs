@@ -4,7 +4,7 @@
 //! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas and nesting are
 //! checked here, and all faults are reported together. Nothing runs yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     Error::all(lowering.errors)?;
 
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
-    collect_owners(&items, true, &mut owners);
+    collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
     Ok(Prompt(Arc::new(Compiled { definition, items, input, tools, engine: Engine::default() })))
 }
@@ -134,13 +134,24 @@ pub(crate) fn lower_reentered(entries: &[Entry], owner: &Source, depth: usize) -
 }
 
 /// Lists the schemas in the tree; the flag says whether an owner is there in every pass.
-fn collect_owners(items: &[Item], always: bool, owners: &mut Vec<(Arc<OwnedSchema>, bool)>) {
+fn collect_owners(
+    items: &[Item],
+    always: bool,
+    seen: &mut HashSet<(usize, bool)>,
+    owners: &mut Vec<(Arc<OwnedSchema>, bool)>,
+) {
     for item in items {
         match item {
-            Item::Choice(choice) => choice.arms.iter().for_each(|arm| collect_owners(arm, false, owners)),
+            Item::Choice(choice) => {
+                choice.arms.iter().for_each(|arm| collect_owners(arm, false, seen, owners));
+            }
             Item::Node(node) => {
                 let always = always && !node.is_gated;
-                collect_owners(&node.children, always, owners);
+                // Entries that share entries on many levels are walked once, not once for each way to them.
+                if !seen.insert((node.identity, always)) {
+                    continue;
+                }
+                collect_owners(&node.children, always, seen, owners);
                 let Some(schema) = &node.input else { continue };
                 match owners.iter_mut().find(|(known, _)| Arc::ptr_eq(known, schema)) {
                     Some((_, known)) => *known |= always,

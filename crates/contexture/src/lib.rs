@@ -1,0 +1,125 @@
+//! A context engine for LLM applications and agents.
+//!
+//! Contexture decides what a model sees: instructions, contexts, tools, history and the user's turn, composed
+//! under one token budget, in an order that keeps provider prompt caches warm, and explained down to the last
+//! token. This crate is the library's front door; everything an application needs is re-exported here, and
+//! [`prelude`] has the names that most programs use.
+//!
+//! # A prompt with typed input and output
+//!
+//! ```
+//! use contexture::prelude::*;
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Ticket {
+//!     plan: String,
+//!     locale: String,
+//!     question: String,
+//! }
+//!
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Answer {
+//!     text: String,
+//!     confident: bool,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let prompt = Prompt::builder("support")
+//!     .input::<Ticket>()
+//!     .output::<Answer>()
+//!     .system("You answer questions about invoices.")
+//!     .include(Context::text("refunds", "Refunds take five working days.").priority(80))
+//!     .include(when(|it: &Ticket| it.plan != "free", Context::text("phone", "Offer a call.")))
+//!     .include(
+//!         matching(|it: &Ticket| it.locale.clone())
+//!             .case("de", Context::text("german", "Antworte auf Deutsch."))
+//!             .default_case(Context::text("english", "Answer in English.")),
+//!     )
+//!     .user(Text::of(|it: &Ticket| it.question.clone()))
+//!     .token_budget(4_000)
+//!     .build()?; // Ids, input keys, tool names and nesting are checked here, once.
+//!
+//! let ticket = Ticket { plan: "free".into(), locale: "de".into(), question: "Wo ist mein Geld?".into() };
+//! let pass = prompt.resolve(ResolveOptions::for_input(&ticket)?.model("openai/gpt-5-mini")).await?;
+//!
+//! assert_eq!(
+//!     pass.request().messages[0].as_text(),
+//!     Some("You answer questions about invoices.\n\nRefunds take five working days.\n\nAntworte auf Deutsch.")
+//! );
+//! let why = pass.explain();
+//! assert_eq!(why.excluded[0].source, "context:phone");
+//! assert_eq!(why.excluded[0].reason, "when() predicate returned false");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A contributor that awaits something
+//!
+//! ```
+//! use contexture::prelude::*;
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! async fn fetch_status(_order: &str) -> Result<String, BoxError> {
+//!     Ok("shipped".to_owned()) // A database, a service, …
+//! }
+//!
+//! let status = contributor("order-status", |call| async move {
+//!     let order = call.input.value()["order"].as_str().unwrap_or_default().to_owned();
+//!     Ok(Contribution::text(format!("Order {order} is {}.", fetch_status(&order).await?)))
+//! })
+//! .deadline(Duration::from_secs(2))
+//! .on_error(OnError::Skip); // The pass goes on without it, with the reason on record.
+//!
+//! let prompt = Prompt::builder("orders").system("You track orders.").include(status).build()?;
+//! let options = ResolveOptions::new(serde_json::json!({"order": "A-7"})).engine(&contexture::engine());
+//! let pass = prompt.resolve(options).await?;
+//! assert!(pass.request().messages[0].as_text().is_some_and(|it| it.ends_with("Order A-7 is shipped.")));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A budget
+//!
+//! ```
+//! use contexture::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let prompt = Prompt::builder("brief")
+//!     .system("Be brief.")
+//!     .include(Context::text("background", "A long story. ".repeat(200)).priority(10))
+//!     .include(Context::text("facts", "The invoice is due on Friday.").priority(90))
+//!     .token_budget(40)
+//!     .build()?;
+//! let why = prompt.resolve(ResolveOptions::default()).await?.explain();
+//! assert_eq!(why.dropped[0].source, "context:background");
+//! assert!(why.budget.used.0 <= 40 && why.counter.exact);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Prompts can also be written as Markdown files: see [`project`].
+
+mod clock;
+
+pub use clock::{SystemClock, engine};
+pub use contexture_compose as compose;
+pub use contexture_message as message;
+pub use contexture_project as project;
+pub use contexture_template as template;
+
+/// The names that most programs use.
+pub mod prelude {
+    pub use contexture_compose::{
+        Adaptation, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error, Explanation,
+        HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions, Schema, TagValue,
+        Text, Turn, contributor, injectable, matching, provider, when,
+    };
+    pub use contexture_message::{Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolOutput};
+    pub use contexture_project::Project;
+}

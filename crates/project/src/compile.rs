@@ -1,0 +1,268 @@
+//! From the files of a project to contexts and prompts.
+//!
+//! In come [`Sources`], out comes a [`Compiled`]: one unit per context and prompt file, each with its own faults and
+//! with the files it depends on. The rule, in full:
+//!
+//! 1. A context file is lowered once, after the contexts that it uses; a clone is the same context everywhere.
+//! 2. Contexts that use each other in a circle are never lowered; the entry that closes the circle is a fault.
+//! 3. A unit none of whose files changed is taken over from the previous compilation.
+//! 4. A prompt is built if nothing it reaches has a fault.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_compose::{Context, Prompt, PromptBuilder};
+
+use crate::config::Config;
+use crate::context_file::context_file;
+use crate::entries::{context_path, names};
+use crate::error::{Fault, Place, ProjectError};
+use crate::facts::{Facts, Spot, Use};
+use crate::files::{CONFIG, FileKind};
+use crate::front::{self, Document};
+use crate::partials::Library;
+use crate::prompt_file::{prompt_file, prompt_name};
+use crate::reader::{Reader, Shelf};
+use crate::sources::Sources;
+use crate::yaml::{Data, Node};
+
+/// A context file, read.
+#[derive(Debug)]
+pub(crate) struct ContextUnit {
+    /// There unless the file has a fault.
+    pub(crate) context: Option<Context>,
+    /// What is wrong with this file alone.
+    pub(crate) faults: Vec<Fault>,
+    /// Every file that it depends on, itself included, and files that were looked for in vain.
+    pub(crate) reads: BTreeSet<String>,
+    /// How deep files are nested in it.
+    pub(crate) height: usize,
+    pub(crate) facts: Facts,
+    pub(crate) spot: Option<Spot>,
+    owners: BTreeMap<String, Place>,
+}
+
+/// A prompt file, read.
+#[derive(Debug)]
+pub(crate) struct PromptUnit {
+    /// The prompt's id, as far as it could be read.
+    pub(crate) id: String,
+    pub(crate) prompt: Result<Prompt, ProjectError>,
+    pub(crate) reads: BTreeSet<String>,
+    pub(crate) facts: Facts,
+    /// Whether the file gives any text of its own.
+    pub(crate) has_text: bool,
+    pub(crate) arranges_by_author: bool,
+}
+
+/// All units of a project, by file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Compiled {
+    pub(crate) contexts: BTreeMap<String, Arc<ContextUnit>>,
+    pub(crate) prompts: BTreeMap<String, Arc<PromptUnit>>,
+}
+
+/// What was compiled before, and which files have changed since.
+pub(crate) struct Previous<'a> {
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) changes: &'a BTreeSet<String>,
+}
+
+impl Previous<'_> {
+    fn is_untouched(&self, reads: &BTreeSet<String>) -> bool {
+        self.changes.is_disjoint(reads)
+    }
+}
+
+/// Compiles all files; takes over from `previous` what has not changed.
+pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Previous<'_>>) -> Compiled {
+    let library = Library::new(sources);
+    let contexts = contexts(sources, &library, previous);
+    let shelf = Shelf { sources, library: &library, contexts: &contexts, circles: &BTreeMap::new() };
+    let mut prompts = BTreeMap::new();
+    for file in sources.of_kind(FileKind::Prompt) {
+        let before = previous.and_then(|it| Some((it, it.compiled.prompts.get(file)?)));
+        let unit = match before {
+            Some((previous, unit)) if previous.is_untouched(&unit.reads) => Arc::clone(unit),
+            _ => Arc::new(prompt(file, shelf, config)),
+        };
+        prompts.insert(file.to_owned(), unit);
+    }
+    Compiled { contexts, prompts }
+}
+
+fn contexts(
+    sources: &Sources,
+    library: &Library<'_>,
+    previous: Option<&Previous<'_>>,
+) -> BTreeMap<String, Arc<ContextUnit>> {
+    let mut done: BTreeMap<String, Arc<ContextUnit>> = BTreeMap::new();
+    let mut open: BTreeMap<&str, Pending> = BTreeMap::new();
+    for file in sources.of_kind(FileKind::Context) {
+        let before = previous.and_then(|it| Some((it, it.compiled.contexts.get(file)?)));
+        match before {
+            Some((previous, unit)) if previous.is_untouched(&unit.reads) => {
+                done.insert(file.to_owned(), Arc::clone(unit));
+            }
+            _ => drop(open.insert(file, Pending::new(file, sources))),
+        }
+    }
+    loop {
+        let is_ready = |it: &Pending| {
+            it.uses.iter().all(|used| done.contains_key(used) || !open.contains_key(used.as_str()))
+        };
+        let ready: Vec<&str> = open.iter().filter(|(_, it)| is_ready(it)).map(|(file, _)| *file).collect();
+        if ready.is_empty() {
+            break;
+        }
+        for file in ready {
+            let Some(pending) = open.remove(file) else { continue };
+            let shelf = Shelf { sources, library, contexts: &done, circles: &BTreeMap::new() };
+            let unit = context(file, pending, shelf);
+            done.insert(file.to_owned(), Arc::new(unit));
+        }
+    }
+    let circular = circular(open, Shelf { sources, library, contexts: &done, circles: &BTreeMap::new() });
+    done.extend(circular);
+    done
+}
+
+/// A context file that waits for those that it uses.
+struct Pending {
+    document: Result<Document, ProjectError>,
+    uses: Vec<String>,
+}
+
+impl Pending {
+    fn new(file: &str, sources: &Sources) -> Self {
+        let document = sources.text(file).map(front::split);
+        let mut found = Vec::new();
+        if let Ok(Document { front: Node { data: Data::Map(pairs), .. }, .. }) = &document {
+            pairs.iter().filter(|it| it.key == "use").for_each(|it| names(&it.value, &mut found));
+        }
+        let uses = found.into_iter().map(context_path).collect();
+        Self { document, uses }
+    }
+}
+
+/// Reads the contexts that are left: they use each other, or use one that does.
+fn circular(open: BTreeMap<&str, Pending>, shelf: Shelf<'_>) -> Vec<(String, Arc<ContextUnit>)> {
+    let circles: BTreeMap<String, Vec<String>> =
+        open.iter().map(|(file, it)| ((*file).to_owned(), it.uses.clone())).collect();
+    let shelf = Shelf { circles: &circles, ..shelf };
+    let units: Vec<(String, ContextUnit)> =
+        open.into_iter().map(|(file, pending)| (file.to_owned(), context(file, pending, shelf))).collect();
+    // Each depends on all others: a change of one may open the circle.
+    let reads: BTreeSet<String> = units.iter().flat_map(|(_, it)| it.reads.iter().cloned()).collect();
+    let unit = |(file, unit): (String, ContextUnit)| {
+        (file, Arc::new(ContextUnit { context: None, reads: reads.clone(), ..unit }))
+    };
+    units.into_iter().map(unit).collect()
+}
+
+fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
+    let mut reader = Reader::new(file, shelf);
+    let (context, spot) = match pending.document {
+        Ok(document) => {
+            let (context, spot) = context_file(&mut reader, document);
+            (Some(context), Some(spot))
+        }
+        Err(error) => {
+            let reads = BTreeSet::from([file.to_owned()]);
+            return ContextUnit {
+                context: None,
+                faults: error.faults,
+                reads,
+                height: 1,
+                facts: Facts::default(),
+                spot: None,
+                owners: BTreeMap::new(),
+            };
+        }
+    };
+    let faults = reader.faults();
+    let Reader { reads, height, facts, owners, .. } = reader;
+    let context = context.filter(|_| faults.is_empty());
+    ContextUnit { context, faults, reads, height, facts, spot, owners }
+}
+
+fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
+    let mut reader = Reader::new(file, shelf);
+    // A prompt without wishes of its own follows the configuration.
+    reader.reads.insert(CONFIG.to_owned());
+    let document = match shelf.sources.text(file) {
+        Ok(text) => front::split(text),
+        Err(error) => return unreadable(file, error),
+    };
+    let definition = prompt_file(&mut reader, document, config);
+    let mut faults = reader.faults();
+    let reached = reached(&reader.facts.uses, shelf.contexts);
+    faults.extend(reached.values().flat_map(|unit| unit.faults.iter().cloned()));
+    let has_text = definition.system.is_some()
+        || definition.prompt.is_some()
+        || definition.user.is_some()
+        || !definition.messages.is_empty();
+    let arranges_by_author = definition.cache.arrange == contexture_compose::Arrangement::Author;
+    let id = definition.id.clone();
+    let prompt = match faults.is_empty() {
+        true => PromptBuilder::from(definition).build().map_err(|err| {
+            let faults = ProjectError::from(&err).faults;
+            ProjectError::new(
+                faults.into_iter().map(|it| placed(it, &reader.owners, file, &reached)).collect(),
+            )
+        }),
+        false => Err(ProjectError::new(faults)),
+    };
+    let Reader { reads, facts, .. } = reader;
+    PromptUnit { id, prompt, reads, facts, has_text, arranges_by_author }
+}
+
+fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
+    PromptUnit {
+        id: prompt_name(file).unwrap_or(file).to_owned(),
+        prompt: Err(error),
+        reads: BTreeSet::from([file.to_owned()]),
+        facts: Facts::default(),
+        has_text: true,
+        arranges_by_author: true,
+    }
+}
+
+/// Returns the context files that entries reach, each once.
+pub(crate) fn reached<'a>(
+    uses: &[Use],
+    contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
+) -> BTreeMap<String, &'a Arc<ContextUnit>> {
+    let mut found = BTreeMap::new();
+    let mut open: Vec<&Use> = uses.iter().collect();
+    while let Some(used) = open.pop() {
+        match used {
+            Use::Inline(spot) => open.extend(&spot.uses),
+            Use::File { path, .. } => {
+                let Some(unit) = contexts.get(path) else { continue };
+                if found.insert(path.clone(), unit).is_none() {
+                    open.extend(unit.spot.iter().flat_map(|it| &it.uses));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Adds the place of whoever the engine complains about, where a single one is to blame.
+fn placed(
+    fault: Fault,
+    owners: &BTreeMap<String, Place>,
+    file: &str,
+    reached: &BTreeMap<String, &Arc<ContextUnit>>,
+) -> Fault {
+    let [owner] = fault.sources.as_slice() else { return fault };
+    if fault.line.is_some() {
+        return fault;
+    }
+    let of_context = || reached.iter().find_map(|(path, it)| Some((path.as_str(), *it.owners.get(owner)?)));
+    match owners.get(owner).map(|place| (file, *place)).or_else(of_context) {
+        Some((file, place)) => fault.in_file(file).at_place(place),
+        None => fault,
+    }
+}

@@ -1,0 +1,403 @@
+//! `contexture.toml`: models, providers, the store, the server and compaction.
+//!
+//! Keys that nobody knows are refused by name. Nothing is read from the environment here: whoever does hands in
+//! [overrides](Config::with_overrides).
+
+use std::collections::BTreeMap;
+
+use contexture_compose::{CacheConfig, ModelLimits};
+use contexture_message::Tokens;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::decode;
+use crate::error::{Fault, Place, Problem, ProjectError};
+use crate::files::CONFIG;
+use crate::nearest::did_you_mean;
+use crate::yaml::{Data, Node, Pair};
+
+/// The settings of a project.
+///
+/// ```
+/// use contexture_project::Config;
+///
+/// let config = Config::parse("[store]\nurl = \"memory:\"")?;
+/// let config = config.with_overrides(&[("server.listen", "0.0.0.0:8080")])?;
+/// assert_eq!((config.store.url.as_str(), config.server.listen.as_str()), ("memory:", "0.0.0.0:8080"));
+/// # Ok::<(), contexture_project::ProjectError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Which model is used.
+    pub model: ModelChoice,
+    /// Where models are called, by name.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// What adds to or corrects the catalogue, by `provider/model` or by the model's name alone.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// Where sessions are kept.
+    pub store: StoreConfig,
+    /// Where the server listens.
+    pub server: ServerConfig,
+    /// When and how history is compacted.
+    pub compaction: CompactionConfig,
+    /// How much history a session hands to a prompt.
+    pub history_window: HistoryWindow,
+    /// Cache wishes of prompts that have none of their own.
+    pub cache: CacheConfig,
+}
+
+/// Which model is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelChoice {
+    /// `provider/model`, where neither the call nor the prompt names one.
+    pub default: Option<String>,
+}
+
+/// Where and how models are called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderConfig {
+    /// How the provider is spoken to.
+    pub dialect: Dialect,
+    /// Its address, where it is not the dialect's own.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+}
+
+/// How a provider is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// OpenAI Chat Completions, and whoever speaks like it.
+    Openai,
+    /// OpenAI Responses.
+    OpenaiResponses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Google Gemini.
+    Gemini,
+}
+
+/// What is known of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelConfig {
+    /// Tokens that fit into one request together with its answer.
+    pub context_window: Option<Tokens>,
+    /// Tokens kept free for the answer if the settings do not say.
+    pub output_reserve: Option<Tokens>,
+    /// The most tokens that the model writes.
+    pub max_output: Option<Tokens>,
+    /// What a million tokens cost.
+    pub price: Option<Price>,
+}
+
+impl ModelConfig {
+    /// Returns what a pass needs to know.
+    pub fn limits(&self) -> ModelLimits {
+        ModelLimits {
+            context_window: self.context_window,
+            output_reserve: self.output_reserve.or(self.max_output),
+        }
+    }
+}
+
+/// What a million tokens cost, in any one currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Price {
+    /// Read by the model.
+    pub input: Option<f64>,
+    /// Written by the model.
+    pub output: Option<f64>,
+    /// Read from the provider's cache.
+    pub cache_read: Option<f64>,
+    /// Written to the provider's cache.
+    pub cache_write: Option<f64>,
+}
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite:PATH`, `postgres://…` or `memory:`.
+    pub url: String,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { url: "sqlite:.contexture/contexture.db".to_owned() }
+    }
+}
+
+/// Where the server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Address and port.
+    pub listen: String,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:4747".to_owned() }
+    }
+}
+
+/// How much history a session hands to a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryWindow {
+    /// So many turns at most.
+    pub turns: u32,
+}
+
+impl Default for HistoryWindow {
+    fn default() -> Self {
+        Self { turns: 50 }
+    }
+}
+
+/// When and how history is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionConfig {
+    /// Larger tool results become a preview.
+    pub max_tokens_per_tool_result: Tokens,
+    /// So many of the newest tool results may be larger.
+    pub keep_recent_tool_results: u32,
+    /// How large these may be.
+    pub max_tokens_per_recent_tool_result: Tokens,
+    /// History larger than this is summarised at the start of a turn; by default 80 % of the usable window.
+    pub trigger_tokens: Option<Tokens>,
+    /// Shorter histories are never summarised at the start of a turn.
+    pub min_messages: u32,
+    /// From this percentage of the window on, some rounds are summarised before the next call.
+    pub micro_trigger_pct: u8,
+    /// How many rounds these are.
+    pub micro_batch_groups: u32,
+    /// From this percentage of the window on, all that can be is summarised.
+    pub full_trigger_pct: u8,
+    /// The newest rounds that stay as they are.
+    pub preserve_recent_api_rounds: u32,
+    /// The most summaries within one request.
+    pub max_reactive_compactions_per_request: u32,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self {
+            max_tokens_per_tool_result: Tokens(1500),
+            keep_recent_tool_results: 2,
+            max_tokens_per_recent_tool_result: Tokens(6000),
+            trigger_tokens: None,
+            min_messages: 20,
+            micro_trigger_pct: 85,
+            micro_batch_groups: 2,
+            full_trigger_pct: 92,
+            preserve_recent_api_rounds: 2,
+            max_reactive_compactions_per_request: 3,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the text of a `contexture.toml`. Everything that is wrong is reported at once.
+    pub fn parse(text: &str) -> Result<Self, ProjectError> {
+        let problems = |problems: Vec<Problem>| {
+            ProjectError::new(problems.into_iter().map(|it| it.into_fault(CONFIG)).collect())
+        };
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let root = table(text).map_err(|it| problems(vec![it]))?;
+        let config = match decode::each_key::<Config>(&root) {
+            Ok(config) => config,
+            Err(whole) => return Err(problems(deep_problems(&root, whole))),
+        };
+        let place = section_place(&root, "compaction");
+        config.check().map_err(|it| problems(vec![it.at(place)]))?;
+        Ok(config)
+    }
+
+    /// Returns the configuration with single keys replaced: `("store.url", "memory:")`. Unknown keys are refused.
+    ///
+    /// Below `providers` and `models`, the last word is the key and everything between is the name:
+    /// `models.openai/gpt-4.1.context_window`.
+    pub fn with_overrides(&self, overrides: &[(&str, &str)]) -> Result<Self, ProjectError> {
+        let mut config = self.clone();
+        for (key, text) in overrides {
+            config = config.with_override(key, text)?;
+        }
+        config.check().map_err(|it| ProjectError::from(it.into_fault(CONFIG)))?;
+        Ok(config)
+    }
+
+    /// Returns all keys with a fixed name, dotted: `store.url`, `compaction.trigger_tokens`, …
+    pub fn keys() -> Vec<String> {
+        let Ok(Value::Object(sections)) = serde_json::to_value(Config::default()) else { return Vec::new() };
+        let below = |(section, keys): (String, Value)| match keys {
+            Value::Object(keys) => keys.keys().map(|key| format!("{section}.{key}")).collect(),
+            _ => Vec::new(),
+        };
+        sections.into_iter().flat_map(below).collect()
+    }
+
+    /// Returns what is known of a model, by `provider/model` or by its name alone.
+    pub fn model(&self, model: &str) -> Option<&ModelConfig> {
+        let alone = || model.split_once('/').and_then(|(_, name)| self.models.get(name));
+        self.models.get(model).or_else(alone)
+    }
+
+    fn with_override(&self, key: &str, text: &str) -> Result<Self, ProjectError> {
+        let unknown = || -> ProjectError {
+            let known = Config::keys();
+            let hint = did_you_mean(key, known.iter().map(String::as_str));
+            Fault { hint, ..Fault::new("unknown_field", format!("unknown configuration key `{key}`")) }.into()
+        };
+        let path = split_key(key).ok_or_else(unknown)?;
+        // A text that looks like a number may be one: the key's own type decides.
+        let candidates = [Some(Value::String(text.to_owned())), scalar(text)];
+        let mut last = None;
+        for value in candidates.into_iter().flatten() {
+            let mut json =
+                serde_json::to_value(self).map_err(|err| Fault::new("file_invalid", err.to_string()))?;
+            set(&mut json, &path, value);
+            match serde_json::from_value::<Config>(json) {
+                Ok(config) => return Ok(config),
+                Err(err) if err.to_string().contains("unknown field") => return Err(unknown()),
+                Err(err) => last = Some(err.to_string()),
+            }
+        }
+        let message = format!("configuration key `{key}`: {}", last.unwrap_or_default());
+        Err(Fault::new("file_invalid", message).into())
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let CompactionConfig { micro_trigger_pct: micro, full_trigger_pct: full, .. } = self.compaction;
+        match (micro, full) {
+            _ if micro > 100 || full > 100 => {
+                Err(Problem::invalid(format!("`compaction`: {} is more than 100 percent", micro.max(full))))
+            }
+            _ if micro > full => Err(Problem::invalid(format!(
+                "`compaction`: `micro_trigger_pct` is {micro}, more than `full_trigger_pct`, which is {full}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn section_place(root: &Node, section: &str) -> Place {
+    match &root.data {
+        Data::Map(pairs) => pairs.iter().find(|it| it.key == section).map_or(Place::START, |it| it.place),
+        _ => Place::START,
+    }
+}
+
+/// Splits a dotted key; names of providers and models may hold dots.
+fn split_key(key: &str) -> Option<Vec<String>> {
+    let (section, rest) = key.split_once('.')?;
+    let path = match section {
+        "providers" | "models" => {
+            let (name, field) = rest.rsplit_once('.')?;
+            vec![section, name, field]
+        }
+        _ => vec![section, rest],
+    };
+    Some(path.into_iter().map(str::to_owned).collect())
+}
+
+fn set(json: &mut Value, path: &[String], value: Value) {
+    match path {
+        [] => *json = value,
+        [first, rest @ ..] => {
+            if !json.is_object() {
+                *json = Value::Object(Map::new());
+            }
+            if let Some(object) = json.as_object_mut() {
+                set(object.entry(first.clone()).or_insert(Value::Null), rest, value);
+            }
+        }
+    }
+}
+
+fn scalar(text: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    (value.is_number() || value.is_boolean()).then_some(value)
+}
+
+/// Lists what is wrong with each single key; `whole` if none of them is wrong alone.
+fn deep_problems(root: &Node, whole: Vec<Problem>) -> Vec<Problem> {
+    let alone = leaves(root).into_iter().filter_map(|it| decode::value::<Config>(&it).err());
+    let problems: Vec<Problem> = alone.filter(|it| !it.is_absence()).collect();
+    if problems.is_empty() { whole } else { problems }
+}
+
+/// Returns the tree once for each of its leaves, with nothing else in it.
+fn leaves(node: &Node) -> Vec<Node> {
+    match &node.data {
+        Data::Map(pairs) if !pairs.is_empty() => {
+            let below = |pair: &Pair| {
+                let (key, place) = (pair.key.clone(), pair.place);
+                let alone = move |value| Data::Map(vec![Pair { key: key.clone(), place, value }]);
+                leaves(&pair.value).into_iter().map(alone).collect::<Vec<_>>()
+            };
+            pairs.iter().flat_map(below).map(|data| Node::new(data, node.place)).collect()
+        }
+        _ => vec![node.clone()],
+    }
+}
+
+/// Parses TOML into the tree that all files are read from.
+fn table(text: &str) -> Result<Node, Problem> {
+    let table = DeTable::parse(text).map_err(|err| {
+        let offset = err.span().map_or(0, |it| it.start);
+        Problem::invalid(format!("this is not TOML: {}", err.message())).at(place(text, offset))
+    })?;
+    let at = place(text, table.span().start);
+    Ok(Node::new(table_data(text, table.get_ref())?, at))
+}
+
+fn table_data(text: &str, table: &DeTable<'_>) -> Result<Data, Problem> {
+    let pairs = table.iter().map(|(key, value)| {
+        let place = place(text, key.span().start);
+        Ok(Pair { key: key.get_ref().to_string(), place, value: node(text, value)? })
+    });
+    let mut pairs = pairs.collect::<Result<Vec<Pair>, Problem>>()?;
+    pairs.sort_by_key(|it| it.place);
+    Ok(Data::Map(pairs))
+}
+
+fn node(text: &str, value: &Spanned<DeValue<'_>>) -> Result<Node, Problem> {
+    let at = place(text, value.span().start);
+    let data = match value.get_ref() {
+        DeValue::String(it) => Data::Text(it.to_string()),
+        DeValue::Boolean(it) => Data::Bool(*it),
+        DeValue::Integer(it) => {
+            let number = i64::from_str_radix(it.as_str(), it.radix());
+            Data::Number(number.map_err(|_| Problem::invalid(format!("`{it}` is too large")).at(at))?.into())
+        }
+        DeValue::Float(it) => {
+            let number = it.as_str().parse().ok().and_then(Number::from_f64);
+            Data::Number(
+                number.ok_or_else(|| Problem::invalid(format!("`{it}` is not a finite number")).at(at))?,
+            )
+        }
+        DeValue::Datetime(it) => Data::Text(it.to_string()),
+        DeValue::Array(items) => Data::List(items.iter().map(|it| node(text, it)).collect::<Result<_, _>>()?),
+        DeValue::Table(table) => table_data(text, table)?,
+    };
+    Ok(Node::new(data, at))
+}
+
+fn place(text: &str, offset: usize) -> Place {
+    let before = text.get(..offset).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |it| it + 1);
+    let column = before.get(start..).unwrap_or_default().chars().count() + 1;
+    Place { line: before.matches('\n').count() + 1, column }
+}

@@ -1,0 +1,221 @@
+//! Reads `use`: names of contexts, inline contexts, `when` and `match`.
+
+use std::sync::Arc;
+
+use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
+
+use crate::context_file::inline_context;
+use crate::decode;
+use crate::error::{Place, Problem};
+use crate::facts::Use;
+use crate::nearest::did_you_mean;
+use crate::reader::Reader;
+use crate::yaml::{Data, Node, Pair};
+
+/// The kinds of entries that are maps, by the key that tells them apart.
+const KINDS: [&str; 3] = ["context", "when", "match"];
+
+/// Kinds of entries that a file can't hold yet.
+const LATER: [&str; 11] = [
+    "skill",
+    "block",
+    "memory",
+    "blackboard",
+    "retriever",
+    "pipeline",
+    "grounding",
+    "mcp",
+    "provider",
+    "injectable",
+    "contributor",
+];
+
+/// Entries with what `lint` wants to know of them.
+pub(crate) struct Entries {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) uses: Vec<Use>,
+}
+
+/// Reads one entry or a list of entries.
+pub(crate) fn entries(reader: &mut Reader<'_>, node: &Node) -> Entries {
+    let mut uses = Vec::new();
+    let entries = decode::one_or_many(node).iter().map(|it| entry(reader, it, &mut uses)).collect();
+    Entries { entries, uses }
+}
+
+/// Lists the names of contexts that a `use` mentions, at any depth.
+pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
+    match &node.data {
+        Data::Text(name) => found.push(name),
+        Data::List(items) => items.iter().for_each(|it| names(it, found)),
+        Data::Map(pairs) => pairs.iter().for_each(|pair| match pair.key.as_str() {
+            "use" | "default" | "context" => names(&pair.value, found),
+            "cases" => {
+                if let Data::Map(cases) = &pair.value.data {
+                    cases.iter().for_each(|it| names(&it.value, found));
+                }
+            }
+            _ => {}
+        }),
+        Data::Null | Data::Bool(_) | Data::Number(_) => {}
+    }
+}
+
+/// Returns the file of a context by its name.
+pub(crate) fn context_path(name: &str) -> String {
+    format!("contexts/{name}.md")
+}
+
+// What is wrong is noted; the entry is then nothing, for the file will not be built.
+fn entry(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
+    match &node.data {
+        Data::Null | Data::Bool(false) => Entry::Nothing,
+        Data::Text(name) => named(reader, name, node.place, uses),
+        Data::Map(pairs) => mapped(reader, node, pairs, uses),
+        Data::Bool(true) | Data::Number(_) | Data::List(_) => {
+            reader.problem(decode::wrong(node, "the name of a context, or a map").under("use"));
+            Entry::Nothing
+        }
+    }
+}
+
+fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>) -> Entry {
+    let path = context_path(name);
+    reader.reads.insert(path.clone());
+    let shelf = reader.shelf;
+    if let Some(unit) = shelf.contexts.get(&path) {
+        reader.reads.extend(unit.reads.iter().cloned());
+        if unit.height >= MAX_DEPTH {
+            let message = format!("context `{name}` is nested more than {MAX_DEPTH} deep");
+            reader.problem(Problem::new("depth_exceeded", message).at(place));
+            return Entry::Nothing;
+        }
+        reader.height = reader.height.max(unit.height + 1);
+        uses.push(Use::File { path, place });
+        return unit.context.clone().map_or(Entry::Nothing, Entry::Context);
+    }
+    if shelf.circles.contains_key(&path) {
+        if let Some(chain) = chain(reader, &path) {
+            let message = format!("contexts use each other in a circle: {}", chain.join(" → "));
+            reader.problem(Problem::new("depth_exceeded", message).at(place).sources(chain));
+        }
+        uses.push(Use::File { path, place });
+        return Entry::Nothing;
+    }
+    let known = shelf.sources.of_kind(crate::files::FileKind::Context).filter_map(context_name);
+    let problem = Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`"));
+    let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
+    reader.problem(problem.at(place).hint(did_you_mean(name, known).or_else(write)));
+    Entry::Nothing
+}
+
+/// Whether a name could be that of a file in the project.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))
+}
+
+/// Returns the name by which a context file is used.
+pub(crate) fn context_name(path: &str) -> Option<&str> {
+    path.strip_prefix("contexts/")?.strip_suffix(".md")
+}
+
+/// Returns the way from the file being read over `first` back to itself.
+fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
+    let circles = reader.shelf.circles;
+    // The shortest way, so that the message is short too: each file with the way that led to it.
+    let mut ways: Vec<Vec<String>> = vec![vec![reader.file.to_owned(), first.to_owned()]];
+    let mut seen = std::collections::BTreeSet::from([first.to_owned()]);
+    let mut idx = 0;
+    while let Some(way) = ways.get(idx).cloned() {
+        idx += 1;
+        let Some(last) = way.last() else { continue };
+        if last == reader.file {
+            return Some(way);
+        }
+        for next in circles.get(last).into_iter().flatten() {
+            if next == reader.file || seen.insert(next.clone()) {
+                ways.push(way.iter().cloned().chain([next.clone()]).collect());
+            }
+        }
+    }
+    None
+}
+
+fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<Use>) -> Entry {
+    let of_kind = |kinds: &[&str]| pairs.iter().find(|it| kinds.contains(&it.key.as_str()));
+    if let Some(later) = of_kind(&LATER) {
+        let message = format!("entries of the kind `{}` can't be written in a file yet", later.key);
+        reader.problem(Problem::new("unsupported_entry", message).at(later.place));
+        return Entry::Nothing;
+    }
+    match of_kind(&KINDS).map(|it| it.key.as_str()) {
+        Some("context") => {
+            let fields = reader.fields(node, &["context"]);
+            match fields.get("context").map(|it| (it, &it.data)) {
+                None => Entry::Nothing,
+                Some((inner, Data::Text(name))) => named(reader, name, inner.place, uses),
+                Some((inner, _)) => inline_context(reader, inner, uses),
+            }
+        }
+        Some("when") => when(reader, node, uses),
+        Some("match") => matching(reader, node, uses),
+        _ => {
+            let known = KINDS.iter().chain(&LATER).copied();
+            let problem = match pairs.first() {
+                Some(pair) => {
+                    Problem::new("unknown_entry", format!("there is no kind of entry `{}`", pair.key))
+                        .at(pair.place)
+                        .hint(did_you_mean(&pair.key, known))
+                }
+                None => Problem::new("unknown_entry", "an entry is an empty map").at(node.place),
+            };
+            reader.problem(problem);
+            Entry::Nothing
+        }
+    }
+}
+
+fn when(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
+    let fields = reader.fields(node, &["when", "use"]);
+    let condition = fields.get("when").and_then(|it| reader.condition("when", it));
+    let branch = match fields.given("use") {
+        Some(node) => Some(branch(reader, node, uses)),
+        None => missing(reader, node, "use"),
+    };
+    match (condition, branch) {
+        (Some(condition), Some(branch)) => {
+            Entry::When(Arc::new(When { predicate: Predicate::condition(condition, None), branch }))
+        }
+        _ => Entry::Nothing,
+    }
+}
+
+fn matching(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
+    let fields = reader.fields(node, &["match", "cases", "default"]);
+    let on = fields.get("match").and_then(|it| reader.expression("match", it));
+    let cases = match fields.get("cases") {
+        Some(cases) => reader.take("cases", decode::map(cases)).map(|pairs| {
+            pairs.iter().map(|it| (it.key.clone(), branch(reader, &it.value, uses))).collect::<Vec<_>>()
+        }),
+        None => missing(reader, node, "cases"),
+    };
+    let default = fields.given("default").map(|it| branch(reader, it, uses));
+    match (on, cases) {
+        (Some(on), Some(cases)) => {
+            Entry::Match(Arc::new(Match { on: Selector::expression(on), cases, default }))
+        }
+        _ => Entry::Nothing,
+    }
+}
+
+fn branch(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Branch {
+    match &node.data {
+        Data::List(items) => Branch::Many(items.iter().map(|it| entry(reader, it, uses)).collect()),
+        _ => Branch::One(entry(reader, node, uses)),
+    }
+}
+
+fn missing<T>(reader: &mut Reader<'_>, node: &Node, field: &str) -> Option<T> {
+    reader.problem(Problem::invalid(format!("`{field}` is missing")).at(node.place));
+    None
+}

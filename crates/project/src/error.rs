@@ -1,0 +1,268 @@
+//! What is wrong with a project, and where.
+//!
+//! Whatever reads a file returns [`Problem`]s, which know a place but no file. The file's reader turns them into
+//! [`Fault`]s, and a [`ProjectError`] holds all faults of a prompt at once, in the order of files and lines.
+
+use std::fmt;
+
+use contexture_compose::{Error, ErrorKind};
+
+/// A position in a file: both numbers start at 1, the column counts characters.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl Place {
+    pub(crate) const START: Place = Place { line: 1, column: 1 };
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// A stable code, such as `unknown_field`.
+    pub code: String,
+    /// What is wrong, in words.
+    pub message: String,
+    /// The file, relative to the project.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// The column in characters, from 1.
+    pub column: Option<usize>,
+    /// Everyone involved.
+    pub sources: Vec<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            file: None,
+            line: None,
+            column: None,
+            sources: Vec::new(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn in_file(mut self, file: &str) -> Self {
+        self.file = Some(file.to_owned());
+        self
+    }
+
+    pub(crate) fn at_place(mut self, place: Place) -> Self {
+        (self.line, self.column) = (Some(place.line), Some(place.column));
+        self
+    }
+
+    /// Returns the place, such as `prompts/p.md:3:1`.
+    pub fn at(&self) -> Option<String> {
+        let file = self.file.as_deref()?;
+        Some(match (self.line, self.column) {
+            (Some(line), Some(column)) => format!("{file}:{line}:{column}"),
+            (Some(line), None) => format!("{file}:{line}"),
+            (None, _) => file.to_owned(),
+        })
+    }
+
+    fn order(&self) -> (Option<&str>, Option<usize>, Option<usize>, &str) {
+        (self.file.as_deref(), self.line, self.column, &self.message)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at() {
+            Some(at) => write!(f, "{at}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl From<&Error> for Fault {
+    /// Takes over the error itself, without the others that were found at the same time.
+    fn from(err: &Error) -> Self {
+        let mut fault = Fault {
+            sources: err.kind().sources(),
+            hint: err.kind().hint(),
+            file: err.at().map(str::to_owned),
+            ..Fault::new(err.code(), err.kind().to_string())
+        };
+        if let ErrorKind::Template { fault: template, .. } = err.kind() {
+            let place = template.place();
+            fault = fault.at_place(Place { line: place.line, column: place.column });
+            fault.message = template.to_string();
+            fault.file = template.name().map(str::to_owned).or(fault.file);
+        }
+        fault
+    }
+}
+
+/// Everything that is wrong at once, in the order of files and lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectError {
+    /// At least one fault.
+    pub faults: Vec<Fault>,
+}
+
+impl ProjectError {
+    /// Puts the faults in order, each once.
+    pub(crate) fn new(mut faults: Vec<Fault>) -> Self {
+        faults.sort_by(|one, other| one.order().cmp(&other.order()));
+        faults.dedup();
+        Self { faults }
+    }
+}
+
+impl From<Fault> for ProjectError {
+    fn from(fault: Fault) -> Self {
+        Self { faults: vec![fault] }
+    }
+}
+
+impl From<&Error> for ProjectError {
+    fn from(err: &Error) -> Self {
+        let others = err.others().iter().map(|it| {
+            let mut fault = Fault::from(it);
+            fault.file = fault.file.or_else(|| err.at().map(str::to_owned));
+            fault
+        });
+        Self { faults: std::iter::once(Fault::from(err)).chain(others).collect() }
+    }
+}
+
+impl fmt::Display for ProjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (idx, fault) in self.faults.iter().enumerate() {
+            match idx {
+                0 => write!(f, "{fault}")?,
+                _ => write!(f, "\n{fault}")?,
+            }
+            if let (0, Some(hint)) = (idx, &fault.hint) {
+                write!(f, " ({hint})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProjectError {}
+
+/// Something wrong at a place of the file that is being read.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem(Box<Parts>);
+
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    code: &'static str,
+    message: String,
+    /// The field it is about, the innermost name first.
+    path: Vec<String>,
+    place: Option<Place>,
+    /// Another file than the one being read: a partial's.
+    file: Option<String>,
+    sources: Vec<String>,
+    hint: Option<String>,
+    is_absence: bool,
+}
+
+impl Problem {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts { code, message: message.into(), ..Parts::default() }))
+    }
+
+    /// A value that can't be taken.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new("file_invalid", message)
+    }
+
+    /// Something that should be there and is not.
+    pub(crate) fn absence(message: impl Into<String>) -> Self {
+        Self::invalid(message).with(|it| it.is_absence = true)
+    }
+
+    /// A template that does not parse; it knows its own file.
+    pub(crate) fn of_template(err: &contexture_template::Error) -> Self {
+        let place = err.place();
+        let problem = Self::new("template_error", err.to_string());
+        let problem = problem.at(Place { line: place.line, column: place.column });
+        problem.with(|it| it.file = err.name().map(str::to_owned))
+    }
+
+    /// A file that could not be read.
+    pub(crate) fn of_file(fault: Fault) -> Self {
+        Self::invalid(fault.message).with(|it| it.file = fault.file)
+    }
+
+    /// Adds the file, unless a closer one is known.
+    pub(crate) fn in_file(self, file: &str) -> Self {
+        self.with(|it| {
+            it.file.get_or_insert_with(|| file.to_owned());
+        })
+    }
+
+    /// Adds the place, unless a closer one is known.
+    pub(crate) fn at(self, place: Place) -> Self {
+        self.with(|it| {
+            it.place.get_or_insert(place);
+        })
+    }
+
+    /// Adds the name of the field around it.
+    pub(crate) fn under(self, name: impl Into<String>) -> Self {
+        self.with(|it| it.path.push(name.into()))
+    }
+
+    pub(crate) fn hint(self, hint: Option<String>) -> Self {
+        self.with(|it| it.hint = hint)
+    }
+
+    pub(crate) fn sources(self, sources: Vec<String>) -> Self {
+        self.with(|it| it.sources = sources)
+    }
+
+    /// Whether something is absent, which says nothing about what is there.
+    pub(crate) fn is_absence(&self) -> bool {
+        self.0.is_absence
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub(crate) fn into_fault(self, file: &str) -> Fault {
+        let Parts { code, message, path, place, file: own, sources, hint, .. } = *self.0;
+        let message = if path.is_empty() { message } else { format!("`{}`: {message}", dotted(&path)) };
+        let fault = Fault { sources, hint, ..Fault::new(code, message) };
+        let fault = fault.in_file(own.as_deref().unwrap_or(file));
+        match place {
+            Some(place) => fault.at_place(place),
+            None => fault,
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        change(&mut self.0);
+        self
+    }
+}
+
+/// `["0", "tools"]`, the innermost first, is `tools[0]`.
+fn dotted(path: &[String]) -> String {
+    let mut out = String::new();
+    for name in path.iter().rev() {
+        match name.starts_with('[') || out.is_empty() {
+            true => out.push_str(name),
+            false => {
+                out.push('.');
+                out.push_str(name);
+            }
+        }
+    }
+    out
+}

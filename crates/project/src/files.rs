@@ -1,0 +1,244 @@
+//! Where the files of a project come from.
+//!
+//! Only files that belong to a project are listed and read; an id from outside never becomes a file name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The configuration's file name.
+pub(crate) const CONFIG: &str = "contexture.toml";
+
+/// Where the files of a project come from. Paths are relative, with `/`.
+///
+/// Implementations list every file that [`read`](Self::read) can return; the order does not matter.
+pub trait Files: Send + Sync {
+    /// Returns the paths of all files.
+    fn list(&self) -> Result<Vec<String>, FilesError>;
+
+    /// Returns the text of a file that is listed.
+    fn read(&self, path: &str) -> Result<String, FilesError>;
+}
+
+/// A file or folder that can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// No such file.
+    #[error("`{path}` does not exist")]
+    NotFound {
+        /// The path.
+        path: String,
+    },
+    /// Too large to be a prompt.
+    #[error("`{path}` is larger than {limit} bytes")]
+    TooLarge {
+        /// The path.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// Bytes that are not text.
+    #[error("`{path}` is not UTF-8: the byte at {valid_up_to} is not part of a character")]
+    NotUtf8 {
+        /// The path.
+        path: String,
+        /// How many bytes are text.
+        valid_up_to: usize,
+    },
+    /// Anything else that the system says.
+    #[error("`{path}` can't be read: {source}")]
+    Io {
+        /// The path.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl FilesError {
+    /// Says what is wrong without the path, for faults that name the file themselves.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            FilesError::NotFound { .. } => "the file does not exist".to_owned(),
+            FilesError::TooLarge { limit, .. } => format!("the file is larger than {limit} bytes"),
+            FilesError::NotUtf8 { valid_up_to, .. } => {
+                format!("the file is not UTF-8: the byte at {valid_up_to} is not part of a character")
+            }
+            FilesError::Io { source, .. } => format!("the file can't be read: {source}"),
+        }
+    }
+}
+
+/// What a file is for, judged by its path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FileKind {
+    Config,
+    Prompt,
+    Context,
+    /// A partial, or a file beside prompts and contexts that can only be one.
+    Partial,
+    Block,
+    Skill,
+    Flow,
+}
+
+impl FileKind {
+    /// Returns what a path is for; `None` if it is no file of a project.
+    pub(crate) fn of(path: &str) -> Option<FileKind> {
+        if path.split('/').any(|it| it.is_empty() || it.starts_with('.')) || path.contains('\\') {
+            return None;
+        }
+        let (folder, rest) = path.split_once('/').unwrap_or(("", path));
+        let is_direct = !rest.contains('/');
+        match folder {
+            "" if path == CONFIG => Some(FileKind::Config),
+            "prompts" if rest.ends_with(".md") => Some(FileKind::Prompt),
+            "contexts" if rest.ends_with(".md") => Some(FileKind::Context),
+            "prompts" | "contexts" if rest.ends_with(".liquid") => Some(FileKind::Partial),
+            "partials" => Some(FileKind::Partial),
+            "blocks" if is_direct && rest.ends_with(".md") => Some(FileKind::Block),
+            "flows" if is_direct && rest.ends_with(".yaml") => Some(FileKind::Flow),
+            "skills" => {
+                let inner = rest.split_once('/').map(|(_, file)| file);
+                (inner == Some("SKILL.md")).then_some(FileKind::Skill)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The folders of a project that hold files.
+const FOLDERS: [&str; 6] = ["prompts", "contexts", "blocks", "partials", "skills", "flows"];
+
+/// A project in a real folder.
+///
+/// Hidden files are skipped, and so are symbolic links that lead out of the folder.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Returns the files below `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self(root.into())
+    }
+
+    /// Returns the folder.
+    pub fn root(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Files for Folder {
+    fn list(&self) -> Result<Vec<String>, FilesError> {
+        let root = self.0.canonicalize().map_err(|it| failed(&self.0.display().to_string(), it))?;
+        let mut walk = Walk { root, seen: BTreeSet::new(), found: Vec::new() };
+        if walk.root.join(CONFIG).is_file() {
+            walk.found.push(CONFIG.to_owned());
+        }
+        let mut open: Vec<String> = FOLDERS.iter().rev().map(|it| (*it).to_owned()).collect();
+        while let Some(folder) = open.pop() {
+            open.extend(walk.folder(&folder)?);
+        }
+        Ok(walk.found)
+    }
+
+    fn read(&self, path: &str) -> Result<String, FilesError> {
+        let io = |it| failed(path, it);
+        let root = self.0.canonicalize().map_err(io)?;
+        let real = root.join(path).canonicalize().map_err(io)?;
+        if FileKind::of(path).is_none() || !real.starts_with(&root) {
+            return Err(FilesError::NotFound { path: path.to_owned() });
+        }
+        let file = fs::File::open(real).map_err(io)?;
+        let mut bytes = Vec::new();
+        // One byte more than allowed is enough to know: a file may grow while it is read.
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(FilesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
+        }
+        String::from_utf8(bytes).map_err(|err| FilesError::NotUtf8 {
+            path: path.to_owned(),
+            valid_up_to: err.utf8_error().valid_up_to(),
+        })
+    }
+}
+
+/// Finds the files of a project.
+struct Walk {
+    root: PathBuf,
+    /// Folders that were visited: a link may lead back to one.
+    seen: BTreeSet<PathBuf>,
+    found: Vec<String>,
+}
+
+impl Walk {
+    /// Notes the files of a folder and returns the folders in it.
+    fn folder(&mut self, folder: &str) -> Result<Vec<String>, FilesError> {
+        let Some(real) = self.inside(&self.root.join(folder)) else { return Ok(Vec::new()) };
+        if !real.is_dir() || !self.seen.insert(real.clone()) {
+            return Ok(Vec::new());
+        }
+        let io = |it| failed(folder, it);
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(&real).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            // A name that is not text can't be named in a prompt either.
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            let path = format!("{folder}/{name}");
+            let Some(real) = self.inside(&entry.path()) else { continue };
+            if name.starts_with('.') {
+                continue;
+            } else if real.is_dir() {
+                folders.push(path);
+            } else if real.is_file() && FileKind::of(&path).is_some() {
+                self.found.push(path);
+            }
+        }
+        Ok(folders)
+    }
+
+    /// Returns the real path if it lies inside the project; a link to nowhere does not.
+    fn inside(&self, path: &Path) -> Option<PathBuf> {
+        path.canonicalize().ok().filter(|it| it.starts_with(&self.root))
+    }
+}
+
+fn failed(path: &str, source: io::Error) -> FilesError {
+    match source.kind() {
+        io::ErrorKind::NotFound => FilesError::NotFound { path: path.to_owned() },
+        _ => FilesError::Io { path: path.to_owned(), source },
+    }
+}
+
+/// A project in memory, for tests and embedded prompts.
+///
+/// ```
+/// use contexture_project::{Files, InMemory};
+///
+/// let files = InMemory::new([("prompts/hello.md", "Be brief.")]);
+/// assert_eq!(files.read("prompts/hello.md")?, "Be brief.");
+/// # Ok::<(), contexture_project::FilesError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InMemory(pub BTreeMap<String, String>);
+
+impl InMemory {
+    /// Returns the files with those paths and texts.
+    pub fn new<P: Into<String>, T: Into<String>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
+        Self(files.into_iter().map(|(path, text)| (path.into(), text.into())).collect())
+    }
+}
+
+impl Files for InMemory {
+    fn list(&self) -> Result<Vec<String>, FilesError> {
+        Ok(self.0.keys().cloned().collect())
+    }
+
+    fn read(&self, path: &str) -> Result<String, FilesError> {
+        self.0.get(path).cloned().ok_or_else(|| FilesError::NotFound { path: path.to_owned() })
+    }
+}

@@ -1,0 +1,42 @@
+//! A project folder as definitions.
+//!
+//! ```text
+//! files ─▶ sources ─▶ front matter and body ─▶ fields, sections, entries ─▶ units ─▶ Project
+//! ```
+//!
+//! A [`Project`] is a folder with `contexture.toml`, `prompts/**/*.md`, `contexts/**/*.md` and `partials/**`. It is
+//! read as a whole: every prompt is compiled, everything that is wrong is reported at once with file, line and
+//! column, and nothing is read from disk afterwards until [`Project::reload`].
+//!
+//! `files` finds the files and `sources` holds their texts; `front` splits a file, `yaml` parses its front matter
+//! into a tree of places and `decode` reads types out of it; `sections` finds the texts of a body and `partials` what
+//! templates render. `prompt_file`, `context_file` and `entries` read one file through a `reader`; `compile` puts
+//! them in order, and `lint` says what could be better.
+
+mod compile;
+mod config;
+mod context_file;
+mod decode;
+mod entries;
+mod error;
+mod facts;
+mod files;
+mod front;
+mod lint;
+mod nearest;
+mod partials;
+mod project;
+mod prompt_file;
+mod reader;
+mod sections;
+mod sources;
+mod yaml;
+
+pub use config::{
+    CompactionConfig, Config, Dialect, HistoryWindow, ModelChoice, ModelConfig, Price, ProviderConfig,
+    ServerConfig, StoreConfig,
+};
+pub use error::{Fault, ProjectError};
+pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
+pub use lint::{Level, Lint};
+pub use project::{Project, Reload};

@@ -1,0 +1,337 @@
+//! Says what is wrong with a project, and what could be better.
+//!
+//! In come the compiled units with what was noted while they were read, out come [`Lint`]s in the order of files and
+//! lines. Errors are the faults of all files, used or not. Nothing is parsed again but files that no unit reads.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use contexture_compose::Volatility;
+use contexture_compose::tags::validate_tag_name;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::compile::{Compiled, PromptUnit, reached};
+use crate::entries::context_name;
+use crate::error::{Fault, Place, Problem, ProjectError};
+use crate::facts::{Facts, Read, Spot, Use};
+use crate::files::FileKind;
+use crate::front;
+use crate::partials::Library;
+use crate::sources::Sources;
+use crate::yaml::{self, Data};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// The file can't be used.
+    Error,
+    /// The file works, but probably not as meant.
+    Warning,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lint {
+    /// How bad it is.
+    pub level: Level,
+    /// A stable code.
+    pub code: String,
+    /// What was found, in words.
+    pub message: String,
+    /// The file, relative to the project.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Lint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+        };
+        let Lint { code, message, file, line, column, .. } = self;
+        write!(f, "{file}:{line}:{column}: {level}[{code}]: {message}")
+    }
+}
+
+/// Looks at all files; `faults` are those of the prompts.
+pub(crate) fn lint(sources: &Sources, compiled: &Compiled, mut faults: Vec<Fault>) -> Vec<Lint> {
+    let is_broken = !faults.is_empty();
+    faults.extend(compiled.contexts.values().flat_map(|it| it.faults.clone()));
+    let mut findings = Findings { compiled, found: Vec::new() };
+    findings.other_files(sources, &mut faults);
+    for (file, unit) in &compiled.contexts {
+        findings.file_alone(file, &unit.facts);
+    }
+    for (file, unit) in &compiled.prompts {
+        findings.file_alone(file, &unit.facts);
+        findings.prompt(file, unit);
+    }
+    // What a broken prompt uses is not known for sure.
+    if !is_broken {
+        findings.unused_contexts();
+    }
+    let mut found = findings.found;
+    found.extend(ProjectError::new(faults).faults.into_iter().map(error));
+    found.sort_by(|one, other| order(one).cmp(&order(other)));
+    found.dedup();
+    found
+}
+
+fn order(lint: &Lint) -> (&str, usize, usize, Level, &str) {
+    (&lint.file, lint.line, lint.column, lint.level, &lint.message)
+}
+
+fn error(fault: Fault) -> Lint {
+    Lint {
+        level: Level::Error,
+        code: fault.code,
+        message: fault.message,
+        file: fault.file.unwrap_or_default(),
+        line: fault.line.unwrap_or(1),
+        column: fault.column.unwrap_or(1),
+        hint: fault.hint,
+    }
+}
+
+struct Findings<'a> {
+    compiled: &'a Compiled,
+    found: Vec<Lint>,
+}
+
+impl Findings<'_> {
+    fn warn(&mut self, code: &str, message: String, file: &str, place: Place, hint: Option<&str>) {
+        self.found.push(Lint {
+            level: Level::Warning,
+            code: code.to_owned(),
+            message,
+            file: file.to_owned(),
+            line: place.line,
+            column: place.column,
+            hint: hint.map(str::to_owned),
+        });
+    }
+
+    /// Reads the files that no unit reads: blocks, flows, skills and partials.
+    fn other_files(&mut self, sources: &Sources, faults: &mut Vec<Fault>) {
+        let library = Library::new(sources);
+        let mut note = |file: &str, problems: Vec<Problem>| {
+            faults.extend(problems.into_iter().map(|it| it.into_fault(file)));
+        };
+        for file in sources.of_kind(FileKind::Partial) {
+            note(file, library.template(file).err().unwrap_or_default());
+        }
+        for file in sources.of_kind(FileKind::Flow) {
+            match sources.text(file) {
+                Ok(text) => note(file, yaml::parse(text, 1).1),
+                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
+            }
+        }
+        for file in sources.of_kind(FileKind::Block) {
+            match sources.text(file) {
+                Ok(text) => note(file, front::split(text).problems),
+                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
+            }
+        }
+        for file in sources.of_kind(FileKind::Skill) {
+            match sources.text(file) {
+                Ok(text) => {
+                    let document = front::split(text);
+                    self.skill(file, &document);
+                    note(file, document.problems);
+                }
+                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
+            }
+        }
+    }
+
+    fn skill(&mut self, file: &str, document: &front::Document) {
+        let Data::Map(pairs) = &document.front.data else { return };
+        if !document.problems.is_empty() {
+            return;
+        }
+        for field in ["name", "description"] {
+            let given = pairs.iter().find(|it| it.key == field).is_some_and(|it| match &it.value.data {
+                Data::Text(text) => !text.trim().is_empty(),
+                _ => false,
+            });
+            if !given {
+                let message = format!("the skill has no `{field}`");
+                let hint = "a model decides by name and description whether to load a skill";
+                self.warn("skill_incomplete", message, file, document.front.place, Some(hint));
+            }
+        }
+    }
+
+    /// What a file says without the others.
+    fn file_alone(&mut self, file: &str, facts: &Facts) {
+        for remark in &facts.remarks {
+            self.warn(remark.code, remark.message.clone(), file, remark.place, remark.hint);
+        }
+        for (tool, place) in &facts.silent_tools {
+            let hint = "a model decides by the description whether to call a tool";
+            self.warn(
+                "tool_undescribed",
+                format!("tool `{tool}` has no description"),
+                file,
+                *place,
+                Some(hint),
+            );
+        }
+    }
+
+    fn prompt(&mut self, file: &str, unit: &PromptUnit) {
+        let units = reached(&unit.facts.uses, &self.compiled.contexts);
+        let mut schemas: Vec<&Value> = unit.facts.schemas.iter().collect();
+        let mut reads: Vec<&Read> = unit.facts.variables.iter().collect();
+        let mut keys: Vec<(&str, &(String, Place))> = unit.facts.slot.iter().map(|it| (file, it)).collect();
+        for (path, context) in &units {
+            schemas.extend(&context.facts.schemas);
+            reads.extend(&context.facts.variables);
+            if let Some((path, _)) = self.compiled.contexts.get_key_value(path) {
+                keys.extend(context.facts.slot.iter().map(|it| (path.as_str(), it)));
+            }
+        }
+        if !schemas.is_empty() {
+            reads.into_iter().for_each(|it| self.undeclared(it, &schemas));
+        }
+        if let Some(section) = &unit.facts.section {
+            keys.into_iter().for_each(|(file, (key, place))| self.unread_key(file, key, *place, section));
+        }
+        if !unit.has_text && unit.facts.uses.is_empty() && unit.facts.slot.is_empty() && unit.prompt.is_ok() {
+            self.warn("empty_prompt", "the prompt has no text".to_owned(), file, Place::START, None);
+        }
+        if unit.arranges_by_author {
+            self.cache_order(file, unit);
+        }
+    }
+
+    fn undeclared(&mut self, read: &Read, schemas: &[&Value]) {
+        let [root, path @ ..] = read.path.as_slice() else { return };
+        if root == "input" && !path.is_empty() && !schemas.iter().any(|it| declares(it, path)) {
+            let message = format!("`{}` is read, but no `input` schema declares it", read.path.join("."));
+            let hint = "declare it, so that a missing value is found before the template runs";
+            self.warn("input_undeclared", message, &read.file, read.place, Some(hint));
+        }
+    }
+
+    fn unread_key(&mut self, file: &str, key: &str, place: Place, section: &[Read]) {
+        let Ok(name) = validate_tag_name(key) else { return };
+        let is_read =
+            section.iter().any(|it| match it.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                // Without a key, the template goes over all of them.
+                ["config"] | ["config", "context"] => true,
+                ["config", "context", key, ..] => validate_tag_name(key).is_ok_and(|it| it == name),
+                _ => false,
+            });
+        if !is_read {
+            let message =
+                format!("the `<context>` section does not read `{key}`, so it is not in the prompt");
+            let hint = format!("add `{{{{ config.context.{name} }}}}` to the section");
+            self.warn("context_unread", message, file, place, Some(&hint));
+        }
+    }
+
+    /// A stable text behind one that changes can't be read from a provider's cache.
+    fn cache_order(&mut self, file: &str, unit: &PromptUnit) {
+        let mut flat = Vec::new();
+        self.flatten(file, &unit.facts.uses, &mut BTreeSet::new(), &mut flat);
+        let is_candidate = |it: &&Laid| it.in_system && !it.cached;
+        let mut changing: Option<String> = None;
+        for laid in flat.iter().filter(is_candidate) {
+            match (&changing, laid.volatility) {
+                (None, Volatility::Turn) => changing = Some(laid.name.clone()),
+                (Some(first), Volatility::Static) => {
+                    let message = format!(
+                        "{} never changes but stands behind {first}, which changes each turn: caches can't keep it",
+                        laid.name
+                    );
+                    let hint = "set `cached: true`, or move it to the front of `use`";
+                    self.warn("cache_order", message, &laid.file, laid.place, Some(hint));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lists the contexts in resolved order: nested before their owners, each once.
+    fn flatten(&self, file: &str, uses: &[Use], seen: &mut BTreeSet<String>, flat: &mut Vec<Laid>) {
+        for used in uses {
+            match used {
+                Use::Inline(spot) => {
+                    self.flatten(file, &spot.uses, seen, flat);
+                    flat.push(Laid::new(file, spot.place, spot));
+                }
+                Use::File { path, place } => {
+                    let spot = self.compiled.contexts.get(path).and_then(|it| it.spot.as_ref());
+                    let Some(spot) = spot.filter(|_| seen.insert(path.clone())) else { continue };
+                    self.flatten(path, &spot.uses, seen, flat);
+                    flat.push(Laid::new(file, *place, spot));
+                }
+            }
+        }
+    }
+
+    fn unused_contexts(&mut self) {
+        let used: BTreeSet<String> = self
+            .compiled
+            .prompts
+            .values()
+            .flat_map(|it| reached(&it.facts.uses, &self.compiled.contexts).into_keys())
+            .collect();
+        let unused: Vec<&String> = self.compiled.contexts.keys().filter(|it| !used.contains(*it)).collect();
+        for file in unused {
+            let name = context_name(file).unwrap_or(file);
+            let message = format!("no prompt uses the context `{name}`");
+            self.warn("context_unused", message, file, Place::START, None);
+        }
+    }
+}
+
+/// A context at its place in a prompt.
+struct Laid {
+    name: String,
+    file: String,
+    /// Where it is used.
+    place: Place,
+    volatility: Volatility,
+    cached: bool,
+    in_system: bool,
+}
+
+impl Laid {
+    fn new(file: &str, place: Place, spot: &Spot) -> Self {
+        let Spot { name, volatility, cached, in_system, .. } = spot.clone();
+        Self { name, file: file.to_owned(), place, volatility, cached, in_system }
+    }
+}
+
+/// Whether a schema says anything about a path, as far as it can be followed.
+fn declares(schema: &Value, path: &[String]) -> bool {
+    let [key, rest @ ..] = path else { return true };
+    let is_open = ["$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties"]
+        .iter()
+        .any(|it| schema.get(it).is_some())
+        || schema.get("additionalProperties").is_some_and(|it| it != &Value::Bool(false));
+    match schema.get("properties").and_then(Value::as_object) {
+        Some(properties) => properties.get(key).map_or(is_open, |it| declares_below(it, rest)),
+        None => is_open,
+    }
+}
+
+/// Below the top, a schema without properties says nothing against a key.
+fn declares_below(schema: &Value, path: &[String]) -> bool {
+    match path {
+        [] => true,
+        [last] if matches!(last.as_str(), "size" | "first" | "last") => true,
+        _ if schema.get("properties").is_none() => true,
+        _ => declares(schema, path),
+    }
+}

@@ -1,0 +1,229 @@
+//! A project: its configuration and its prompts, compiled.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use contexture_compose::{Prompt, ResolveOptions};
+
+use crate::compile::{Compiled, Previous, compile};
+use crate::config::Config;
+use crate::error::{Fault, ProjectError};
+use crate::files::{CONFIG, Files, Folder};
+use crate::lint::{Lint, lint};
+use crate::nearest::did_you_mean;
+use crate::prompt_file::prompt_name;
+use crate::sources::Sources;
+
+/// How many ids an error lists.
+const MAX_LISTED: usize = 20;
+
+/// A project folder, read and compiled.
+///
+/// ```
+/// use std::sync::Arc;
+/// use contexture_project::{InMemory, Project};
+/// # use serde_json::json;
+/// # futures::executor::block_on(async {
+/// let files = InMemory::new([
+///     ("prompts/support/refund.md", "---\nuse: [brand]\n---\nHelp {{ input.name }}."),
+///     ("contexts/brand.md", "Be kind."),
+/// ]);
+/// let project = Project::from_files(Arc::new(files))?;
+/// let prompt = project.prompt("support/refund")?;
+///
+/// let mut options = project.options(prompt, None, Some("openai/gpt-5-mini"));
+/// options.input = json!({"name": "Ada"});
+/// let pass = prompt.resolve(options).await?;
+/// assert_eq!(pass.request().messages[0].as_text(), Some("Help Ada.\n\nBe kind."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Project {
+    files: Arc<dyn Files>,
+    sources: Sources,
+    config: Config,
+    compiled: Compiled,
+    /// By path, such as `support/refund`.
+    prompts: BTreeMap<String, Held>,
+}
+
+/// A prompt as it is handed out.
+#[derive(Clone, Debug)]
+struct Held {
+    id: String,
+    /// The last version without a fault, or what was wrong with the only one there was.
+    prompt: Result<Prompt, ProjectError>,
+    /// What is wrong with the newest version.
+    faults: Vec<Fault>,
+}
+
+/// What [`Project::reload`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reload {
+    /// The paths of prompts that were compiled again, new ones included.
+    pub changed: Vec<String>,
+    /// The paths of prompts that are gone.
+    pub removed: Vec<String>,
+    /// What is wrong with prompts now; they keep their last good version.
+    pub faults: Vec<Fault>,
+}
+
+impl Project {
+    /// Reads the project in a folder.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Project, ProjectError> {
+        Self::from_files(Arc::new(Folder::new(root)))
+    }
+
+    /// Reads a project. Fails only if the files can't be listed or `contexture.toml` is wrong: a broken prompt is
+    /// reported when it is asked for.
+    pub fn from_files(files: Arc<dyn Files>) -> Result<Project, ProjectError> {
+        let (sources, config) = read(&*files)?;
+        let compiled = compile(&sources, &config, None);
+        let prompts = held(&compiled, &BTreeMap::new());
+        Ok(Project { files, sources, config, compiled, prompts })
+    }
+
+    /// Returns the nearest folder, from `start` upwards, that holds a `contexture.toml` or `prompts/`.
+    pub fn find_root(start: &Path) -> Option<PathBuf> {
+        let is_root = |it: &&Path| it.join(CONFIG).is_file() || it.join("prompts").is_dir();
+        start.ancestors().find(is_root).map(Path::to_owned)
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the prompt with that id or path; a broken one returns its faults.
+    pub fn prompt(&self, id: &str) -> Result<&Prompt, ProjectError> {
+        let by_id = || self.prompts.values().find(|it| it.id == id && it.prompt.is_ok());
+        let broken = || self.prompts.values().find(|it| it.id == id);
+        match by_id().or_else(|| self.prompts.get(id)).or_else(broken) {
+            Some(held) => held.prompt.as_ref().map_err(Clone::clone),
+            None => Err(self.unknown(id).into()),
+        }
+    }
+
+    /// Returns all prompts with their paths, such as `support/refund`, in the order of the paths.
+    pub fn prompts(&self) -> impl Iterator<Item = (&str, Result<&Prompt, &ProjectError>)> {
+        self.prompts.iter().map(|(path, held)| (path.as_str(), held.prompt.as_ref()))
+    }
+
+    /// Returns the options for a pass: the model of the call, of the prompt or of the configuration, in this order,
+    /// with the limits that the configuration gives it.
+    pub fn options(&self, prompt: &Prompt, provider: Option<&str>, model: Option<&str>) -> ResolveOptions {
+        let own = prompt.definition().model.as_deref();
+        let default = self.config.model.default.as_deref().filter(|it| serves(it, provider));
+        let chosen = model.or(own).or(default);
+        let full = match (provider, chosen) {
+            (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
+            (_, model) => model.map(str::to_owned),
+        };
+        let known = full.as_deref().and_then(|it| self.config.model(it));
+        ResolveOptions {
+            provider: provider.map(str::to_owned),
+            model: chosen.map(str::to_owned),
+            limits: known.map(|it| it.limits()).unwrap_or_default(),
+            ..ResolveOptions::default()
+        }
+    }
+
+    /// Reads the files again. What depends on a changed file is compiled again; a prompt that is broken now keeps
+    /// its last good version. On an error everything stays as it was.
+    pub fn reload(&mut self) -> Result<Reload, ProjectError> {
+        let (sources, config) = read(&*self.files)?;
+        let changes = sources.changes(&self.sources);
+        let previous = Previous { compiled: &self.compiled, changes: &changes };
+        let compiled = compile(&sources, &config, Some(&previous));
+        let prompts = held(&compiled, &self.prompts);
+        let is_new = |file: &str| match (compiled.prompts.get(file), self.compiled.prompts.get(file)) {
+            (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
+            _ => true,
+        };
+        let reload = Reload {
+            changed: compiled.prompts.keys().filter(|it| is_new(it)).filter_map(|it| name(it)).collect(),
+            removed: self.prompts.keys().filter(|it| !prompts.contains_key(*it)).cloned().collect(),
+            faults: ProjectError::new(prompts.values().flat_map(|it| it.faults.clone()).collect()).faults,
+        };
+        (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
+        Ok(reload)
+    }
+
+    /// Lists what is wrong with any file, and what could be better.
+    pub fn lint(&self) -> Vec<Lint> {
+        let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
+        lint(&self.sources, &self.compiled, faults)
+    }
+
+    fn unknown(&self, id: &str) -> Fault {
+        let known: Vec<&str> = self.prompts.values().map(|it| it.id.as_str()).collect();
+        let shown: String = id.chars().take(100).collect();
+        let list = match known.get(..MAX_LISTED) {
+            Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
+            None if known.is_empty() => "; the project has none".to_owned(),
+            None => format!("; there are: {}", known.join(", ")),
+        };
+        let hint = did_you_mean(id, known);
+        Fault { hint, ..Fault::new("unknown_prompt", format!("there is no prompt `{shown}`{list}")) }
+    }
+}
+
+impl fmt::Debug for Project {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Project").field("prompts", &self.prompts.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Whether a model named `provider/model` belongs to the provider that was asked for.
+fn serves(model: &str, provider: Option<&str>) -> bool {
+    match (model.split_once('/'), provider) {
+        (Some((own, _)), Some(provider)) => own == provider,
+        _ => true,
+    }
+}
+
+fn name(file: &str) -> Option<String> {
+    prompt_name(file).map(str::to_owned)
+}
+
+fn read(files: &dyn Files) -> Result<(Sources, Config), ProjectError> {
+    let unreadable = |err: crate::FilesError| Fault::new("file_invalid", err.to_string());
+    let sources = Sources::read(files).map_err(unreadable)?;
+    let config = match sources.contains(CONFIG) {
+        true => Config::parse(sources.text(CONFIG)?)?,
+        false => Config::default(),
+    };
+    Ok((sources, config))
+}
+
+/// Decides what is handed out: the new version of each prompt, or its last good one.
+fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String, Held> {
+    let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+    for (file, unit) in &compiled.prompts {
+        let path = prompt_name(file).unwrap_or(file);
+        let unique = match owners.insert(&unit.id, file) {
+            Some(first) => Err(duplicate(&unit.id, first, file)),
+            None => Ok(()),
+        };
+        let newest = unique.and_then(|()| unit.prompt.clone());
+        let faults = newest.as_ref().err().map(|it| it.faults.clone()).unwrap_or_default();
+        let good = before.get(path).filter(|it| it.prompt.is_ok() && newest.is_err());
+        let entry = match good {
+            Some(good) => Held { faults, ..good.clone() },
+            None => Held { id: unit.id.clone(), prompt: newest, faults },
+        };
+        held.insert(path.to_owned(), entry);
+    }
+    held
+}
+
+fn duplicate(id: &str, first: &str, second: &str) -> ProjectError {
+    let message = format!("two prompts have the id `{id}`: {first} and {second}");
+    let hint = Some("give one of them another `id`".to_owned());
+    let sources = vec![first.to_owned(), second.to_owned()];
+    Fault { sources, hint, ..Fault::new("duplicate_id", message).in_file(second) }.into()
+}

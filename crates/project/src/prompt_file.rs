@@ -1,0 +1,290 @@
+//! Reads a prompt file into a [`Definition`].
+
+use contexture_compose::{
+    Adaptation, Around, Definition, HistoryConfig, HistoryLimit, MessageText, TagValue,
+};
+use contexture_message::{Role, Settings, ToolChoice};
+use indexmap::IndexMap;
+
+use crate::config::Config;
+use crate::decode;
+use crate::entries::entries;
+use crate::error::{Place, Problem};
+use crate::facts::Remark;
+use crate::front::Document;
+use crate::reader::{Fields, Reader};
+use crate::sections::{Body, Section, sections};
+use crate::yaml::{Node, Pair};
+
+/// The fields of a prompt file.
+const FIELDS: [&str; 26] = [
+    "id",
+    "description",
+    "tags",
+    "model",
+    "use",
+    "input",
+    "output",
+    "override",
+    "input_policy",
+    "system",
+    "prompt",
+    "messages",
+    "context",
+    "history",
+    "user",
+    "settings",
+    "adapt",
+    "tools",
+    "tool_middleware",
+    "tool_choice",
+    "stop_when",
+    "tests",
+    "constraints",
+    "guardrails",
+    "cache",
+    "budget",
+];
+
+/// Returns the path by which a prompt file is known: `support/refund`.
+pub(crate) fn prompt_name(file: &str) -> Option<&str> {
+    file.strip_prefix("prompts/")?.strip_suffix(".md")
+}
+
+/// Reads a prompt file. What is wrong is noted in the reader.
+pub(crate) fn prompt_file(reader: &mut Reader<'_>, document: Document, config: &Config) -> Definition {
+    reader.problems(document.problems);
+    let fields = reader.fields(&document.front, &FIELDS);
+    let (body, problems) = sections(&document.body, document.body_line);
+    reader.problems(problems);
+    exclusive(reader, fields, &body);
+    note_owners(reader, fields);
+    body.overlooked.iter().for_each(|(name, place)| remark_overlooked(reader, name, *place));
+
+    let mut definition = Definition {
+        id: prompt_name(reader.file).unwrap_or(reader.file).to_owned(),
+        file: Some(reader.file.to_owned()),
+        cache: config.cache,
+        ..Definition::default()
+    };
+    about(reader, fields, &mut definition);
+    texts(reader, fields, &body, &mut definition);
+    slot(reader, fields, &body, &mut definition);
+    schemas(reader, fields, &mut definition);
+    generation(reader, fields, &mut definition);
+    agent(reader, fields, &mut definition);
+    if let Some(node) = fields.get("use") {
+        let read = entries(reader, node);
+        definition.entries = read.entries;
+        reader.facts.uses = read.uses;
+    }
+    definition
+}
+
+fn about(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
+    if let Some(node) = fields.get("id")
+        && let Some(id) = reader.take("id", decode::word(node))
+    {
+        if id.trim().is_empty() {
+            reader.problem(decode::wrong(node, "a name").under("id"));
+        }
+        definition.id = id;
+    }
+    definition.description =
+        fields.get("description").and_then(|it| reader.take("description", decode::word(it)));
+    definition.model = fields.get("model").and_then(|it| reader.take("model", decode::text(it)));
+    let mut words = |name: &str| fields.get(name).and_then(|it| reader.take(name, decode::texts(it)));
+    definition.tags = words("tags").unwrap_or_default();
+    definition.overrides = words("override").unwrap_or_default();
+}
+
+fn texts(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &mut Definition) {
+    let section = |reader: &mut Reader<'_>, it: &Option<Section>| {
+        it.as_ref().and_then(|it| reader.template(&it.text, it.place))
+    };
+    let mut field = |name: &str| fields.get(name).and_then(|it| reader.text(name, it));
+    (definition.system, definition.prompt, definition.user) =
+        (field("system"), field("prompt"), field("user"));
+    definition.system = definition.system.take().or_else(|| section(reader, &body.system));
+    definition.user = definition.user.take().or_else(|| section(reader, &body.user));
+    if let Some(node) = fields.get("messages") {
+        definition.messages = messages(reader, node);
+    }
+}
+
+fn messages(reader: &mut Reader<'_>, node: &Node) -> Vec<MessageText> {
+    let items = reader.take("messages", decode::list(node)).unwrap_or_default();
+    let read = items.iter().enumerate().filter_map(|(idx, item)| {
+        let fields = reader.fields(item, &["role", "content"]);
+        let name = format!("messages[{idx}]");
+        let Some((role, content)) = fields.get("role").zip(fields.get("content")) else {
+            reader
+                .problem(Problem::invalid("a message needs `role` and `content`").at(item.place).under(name));
+            return None;
+        };
+        let role = reader.take(&name, decode::value::<Role>(role).map_err(|it| it.under("role")));
+        let text = reader.text(&name, content);
+        Some(MessageText { role: role?, text: text? })
+    });
+    read.collect()
+}
+
+fn slot(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &mut Definition) {
+    if let Some(node) = fields.get("context") {
+        decode::one_or_many(node).iter().for_each(|it| reader.slot_keys(it));
+        let values: Vec<Option<TagValue>> =
+            decode::one_or_many(node).iter().map(|it| reader.tag_value(it)).collect();
+        definition.context = values.into_iter().flatten().collect();
+    }
+    if let Some(section) = &body.context {
+        let before = reader.facts.variables.len();
+        definition.context_section = reader.template(&section.text, section.place);
+        reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
+    }
+}
+
+fn schemas(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
+    definition.input = fields.get("input").and_then(|it| reader.schema("input", it));
+    definition.output = fields.get("output").and_then(|it| reader.schema("output", it));
+    if let Some(schema) = &definition.input {
+        reader.facts.schemas.push((**schema.value()).clone());
+    }
+    if let Some(policy) = fields.get("input_policy") {
+        definition.input_policy =
+            reader.take_all("input_policy", decode::each_key(policy)).unwrap_or_default();
+    }
+}
+
+fn generation(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
+    if let Some(node) = fields.get("settings") {
+        definition.settings = reader.take_all("settings", decode::each_key(node)).unwrap_or_default();
+    }
+    if let Some(node) = fields.get("budget") {
+        definition.budget = reader.take_all("budget", decode::each_key(node)).unwrap_or_default();
+    }
+    if let Some(node) = fields.get("cache") {
+        definition.cache = reader.take_all("cache", decode::each_key(node)).unwrap_or_default();
+    }
+    if let Some(node) = fields.get("history") {
+        definition.history = history(reader, node);
+    }
+    if let Some(node) = fields.get("adapt") {
+        definition.adapt = adaptations(reader, node);
+    }
+    definition.tool_choice = tool_choice(reader, fields, "tool_choice");
+}
+
+fn history(reader: &mut Reader<'_>, node: &Node) -> HistoryConfig {
+    let fields = reader.fields(node, &["limit"]);
+    let limit = fields.get("limit").and_then(|it| {
+        let limit = decode::value::<HistoryLimit>(it);
+        let limit = limit.map_err(|_| decode::wrong(it, "a number, `{turns: N}` or `{tokens: N}`"));
+        reader.take("history.limit", limit)
+    });
+    HistoryConfig { limit }
+}
+
+fn tool_choice(reader: &mut Reader<'_>, fields: Fields<'_>, name: &str) -> Option<ToolChoice> {
+    let node = fields.get("tool_choice")?;
+    let choice = decode::value::<ToolChoice>(node);
+    let choice = choice.map_err(|_| decode::wrong(node, "`auto`, `none`, `required` or `{tool: NAME}`"));
+    reader.take(name, choice)
+}
+
+fn adaptations(reader: &mut Reader<'_>, node: &Node) -> IndexMap<String, Adaptation> {
+    let pairs = reader.take("adapt", decode::map(node)).unwrap_or_default();
+    pairs.iter().map(|pair| (pair.key.clone(), adaptation(reader, pair))).collect()
+}
+
+fn adaptation(reader: &mut Reader<'_>, pair: &Pair) -> Adaptation {
+    let name = format!("adapt.{}", pair.key);
+    let fields = reader.fields(&pair.value, &["system", "prompt", "settings", "tool_choice"]);
+    let settings = fields
+        .get("settings")
+        .and_then(|it| reader.take_all(&format!("{name}.settings"), decode::each_key::<Settings>(it)));
+    Adaptation {
+        system: fields
+            .get("system")
+            .map(|it| around(reader, &format!("{name}.system"), it))
+            .unwrap_or_default(),
+        prompt: fields
+            .get("prompt")
+            .map(|it| around(reader, &format!("{name}.prompt"), it))
+            .unwrap_or_default(),
+        settings: settings.unwrap_or_default(),
+        tool_choice: tool_choice(reader, fields, &format!("{name}.tool_choice")),
+    }
+}
+
+fn around(reader: &mut Reader<'_>, name: &str, node: &Node) -> Around {
+    let fields = reader.fields(node, &["prepend", "append"]);
+    Around {
+        prepend: fields.get("prepend").and_then(|it| reader.text(name, it)),
+        append: fields.get("append").and_then(|it| reader.text(name, it)),
+    }
+}
+
+fn agent(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
+    if let Some(node) = fields.get("tools") {
+        definition.tools = reader.tools(node);
+    }
+    if let Some(node) = fields.get("tool_middleware") {
+        definition.tool_middleware = reader.list("tool_middleware", node);
+    }
+    if let Some(node) = fields.get("stop_when") {
+        definition.stop_when = reader.list("stop_when", node);
+    }
+    if let Some(node) = fields.get("constraints") {
+        definition.constraints = reader.list("constraints", node);
+    }
+    if let Some(node) = fields.get("guardrails") {
+        definition.guardrails = reader.list("guardrails", node);
+    }
+    if let Some(node) = fields.get("tests") {
+        let items = reader.take("tests", decode::list(node)).unwrap_or_default();
+        definition.tests = items.iter().map(Node::to_json).collect();
+    }
+}
+
+/// A text may stand in the front matter or in the body, not in both.
+fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
+    let pairs = [
+        ("system", "<system>", &body.system),
+        ("prompt", "<user>", &body.user),
+        ("user", "<user>", &body.user),
+    ];
+    for (field, tag, section) in pairs {
+        let Some((pair, section)) = fields.pair(field).zip(section.as_ref()) else { continue };
+        let message = format!(
+            "`{field}` on line {} and the text of `{tag}` on line {} are the same thing: give one",
+            pair.place.line, section.tag.line
+        );
+        reader.problem(Problem::invalid(message).at(pair.place));
+    }
+    if let Some((one, other)) = fields.pair("prompt").zip(fields.pair("user")) {
+        let (one, other) = if one.place <= other.place { (one, other) } else { (other, one) };
+        let message = format!(
+            "`{}` on line {} and `{}` on line {} are the same thing: give one",
+            one.key, one.place.line, other.key, other.place.line
+        );
+        reader.problem(Problem::invalid(message).at(other.place));
+    }
+}
+
+/// Remembers where the schemas stand that the engine checks later.
+fn note_owners(reader: &mut Reader<'_>, fields: Fields<'_>) {
+    for (field, owner) in [("input", "prompt"), ("output", "prompt:output")] {
+        if let Some(pair) = fields.pair(field) {
+            reader.owners.insert(owner.to_owned(), pair.place);
+        }
+    }
+}
+
+fn remark_overlooked(reader: &mut Reader<'_>, name: &str, place: Place) {
+    reader.remark(Remark {
+        code: "section_overlooked",
+        message: format!("`<{name}>` does not start a line, so it is no section and its text is ignored"),
+        place,
+        hint: Some("begin a new line before the tag"),
+    });
+}

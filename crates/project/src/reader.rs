@@ -1,0 +1,259 @@
+//! One file being read: its fields, its texts, what is wrong with it and what it depends on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_compose::{Schema, TagValue, Text};
+use contexture_message::Tool;
+use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
+
+use crate::compile::ContextUnit;
+use crate::decode;
+use crate::error::{Fault, Place, Problem};
+use crate::facts::{Facts, Read, Remark};
+use crate::nearest::{did_you_mean, nearest};
+use crate::partials::Library;
+use crate::sources::Sources;
+use crate::yaml::{Data, Node, Pair};
+
+/// What a file may refer to.
+#[derive(Clone, Copy)]
+pub(crate) struct Shelf<'a> {
+    pub(crate) sources: &'a Sources,
+    pub(crate) library: &'a Library<'a>,
+    /// Contexts that were read before.
+    pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
+    /// For contexts that use each other: from a file to the files that it uses.
+    pub(crate) circles: &'a BTreeMap<String, Vec<String>>,
+}
+
+/// A file being read.
+pub(crate) struct Reader<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) shelf: Shelf<'a>,
+    problems: Vec<Problem>,
+    /// Files that were read or looked for.
+    pub(crate) reads: BTreeSet<String>,
+    pub(crate) facts: Facts,
+    /// Where the contexts of this file stand, by the notation of explanations.
+    pub(crate) owners: BTreeMap<String, Place>,
+    /// How deep the files are nested that it uses.
+    pub(crate) height: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(file: &'a str, shelf: Shelf<'a>) -> Self {
+        Self {
+            file,
+            shelf,
+            problems: Vec::new(),
+            reads: BTreeSet::from([file.to_owned()]),
+            facts: Facts::default(),
+            owners: BTreeMap::new(),
+            height: 1,
+        }
+    }
+
+    pub(crate) fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    pub(crate) fn problems(&mut self, problems: Vec<Problem>) {
+        self.problems.extend(problems);
+    }
+
+    pub(crate) fn remark(&mut self, remark: Remark) {
+        self.facts.remarks.push(remark);
+    }
+
+    /// Returns everything that was wrong.
+    pub(crate) fn faults(&mut self) -> Vec<Fault> {
+        let file = self.file;
+        std::mem::take(&mut self.problems).into_iter().map(|it| it.into_fault(file)).collect()
+    }
+
+    /// Returns the value, or notes what is wrong with the field.
+    pub(crate) fn take<T>(&mut self, field: &str, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|it| self.problem(it.under(field))).ok()
+    }
+
+    /// Returns the value, or notes everything that is wrong with the field.
+    pub(crate) fn take_all<T>(&mut self, field: &str, result: Result<T, Vec<Problem>>) -> Option<T> {
+        result.map_err(|problems| problems.into_iter().for_each(|it| self.problem(it.under(field)))).ok()
+    }
+
+    /// Opens a map of fields; keys that nobody knows are noted.
+    pub(crate) fn fields<'n>(&mut self, node: &'n Node, known: &'static [&'static str]) -> Fields<'n> {
+        let pairs = match decode::map(node) {
+            Ok(pairs) => pairs,
+            Err(problem) => {
+                self.problem(problem);
+                &[]
+            }
+        };
+        for pair in pairs.iter().filter(|it| !known.contains(&it.key.as_str())) {
+            self.problem(unknown_field(pair, known));
+        }
+        Fields { pairs }
+    }
+
+    /// Reads a text, which is a template.
+    pub(crate) fn text(&mut self, field: &str, node: &Node) -> Option<Text> {
+        let text = self.take(field, decode::word(node))?;
+        self.template(&text, node.text_place)
+    }
+
+    /// Parses a template that begins at a place of the file.
+    pub(crate) fn template(&mut self, text: &str, place: Place) -> Option<Text> {
+        let template = match Template::parse_with(text, &self.parse_config(place)) {
+            Ok(template) => template,
+            Err(err) => {
+                self.problem(Problem::of_template(&err));
+                return None;
+            }
+        };
+        let reached = self.shelf.library.reach(&template, self.file);
+        self.reads.extend(reached.files.iter().cloned());
+        self.note(self.file, template.variables());
+        for (file, partial) in reached.templates() {
+            self.note(file, partial.variables());
+        }
+        let partials = reached.partials();
+        self.problems(reached.problems);
+        Some(Text::from_template(template, partials))
+    }
+
+    /// Reads a Liquid condition.
+    pub(crate) fn condition(&mut self, field: &str, node: &Node) -> Option<Condition> {
+        let text = self.take(field, decode::word(node))?;
+        let condition = Condition::parse_with(&text, &self.parse_config(node.text_place));
+        let condition = condition.map_err(|err| self.problem(Problem::of_template(&err))).ok()?;
+        self.note(self.file, condition.variables());
+        Some(condition)
+    }
+
+    /// Reads a Liquid expression.
+    pub(crate) fn expression(&mut self, field: &str, node: &Node) -> Option<Expression> {
+        let text = self.take(field, decode::word(node))?;
+        let expression = Expression::parse_with(&text, &self.parse_config(node.text_place));
+        let expression = expression.map_err(|err| self.problem(Problem::of_template(&err))).ok()?;
+        self.note(self.file, expression.variables());
+        Some(expression)
+    }
+
+    /// Reads a value of the tag tree: every text in it is a template.
+    pub(crate) fn tag_value(&mut self, node: &Node) -> Option<TagValue> {
+        Some(match &node.data {
+            Data::Text(text) => TagValue::Text(self.template(text, node.text_place)?),
+            Data::List(items) => {
+                let values: Vec<_> = items.iter().map(|it| self.tag_value(it)).collect();
+                TagValue::List(values.into_iter().collect::<Option<_>>()?)
+            }
+            Data::Map(pairs) => {
+                let values: Vec<_> =
+                    pairs.iter().map(|it| Some((it.key.clone(), self.tag_value(&it.value)?))).collect();
+                TagValue::object(values.into_iter().collect::<Option<Vec<_>>>()?)
+            }
+            Data::Null | Data::Bool(_) | Data::Number(_) => TagValue::Json(node.to_json()),
+        })
+    }
+
+    /// Notes the top-level keys of a value of the tag tree, unless it is a message.
+    pub(crate) fn slot_keys(&mut self, node: &Node) {
+        if let Data::Map(pairs) = &node.data
+            && !pairs.iter().any(|it| it.key == "role")
+        {
+            self.facts.slot.extend(pairs.iter().map(|it| (it.key.clone(), it.place)));
+        }
+    }
+
+    /// Reads a JSON Schema.
+    pub(crate) fn schema(&mut self, field: &str, node: &Node) -> Option<Schema> {
+        self.take(field, decode::map(node))?;
+        Some(Schema::from_json(node.to_json()))
+    }
+
+    /// Reads a list of tools.
+    pub(crate) fn tools(&mut self, node: &Node) -> Vec<Tool> {
+        let items = self.take("tools", decode::list(node)).unwrap_or_default();
+        let tools = items.iter().enumerate().filter_map(|(idx, item)| {
+            let tool = decode::each_key::<Tool>(item).and_then(|tool| match tool.parameters.is_object() {
+                true => Ok(tool),
+                false => Err(vec![Problem::invalid("`parameters` must be a JSON Schema").at(item.place)]),
+            });
+            let tool = tool.map_err(|them| them.into_iter().map(|it| it.under(format!("[{idx}]"))).collect());
+            let tool: Tool = self.take_all("tools", tool)?;
+            if tool.description.trim().is_empty() {
+                self.facts.silent_tools.push((tool.name.clone(), item.place));
+            }
+            Some(tool)
+        });
+        tools.collect()
+    }
+
+    /// Reads a list of definitions, such as constraints.
+    pub(crate) fn list<T: serde::de::DeserializeOwned>(&mut self, field: &str, node: &Node) -> Vec<T> {
+        let items = self.take(field, decode::list(node)).unwrap_or_default();
+        let each = items.iter().enumerate().filter_map(|(idx, item)| {
+            self.take(field, decode::value(item).map_err(|it| it.under(format!("[{idx}]"))))
+        });
+        each.collect()
+    }
+
+    fn parse_config(&self, place: Place) -> ParseConfig {
+        ParseConfig {
+            name: Some(self.file.to_owned()),
+            first_line: place.line,
+            first_column: place.column,
+            ..ParseConfig::default()
+        }
+    }
+
+    fn note(&mut self, file: &str, variables: Vec<Variable>) {
+        let reads = variables.into_iter().map(|it| Read {
+            path: it.path,
+            file: file.to_owned(),
+            place: Place { line: it.place.line, column: it.place.column },
+        });
+        self.facts.variables.extend(reads);
+    }
+}
+
+/// The fields of a map.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'n> {
+    pairs: &'n [Pair],
+}
+
+impl<'n> Fields<'n> {
+    /// Returns the value of a field; `null` is the same as nothing.
+    pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
+        self.pair(name).map(|it| &it.value)
+    }
+
+    /// Returns the value of a field, `null` included.
+    pub(crate) fn given(&self, name: &str) -> Option<&'n Node> {
+        self.pairs.iter().find(|it| it.key == name).map(|it| &it.value)
+    }
+
+    /// Returns a field with the place of its name.
+    pub(crate) fn pair(&self, name: &str) -> Option<&'n Pair> {
+        self.pairs.iter().find(|it| it.key == name && !it.value.is_null())
+    }
+}
+
+/// Fields that are often written beside `settings` instead of below it.
+const SETTINGS: [&str; 6] = ["temperature", "max_tokens", "top_p", "top_k", "stop", "seed"];
+
+/// A field that nobody knows.
+pub(crate) fn unknown_field(pair: &Pair, known: &[&str]) -> Problem {
+    if pair.key == "hooks" {
+        let problem = Problem::invalid("`hooks` are functions: a file can't hold them");
+        return problem.at(pair.place).hint(Some("add them to the prompt's definition in Rust".to_owned()));
+    }
+    let setting = || known.contains(&"settings").then(|| nearest(&pair.key, SETTINGS)).flatten();
+    let hint = did_you_mean(&pair.key, known.iter().copied())
+        .or_else(|| setting().map(|it| format!("did you mean `{it}` under `settings`?")))
+        .or_else(|| decode::known_fields(known));
+    Problem::new("unknown_field", format!("unknown field `{}`", pair.key)).at(pair.place).hint(hint)
+}

@@ -1,0 +1,131 @@
+//! Finds the sections of a prompt's body.
+//!
+//! The rule, in full:
+//!
+//! 1. `<system>`, `<user>` or `<context>` at the start of a line opens a section, which runs to its closing tag.
+//! 2. Sections are read one after the other: a `<context>` line inside `<system>` is prose.
+//! 3. Each stands at most once. Newlines at both ends are stripped, and nothing else.
+//! 4. Text outside is ignored. A body without any section is the system text.
+//!
+//! Sections are found before templates are parsed: what a template renders can't open one.
+
+use crate::error::{Place, Problem};
+
+/// The texts of a body, each with the place where it begins.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) system: Option<Section>,
+    pub(crate) user: Option<Section>,
+    pub(crate) context: Option<Section>,
+    /// Opening tags outside of any section that do not start a line.
+    pub(crate) overlooked: Vec<(&'static str, Place)>,
+}
+
+/// One text of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) text: String,
+    /// Where the text begins.
+    pub(crate) place: Place,
+    /// Where the tag stands.
+    pub(crate) tag: Place,
+}
+
+const NAMES: [&str; 3] = ["system", "user", "context"];
+
+/// Reads a body whose first line is the line `first_line` of its file.
+pub(crate) fn sections(body: &str, first_line: usize) -> (Body, Vec<Problem>) {
+    let mut reading = Reading { body, first_line, found: Body::default(), problems: Vec::new() };
+    let found_any = reading.all();
+    let Reading { mut found, problems, .. } = reading;
+    if !found_any {
+        found.system = Some(stripped(body, Place { line: first_line, column: 1 }));
+    }
+    for section in [&mut found.system, &mut found.user, &mut found.context] {
+        section.take_if(|it| it.text.is_empty());
+    }
+    (found, problems)
+}
+
+/// Strips newlines at both ends of a text that begins at `place`.
+pub(crate) fn stripped(text: &str, place: Place) -> Section {
+    let trimmed = text.trim_start_matches('\n');
+    let n_lines = text.len() - trimmed.len();
+    let begin = if n_lines == 0 { place } else { Place { line: place.line + n_lines, column: 1 } };
+    Section { text: trimmed.trim_end_matches('\n').to_owned(), place: begin, tag: place }
+}
+
+struct Reading<'a> {
+    body: &'a str,
+    first_line: usize,
+    found: Body,
+    problems: Vec<Problem>,
+}
+
+impl Reading<'_> {
+    /// Reads all sections; says whether there were any.
+    fn all(&mut self) -> bool {
+        let mut found_any = false;
+        let mut offset = 0;
+        while let Some(line) = self.body.get(offset..).filter(|it| !it.is_empty()) {
+            match NAMES.into_iter().find(|it| opens(line, it)) {
+                Some(name) => {
+                    found_any = true;
+                    offset = self.section(name, offset);
+                }
+                None => offset += line.find('\n').map_or(line.len(), |it| it + 1),
+            }
+        }
+        found_any
+    }
+
+    /// Reads the section that opens at `start` and returns the offset of the next line.
+    fn section(&mut self, name: &'static str, start: usize) -> usize {
+        let tag = self.place(start);
+        let inner = start + name.len() + 2;
+        let close = format!("</{name}>");
+        let rest = self.body.get(inner..).unwrap_or_default();
+        let Some(length) = rest.find(&close) else {
+            let problem = Problem::invalid(format!("section `<{name}>` is not closed"));
+            self.problems.push(problem.at(tag).hint(Some(format!("end it with `{close}`"))));
+            return self.body.len();
+        };
+        let text = rest.get(..length).unwrap_or_default();
+        let place = Place { column: tag.column + name.len() + 2, ..tag };
+        self.keep(name, Section { tag, ..stripped(text, place) });
+        let end = inner + length + close.len();
+        let after = self.body.get(end..).unwrap_or_default();
+        let tail = after.split('\n').next().unwrap_or_default();
+        if let Some(name) = NAMES.into_iter().find(|it| tail.contains(&format!("<{it}>"))) {
+            self.found.overlooked.push((name, self.place(end)));
+        }
+        end + after.find('\n').map_or(after.len(), |it| it + 1)
+    }
+
+    fn keep(&mut self, name: &str, section: Section) {
+        let slot = match name {
+            "system" => &mut self.found.system,
+            "user" => &mut self.found.user,
+            _ => &mut self.found.context,
+        };
+        match slot {
+            Some(first) => {
+                let (one, other) = (first.tag.line, section.tag.line);
+                let message = format!("section `<{name}>` stands on line {one} and again on line {other}");
+                self.problems.push(Problem::invalid(message).at(section.tag));
+            }
+            None => *slot = Some(section),
+        }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let before = self.body.get(..offset).unwrap_or(self.body);
+        let line = self.first_line + before.matches('\n').count();
+        let start = before.rfind('\n').map_or(0, |it| it + 1);
+        Place { line, column: before.get(start..).unwrap_or_default().chars().count() + 1 }
+    }
+}
+
+fn opens(line: &str, name: &str) -> bool {
+    line.strip_prefix('<').and_then(|it| it.strip_prefix(name)).is_some_and(|it| it.starts_with('>'))
+}

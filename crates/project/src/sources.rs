@@ -1,0 +1,49 @@
+//! The files of a project as they were read at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::error::{Fault, ProjectError};
+use crate::files::{FileKind, Files, FilesError};
+
+/// The text of every file of a project, or why it could not be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    files: BTreeMap<String, Result<Arc<str>, Fault>>,
+}
+
+impl Sources {
+    /// Reads all files of a project; fails only if they can't be listed.
+    pub(crate) fn read(files: &dyn Files) -> Result<Self, FilesError> {
+        let paths = files.list()?.into_iter().filter(|it| FileKind::of(it).is_some());
+        let read = |path: String| {
+            let text = files.read(&path).map(Arc::from);
+            let text = text.map_err(|err| Fault::new("file_invalid", err.reason()).in_file(&path));
+            (path, text)
+        };
+        Ok(Self { files: paths.map(read).collect() })
+    }
+
+    pub(crate) fn contains(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
+    pub(crate) fn text(&self, path: &str) -> Result<&str, ProjectError> {
+        match self.files.get(path) {
+            Some(Ok(text)) => Ok(text),
+            Some(Err(fault)) => Err(fault.clone().into()),
+            None => Err(Fault::new("not_found", format!("`{path}` does not exist")).in_file(path).into()),
+        }
+    }
+
+    /// Returns the paths of one kind, in order.
+    pub(crate) fn of_kind(&self, kind: FileKind) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str).filter(move |it| FileKind::of(it) == Some(kind))
+    }
+
+    /// Returns the paths that were added, removed or changed since `before`.
+    pub(crate) fn changes(&self, before: &Sources) -> BTreeSet<String> {
+        let paths = self.files.keys().chain(before.files.keys());
+        paths.filter(|it| self.files.get(*it) != before.files.get(*it)).cloned().collect()
+    }
+}

@@ -1,0 +1,341 @@
+//! YAML as a tree in which every node has its place.
+//!
+//! In comes the text of a front matter or a file, out comes a [`Node`] and everything that is wrong with the text.
+//! Plain scalars are read by the core schema of YAML 1.2. Nesting is bounded, and so is what aliases may add; two
+//! equal keys are refused with both lines. No text makes it panic.
+
+use std::collections::HashMap;
+
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag};
+use serde_json::{Map, Number, Value};
+
+use crate::error::{Place, Problem};
+
+/// How deep lists and maps may be nested.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// How many bytes and nodes aliases may add to a file.
+const MAX_COPIED: usize = 1 << 20;
+
+/// A value with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) data: Data,
+    pub(crate) place: Place,
+    /// Where the text of a scalar begins: behind a quote, or below a `|`.
+    pub(crate) text_place: Place,
+}
+
+/// What stands there.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Pair>),
+}
+
+/// One key of a map with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) key: String,
+    pub(crate) place: Place,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    pub(crate) fn new(data: Data, place: Place) -> Self {
+        Self { data, place, text_place: place }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.data, Data::Null)
+    }
+
+    /// Says in words what stands there.
+    pub(crate) fn describe(&self) -> String {
+        match &self.data {
+            Data::Null => "nothing".to_owned(),
+            Data::Bool(it) => format!("`{it}`"),
+            Data::Number(it) => format!("`{it}`"),
+            Data::Text(it) if it.chars().count() <= 40 => format!("the text `{it}`"),
+            Data::Text(_) => "a text".to_owned(),
+            Data::List(_) => "a list".to_owned(),
+            Data::Map(_) => "a map".to_owned(),
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(it) => Value::Bool(*it),
+            Data::Number(it) => Value::Number(it.clone()),
+            Data::Text(it) => Value::String(it.clone()),
+            Data::List(items) => items.iter().map(Node::to_json).collect(),
+            Data::Map(pairs) => Value::Object(
+                pairs.iter().map(|it| (it.key.clone(), it.value.to_json())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match &self.data {
+            Data::Text(it) => 1 + it.len(),
+            Data::List(items) => 1 + items.iter().map(Node::weight).sum::<usize>(),
+            Data::Map(pairs) => {
+                1 + pairs.iter().map(|it| 1 + it.key.len() + it.value.weight()).sum::<usize>()
+            }
+            Data::Null | Data::Bool(_) | Data::Number(_) => 1,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match &self.data {
+            Data::List(items) => 1 + items.iter().map(Node::depth).max().unwrap_or(0),
+            Data::Map(pairs) => 1 + pairs.iter().map(|it| it.value.depth()).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// Parses one document whose first line is the line `first_line` of its file.
+///
+/// The tree is there unless the text is not YAML at all.
+pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem>) {
+    let mut builder = Builder { first_line, ..Builder::default() };
+    let options = granit_parser::options! {
+        disallow_directives: true, flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH,
+    };
+    for event in Parser::new_from_str_with_options(text, options) {
+        let outcome = match event {
+            Ok((event, span)) => builder.event(event, &span),
+            Err(err) => Err(builder.syntax(&err)),
+        };
+        if let Err(problem) = outcome {
+            builder.problems.push(problem);
+            return (None, builder.problems);
+        }
+    }
+    let empty = Node::new(Data::Null, Place { line: first_line, column: 1 });
+    (Some(builder.root.unwrap_or(empty)), builder.problems)
+}
+
+/// The tree under construction.
+#[derive(Default)]
+struct Builder {
+    first_line: usize,
+    root: Option<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    copied: usize,
+    problems: Vec<Problem>,
+}
+
+/// A list or map that is not closed yet.
+struct Open {
+    kind: Kind,
+    place: Place,
+    anchor: usize,
+}
+
+enum Kind {
+    List(Vec<Node>),
+    Map { pairs: Vec<Pair>, lines: HashMap<String, usize>, key: Option<(String, Place)> },
+}
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Problem> {
+        let place = self.place(span);
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_key = self.expects_key();
+                let node = scalar(text.into_owned(), style, tag.as_deref(), place, is_key)?;
+                self.finish(node, anchor)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.start(Kind::List(Vec::new()), anchor, tag.as_deref(), place)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                let kind = Kind::Map { pairs: Vec::new(), lines: HashMap::new(), key: None };
+                self.start(kind, anchor, tag.as_deref(), place)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(anchor) => self.alias(anchor, place),
+            Event::DocumentStart(..) if self.root.is_some() => {
+                Err(Problem::invalid("there is more than one YAML document").at(place))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&mut self, kind: Kind, anchor: usize, tag: Option<&Tag>, place: Place) -> Result<(), Problem> {
+        known_tag(tag, place)?;
+        if self.expects_key() {
+            return Err(Problem::invalid("a key must be a single word or text, not a list or map").at(place));
+        }
+        if self.open.len() >= MAX_DEPTH {
+            return Err(too_deep(place));
+        }
+        self.open.push(Open { kind, place, anchor });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Problem> {
+        let Some(Open { kind, place, anchor }) = self.open.pop() else { return Ok(()) };
+        let data = match kind {
+            Kind::List(items) => Data::List(items),
+            Kind::Map { pairs, .. } => Data::Map(pairs),
+        };
+        self.finish(Node::new(data, place), anchor)
+    }
+
+    fn alias(&mut self, anchor: usize, place: Place) -> Result<(), Problem> {
+        let Some(node) = self.anchors.get(&anchor) else {
+            return Err(Problem::invalid("an alias stands inside the value that it repeats").at(place));
+        };
+        self.copied = self.copied.saturating_add(node.weight());
+        if self.copied > MAX_COPIED {
+            return Err(Problem::invalid(format!("aliases repeat more than {MAX_COPIED} bytes")).at(place));
+        }
+        if self.open.len() + node.depth() > MAX_DEPTH {
+            return Err(too_deep(place));
+        }
+        self.attach(node.clone())
+    }
+
+    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Problem> {
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        self.attach(node)
+    }
+
+    fn attach(&mut self, node: Node) -> Result<(), Problem> {
+        match self.open.last_mut().map(|it| &mut it.kind) {
+            None => self.root = Some(node),
+            Some(Kind::List(items)) => items.push(node),
+            Some(Kind::Map { pairs, lines, key }) => match key.take() {
+                None => *key = Some((key_text(node.data, node.place)?, node.place)),
+                Some((key, place)) => match lines.get(&key) {
+                    Some(first) => {
+                        let message =
+                            format!("key `{key}` stands on line {first} and again on line {}", place.line);
+                        self.problems.push(Problem::invalid(message).at(place));
+                    }
+                    None => {
+                        lines.insert(key.clone(), place.line);
+                        pairs.push(Pair { key, place, value: node });
+                    }
+                },
+            },
+        }
+        Ok(())
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(self.open.last(), Some(Open { kind: Kind::Map { key: None, .. }, .. }))
+    }
+
+    fn place(&self, span: &Span) -> Place {
+        Place { line: self.first_line + span.start.line().saturating_sub(1), column: span.start.col() + 1 }
+    }
+
+    fn syntax(&self, err: &ScanError) -> Problem {
+        let place = self.place(&Span::empty(*err.marker()));
+        match err.kind() {
+            ErrorKind::RecursionLimitExceeded => too_deep(place),
+            kind => Problem::invalid(format!("this is not YAML: {kind}")).at(place),
+        }
+    }
+}
+
+fn too_deep(place: Place) -> Problem {
+    Problem::invalid(format!("lists and maps are nested more than {MAX_DEPTH} deep")).at(place)
+}
+
+fn key_text(data: Data, place: Place) -> Result<String, Problem> {
+    match data {
+        Data::Text(text) => Ok(text),
+        Data::Null => Ok("null".to_owned()),
+        Data::Bool(it) => Ok(it.to_string()),
+        Data::Number(it) => Ok(it.to_string()),
+        Data::List(_) | Data::Map(_) => {
+            Err(Problem::invalid("a key must be a single word or text, not a list or map").at(place))
+        }
+    }
+}
+
+fn known_tag(tag: Option<&Tag>, place: Place) -> Result<(), Problem> {
+    match tag {
+        Some(tag)
+            if !matches!(
+                tag.core_suffix(),
+                Some("str" | "int" | "float" | "bool" | "null" | "seq" | "map")
+            ) =>
+        {
+            Err(Problem::invalid(format!("the YAML tag `{}` is not supported", tag.original())).at(place))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn scalar(
+    text: String,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    place: Place,
+    is_key: bool,
+) -> Result<Node, Problem> {
+    known_tag(tag, place)?;
+    let text_place = match style {
+        ScalarStyle::Plain => place,
+        ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Place { column: place.column + 1, ..place },
+        ScalarStyle::Literal | ScalarStyle::Folded => {
+            // The place is that of the first word; blank lines before it belong to the text.
+            let blank = text.len() - text.trim_start_matches('\n').len();
+            Place { line: place.line.saturating_sub(blank), ..place }
+        }
+    };
+    // Keys stay as they are written: `1` and `true` are names there.
+    let is_text = is_key || style != ScalarStyle::Plain || tag.and_then(Tag::core_suffix) == Some("str");
+    let data = if is_text { Data::Text(text) } else { plain(text).map_err(|it| it.at(place))? };
+    Ok(Node { data, place, text_place })
+}
+
+/// Reads a plain scalar by the core schema.
+fn plain(text: String) -> Result<Data, Problem> {
+    match text.as_str() {
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(Data::Null),
+        "true" | "True" | "TRUE" => return Ok(Data::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(Data::Bool(false)),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "-.inf" | ".nan" | ".NaN" | ".NAN" => {
+            return Err(Problem::invalid(format!("`{text}` is not a number that JSON has")));
+        }
+        _ => {}
+    }
+    Ok(match number(&text) {
+        Some(number) => Data::Number(number),
+        None => Data::Text(text),
+    })
+}
+
+fn number(text: &str) -> Option<Number> {
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok().map(Number::from);
+    }
+    if let Some(digits) = text.strip_prefix("0o") {
+        return u64::from_str_radix(digits, 8).ok().map(Number::from);
+    }
+    // What Rust reads as a number and YAML does not: `inf`, `infinity`, `nan`.
+    if !text.bytes().all(|it| it.is_ascii_digit() || b"+-.eE".contains(&it))
+        || !text.bytes().any(|it| it.is_ascii_digit())
+    {
+        return None;
+    }
+    let unsigned = text.strip_prefix('+').unwrap_or(text);
+    let integer =
+        unsigned.parse::<i64>().map(Number::from).or_else(|_| unsigned.parse::<u64>().map(Number::from));
+    integer.ok().or_else(|| text.parse::<f64>().ok().and_then(Number::from_f64))
+}

@@ -1,0 +1,204 @@
+//! Every kind of fault says what is wrong, and where.
+
+use super::support::{faults, faults_of, project};
+
+#[test]
+fn an_unknown_field_is_named_with_its_place_and_the_nearest_name() {
+    insta::assert_snapshot!(faults_of("---\nid: p\ntemprature: 1\nsetings: {}\n---\nOwn."), @r"
+    prompts/p.md:3:1 unknown_field: unknown field `temprature` [did you mean `temperature` under `settings`?]
+    prompts/p.md:4:1 unknown_field: unknown field `setings` [did you mean `settings`?]
+    ");
+}
+
+#[test]
+fn unknown_fields_are_found_at_every_depth_and_all_at_once() {
+    let text = "---\nsettings: {temperture: 1, max_tokens: many}\nbudget:\n  tokens: 5\nhistory: {limit: {turn: 3}}\nadapt:\n  openai: {sytem: {}}\n---\nOwn.";
+    insta::assert_snapshot!(faults_of(text), @r#"
+    prompts/p.md:2:12 unknown_field: `settings`: unknown field `temperture` [did you mean `temperature`?]
+    prompts/p.md:2:39 file_invalid: `settings.max_tokens`: expected a whole number from 0 on, found the text `many`
+    prompts/p.md:4:3 unknown_field: `budget`: unknown field `tokens` [known fields: token_budget, input_budget, fill]
+    prompts/p.md:5:18 file_invalid: `history.limit`: expected a number, `{turns: N}` or `{tokens: N}`, found a map
+    prompts/p.md:7:12 unknown_field: unknown field `sytem` [did you mean `system`?]
+    "#);
+}
+
+#[test]
+fn wrong_values_are_named_with_their_field() {
+    let text = "---\nid: [a]\ntags: {a: b}\nmodel: 5\nsystem: {a: b}\nmessages: [{role: robot, content: hi}, {role: user}]\ntools: [{description: x}, {name: t, parameters: 5}]\ntool_choice: sometimes\nstop_when: [{max_steps: lots}]\nconstraints: [{mode: assert}]\nguardrails: no\ninput: yes\ncache: {arrange: backwards}\ntests: 1\n---\n";
+    insta::assert_snapshot!(faults_of(text), @r#"
+    prompts/p.md:2:5 file_invalid: `id`: expected a text, found a list
+    prompts/p.md:3:7 file_invalid: `tags`: expected a text, found a map
+    prompts/p.md:4:8 file_invalid: `model`: expected a text, found `5`
+    prompts/p.md:5:9 file_invalid: `system`: expected a text, found a map
+    prompts/p.md:6:19 file_invalid: `messages[0].role`: expected `system` or `user` or `assistant` or `tool`, found `robot`
+    prompts/p.md:6:40 file_invalid: `messages[1]`: a message needs `role` and `content`
+    prompts/p.md:7:9 file_invalid: `tools[0]`: `name` is missing
+    prompts/p.md:7:27 file_invalid: `tools[1]`: `parameters` must be a JSON Schema
+    prompts/p.md:8:14 file_invalid: `tool_choice`: expected `auto`, `none`, `required` or `{tool: NAME}`, found the text `sometimes`
+    prompts/p.md:9:25 file_invalid: `stop_when[0].max_steps`: expected a whole number from 0 on, found the text `lots`
+    prompts/p.md:10:15 file_invalid: `constraints[0]`: `id` is missing
+    prompts/p.md:11:13 file_invalid: `guardrails`: expected a list, found the text `no`
+    prompts/p.md:12:8 file_invalid: `input`: expected a map, found the text `yes`
+    prompts/p.md:13:18 file_invalid: `cache.arrange`: expected `author` or `cache_first`, found `backwards`
+    prompts/p.md:14:8 file_invalid: `tests`: expected a list, found `1`
+    "#);
+}
+
+#[test]
+fn wrong_values_of_a_context_are_named_with_its_file() {
+    let context = "---\npriority: 101\npinned: maybe\nmax_tokens: -1\nmessage: assistant\nscope: forever\ndeadline: 2\nremember: soon\non_error: shrug\ntrust: blind\nvalues: [a]\ntext: hi\n---\nA.";
+    let files = [("prompts/p.md", "---\nuse: [a]\n---\nOwn."), ("contexts/a.md", context)];
+    insta::assert_snapshot!(faults(&files), @r#"
+    contexts/a.md:2:11 file_invalid: `priority`: priority 101 is outside 0 to 100 [priorities go from 0 (gives way first) to 100]
+    contexts/a.md:3:9 file_invalid: `pinned`: expected `true` or `false`, found the text `maybe`
+    contexts/a.md:4:13 file_invalid: `max_tokens`: expected a whole number from 0 on, found `-1`
+    contexts/a.md:5:10 file_invalid: `message`: expected `system` or `user`, found the text `assistant`
+    contexts/a.md:6:8 file_invalid: `scope`: expected `conversation` or `turn`, found the text `forever`
+    contexts/a.md:7:11 file_invalid: `deadline`: expected a duration such as `2s` or `500ms`, found `2`
+    contexts/a.md:8:11 file_invalid: `remember`: expected a duration such as `2s` or `500ms`, found the text `soon`
+    contexts/a.md:9:11 file_invalid: `on_error`: expected `fail` or `skip`, found the text `shrug`
+    contexts/a.md:10:8 file_invalid: `trust`: expected `developer` or `user` or `external`, found `blind`
+    contexts/a.md:11:9 file_invalid: `values`: expected a map, found a list
+    contexts/a.md:12:1 unknown_field: unknown field `text`: the text of a context file is its body
+    "#);
+}
+
+#[test]
+fn faults_of_all_files_come_together_in_order() {
+    let files = [
+        ("prompts/p.md", "---\nuse: [b, a]\nmodle: x\n---\n{{ input.x | nope }}"),
+        ("contexts/a.md", "---\nx: 1\n---\n"),
+        ("contexts/b.md", "---\nuse: [a, c]\n---\n{% if %}"),
+    ];
+    insta::assert_snapshot!(faults(&files), @r"
+    contexts/a.md:2:1 unknown_field: unknown field `x` [known fields: id, description, priority, pinned, max_tokens, shorter, cached, message, scope, when, input, use, tools, values, constraints, guardrails, deadline, on_error, remember, trust, text]
+    contexts/b.md:2:10 unknown_entry: there is no context `c`, no file `contexts/c.md` [write `contexts/c.md`, or an inline `context:`]
+    contexts/b.md:4:6 template_error: expected a value, found the end
+    prompts/p.md:3:1 unknown_field: unknown field `modle` [did you mean `model`?]
+    prompts/p.md:5:14 template_error: unknown filter `nope`
+    ");
+}
+
+#[test]
+fn front_matter_that_is_not_yaml_is_placed() {
+    insta::assert_snapshot!(faults_of("---\na: [1\nb: 2\n---\n"), @"prompts/p.md:3:2 file_invalid: this is not YAML: illegal placement of ':' indicator");
+    insta::assert_snapshot!(faults_of("---\n- a\n---\n"), @"prompts/p.md:2:1 file_invalid: the front matter must be a map of fields, found a list");
+    insta::assert_snapshot!(faults_of("---\nid: p\nNo end."), @"prompts/p.md:1:1 file_invalid: the front matter is not closed [end it with a line `---`, or begin the file with an empty line]");
+    insta::assert_snapshot!(faults_of("---\nid: p\ntags: [a]\nid: q\n---\n"), @"prompts/p.md:4:1 file_invalid: key `id` stands on line 2 and again on line 4");
+    insta::assert_snapshot!(faults_of("---\nid: !secret p\n---\n"), @"prompts/p.md:2:13 file_invalid: the YAML tag `!secret` is not supported");
+    insta::assert_snapshot!(faults_of("---\ntags: .inf\n---\n"), @"prompts/p.md:2:7 file_invalid: `.inf` is not a number that JSON has");
+    insta::assert_snapshot!(faults_of("---\n? [a]\n: b\n---\n"), @"prompts/p.md:2:3 file_invalid: a key must be a single word or text, not a list or map");
+    insta::assert_snapshot!(faults_of("---\ntags: &a [*a]\n---\n"), @"prompts/p.md:2:11 file_invalid: an alias stands inside the value that it repeats");
+}
+
+#[test]
+fn aliases_can_not_blow_a_file_up() {
+    let mut text = "---\na: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (level, name) in ('b'..='z').enumerate() {
+        let before = char::from(b'a' + u8::try_from(level).unwrap());
+        let repeated = vec![format!("*{before}"); 10].join(", ");
+        text.push_str(&format!("{name}: &{name} [{repeated}]\n"));
+    }
+    let faults = faults_of(&(text + "---\n"));
+    assert!(faults.contains("aliases repeat more than 1048576 bytes"), "{faults}");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    for text in [format!("---\ntests: {}\n---\n", "[".repeat(10_000)), nested_block(2_000), nested_uses(60)] {
+        let faults = faults_of(&text);
+        assert!(faults.contains("deep") || faults.contains("nest"), "{faults}");
+    }
+}
+
+fn nested_block(depth: usize) -> String {
+    let lines: Vec<String> = (0..depth).map(|it| format!("{}a:", " ".repeat(it))).collect();
+    format!("---\n{}\n---\n", lines.join("\n"))
+}
+
+fn nested_uses(depth: usize) -> String {
+    format!("---\nuse: {}null{}\n---\n", "{when: input.a, use: ".repeat(depth), "}".repeat(depth))
+}
+
+#[test]
+fn hooks_are_refused_with_a_reason() {
+    insta::assert_snapshot!(faults_of("---\nhooks: {}\n---\nOwn."), @"prompts/p.md:2:1 file_invalid: `hooks` are functions: a file can't hold them [add them to the prompt's definition in Rust]");
+}
+
+#[test]
+fn template_errors_name_the_place_in_the_file() {
+    insta::assert_snapshot!(faults_of("---\nid: p\n---\n\nHello\n  {{ input.a | nope }}"), @"prompts/p.md:6:16 template_error: unknown filter `nope`");
+    insta::assert_snapshot!(faults_of("---\nsystem: \"Hi {{ x | nope }}\"\n---\n"), @"prompts/p.md:2:20 template_error: unknown filter `nope`");
+    insta::assert_snapshot!(faults_of("---\nsystem: |\n  Hi\n  {{ x | nope }}\n---\n"), @"prompts/p.md:4:8 template_error: unknown filter `nope`");
+    insta::assert_snapshot!(faults_of("---\ncontext: {a: [{b: '{{ x'}]}\n---\n"), @"prompts/p.md:2:20 template_error: output `{{` is not closed by `}}`");
+    insta::assert_snapshot!(faults_of("---\nuse:\n  - when: input.a ==\n    use: null\n---\n"), @"prompts/p.md:3:21 template_error: expected a value, found the end");
+    insta::assert_snapshot!(faults_of("<system>S</system>\n<user>a\n{{ | }}</user>"), @"prompts/p.md:3:4 template_error: expected a value, found `|`");
+}
+
+#[test]
+fn an_error_while_rendering_names_the_place_too() {
+    let text = "---\ninput: {type: object}\n---\n<system>\n\nHi {{ input.nme }}</system>";
+    insta::assert_snapshot!(super::support::resolved(&[("prompts/p.md", text)], serde_json::json!({})), @"prompts/p.md:6:7 template_error: undefined variable `input.nme` [declare it in `input`, or guard it with `{% if %}` or the `default` filter]");
+}
+
+#[test]
+fn a_text_stands_in_one_place_only() {
+    insta::assert_snapshot!(faults_of("---\nsystem: A\n---\nB"), @"prompts/p.md:2:1 file_invalid: `system` on line 2 and the text of `<system>` on line 4 are the same thing: give one");
+    insta::assert_snapshot!(faults_of("---\nuser: A\n---\n<user>B</user>"), @"prompts/p.md:2:1 file_invalid: `user` on line 2 and the text of `<user>` on line 4 are the same thing: give one");
+    insta::assert_snapshot!(faults_of("---\nprompt: A\nuser: B\n---\n"), @"prompts/p.md:3:1 file_invalid: `prompt` on line 2 and `user` on line 3 are the same thing: give one");
+}
+
+#[test]
+fn faults_of_the_engine_are_placed_where_one_file_is_to_blame() {
+    let context = "---\ninput: {type: 5}\n---\nA.";
+    let files =
+        [("prompts/p.md", "---\ninput: {type: nonsense}\nuse: [a]\n---\nOwn."), ("contexts/a.md", context)];
+    insta::assert_snapshot!(faults(&files), @r#"
+    contexts/a.md:2:1 schema_invalid: the schema of context:a is invalid: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
+    prompts/p.md:2:1 schema_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
+    "#);
+    let tool = "---\nuse:\n  - context: {id: note, tools: [{name: 'not a name'}]}\n---\nOwn.";
+    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:14 tool_name_invalid: tool name `not a name` of context:note is not 1 to 64 letters, digits, `_` or `-`");
+}
+
+#[test]
+fn two_files_with_one_id_are_both_named() {
+    let files = [
+        ("prompts/p.md", "---\nuse: [a, b]\n---\nOwn."),
+        ("contexts/a.md", "---\nid: same\n---\nA."),
+        ("contexts/b.md", "---\nid: same\n---\nB."),
+    ];
+    let error = project(&files).prompt("p").unwrap_err();
+    assert_eq!(error.faults[0].code, "duplicate_id");
+    assert_eq!(error.faults[0].sources, ["contexts/a.md", "contexts/b.md"]);
+}
+
+#[test]
+fn two_prompts_with_one_id_leave_the_first_usable() {
+    let project =
+        project(&[("prompts/a.md", "---\nid: same\n---\nA."), ("prompts/b.md", "---\nid: same\n---\nB.")]);
+    assert!(project.prompt("same").is_ok());
+    insta::assert_snapshot!(project.prompt("b").unwrap_err(), @"prompts/b.md: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
+}
+
+#[test]
+fn an_unknown_prompt_lists_what_there_is() {
+    let project = project(&[("prompts/support/refund.md", "A."), ("prompts/hello.md", "B.")]);
+    insta::assert_snapshot!(project.prompt("support/refunds").unwrap_err(), @"there is no prompt `support/refunds`; there are: hello, support/refund (did you mean `support/refund`?)");
+    for id in ["../../etc/passwd", "prompts/hello.md", "", "hello.md", "/hello", "hello\0"] {
+        assert_eq!(project.prompt(id).unwrap_err().faults[0].code, "unknown_prompt", "{id}");
+    }
+    assert!(
+        super::support::project(&[]).prompt("x").unwrap_err().to_string().contains("the project has none")
+    );
+}
+
+#[test]
+fn an_error_shows_its_first_fault_in_full_and_the_others_below() {
+    let error =
+        project(&[("prompts/p.md", "---\nid: p\nmodle: x\nsetings: y\n---\n")]).prompt("p").unwrap_err();
+    insta::assert_snapshot!(error, @r"
+    prompts/p.md:3:1: unknown field `modle` (did you mean `model`?)
+    prompts/p.md:4:1: unknown field `setings`
+    ");
+}

@@ -1,0 +1,15 @@
+//! Tests of the project crate: files in, prompts and faults out.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod cases;
+mod config;
+mod entries;
+mod faults;
+mod folder;
+mod fuzz;
+mod lint;
+mod partials;
+mod reload;
+mod sections;
+mod support;

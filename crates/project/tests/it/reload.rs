@@ -1,0 +1,136 @@
+//! Reloading: what changed is compiled again, and nothing that worked is lost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use contexture_project::{Files, FilesError, Project};
+
+use super::support::listed;
+
+/// Files that a test can change.
+#[derive(Clone, Default)]
+struct Changing(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Changing {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let changing = Self::default();
+        files.iter().for_each(|(path, text)| changing.set(path, text));
+        changing
+    }
+
+    fn set(&self, path: &str, text: &str) {
+        self.0.lock().unwrap().insert(path.to_owned(), text.to_owned());
+    }
+
+    fn remove(&self, path: &str) {
+        self.0.lock().unwrap().remove(path);
+    }
+}
+
+impl Files for Changing {
+    fn list(&self) -> Result<Vec<String>, FilesError> {
+        Ok(self.0.lock().unwrap().keys().cloned().collect())
+    }
+
+    fn read(&self, path: &str) -> Result<String, FilesError> {
+        let files = self.0.lock().unwrap();
+        files.get(path).cloned().ok_or_else(|| FilesError::NotFound { path: path.to_owned() })
+    }
+}
+
+fn opened(files: &[(&str, &str)]) -> (Changing, Project) {
+    let files = Changing::new(files);
+    (files.clone(), Project::from_files(Arc::new(files)).unwrap())
+}
+
+/// Reloads and says what happened.
+fn reloaded(project: &mut Project) -> String {
+    let reload = project.reload().unwrap();
+    format!("changed {:?} removed {:?}\n{}", reload.changed, reload.removed, listed(&reload.faults))
+        .trim()
+        .to_owned()
+}
+
+const FILES: [(&str, &str); 5] = [
+    ("prompts/one.md", "---\nuse: [a]\n---\nOne."),
+    ("prompts/two.md", "---\nuse: [b]\n---\nTwo."),
+    ("contexts/a.md", "---\nuse: [b]\n---\nA."),
+    ("contexts/b.md", "B. {% render 'x' %}"),
+    ("partials/x.md", "X"),
+];
+
+#[test]
+fn nothing_changed_means_nothing_compiled() {
+    let (_, mut project) = opened(&FILES);
+    let before = project.prompt("one").unwrap().clone();
+    assert_eq!(reloaded(&mut project), "changed [] removed []");
+    assert!(project.prompt("one").unwrap().is_same(&before));
+}
+
+#[test]
+fn a_change_reaches_its_dependants_and_nobody_else() {
+    let (files, mut project) = opened(&FILES);
+    let two = project.prompt("two").unwrap().clone();
+    files.set("contexts/a.md", "A2.");
+    assert_eq!(reloaded(&mut project), "changed [\"one\"] removed []");
+    assert!(project.prompt("two").unwrap().is_same(&two));
+    files.set("partials/x.md", "X2");
+    assert_eq!(reloaded(&mut project), "changed [\"two\"] removed []");
+}
+
+#[test]
+fn a_broken_prompt_keeps_its_last_good_version() {
+    let (files, mut project) = opened(&FILES);
+    let good = project.prompt("one").unwrap().clone();
+    files.set("contexts/a.md", "---\nprio: 1\n---\n");
+    insta::assert_snapshot!(reloaded(&mut project), @r#"
+    changed ["one"] removed []
+    contexts/a.md:2:1 unknown_field: unknown field `prio` [did you mean `priority`?]
+    "#);
+    assert!(project.prompt("one").unwrap().is_same(&good));
+    assert!(project.prompts().all(|(_, it)| it.is_ok()));
+    assert_eq!(project.lint().iter().filter(|it| it.code == "unknown_field").count(), 1);
+    files.set("prompts/one.md", "---\n[\n---\n");
+    project.reload().unwrap();
+    assert!(project.prompt("one").unwrap().is_same(&good), "still the last good one");
+    files.set("prompts/one.md", "Mended.");
+    assert_eq!(reloaded(&mut project), "changed [\"one\"] removed []");
+    assert!(!project.prompt("one").unwrap().is_same(&good));
+}
+
+#[test]
+fn files_that_come_and_go_are_noticed() {
+    let (files, mut project) = opened(&[("prompts/one.md", "---\nuse: [new]\n---\n{% render 'p' %}")]);
+    assert_eq!(project.prompt("one").unwrap_err().faults.len(), 2);
+    files.set("contexts/new.md", "New.");
+    files.set("partials/p.liquid", "P");
+    files.set("prompts/sub/two.md", "Two.");
+    assert_eq!(reloaded(&mut project), "changed [\"one\", \"sub/two\"] removed []");
+    assert!(project.prompt("one").is_ok());
+    files.remove("prompts/sub/two.md");
+    assert_eq!(reloaded(&mut project), "changed [] removed [\"sub/two\"]");
+    assert_eq!(project.prompt("sub/two").unwrap_err().faults[0].code, "unknown_prompt");
+}
+
+#[test]
+fn a_circle_that_is_opened_again_works() {
+    let (files, mut project) = opened(&[
+        ("prompts/p.md", "---\nuse: [a]\n---\n"),
+        ("contexts/a.md", "---\nuse: [b]\n---\nA."),
+        ("contexts/b.md", "---\nuse: [a]\n---\nB."),
+    ]);
+    assert!(project.prompt("p").is_err());
+    files.set("contexts/b.md", "B.");
+    project.reload().unwrap();
+    assert!(project.prompt("p").is_ok());
+}
+
+#[test]
+fn a_wrong_configuration_leaves_everything_as_it_was() {
+    let (files, mut project) = opened(&FILES);
+    files.set("contexture.toml", "[stroe]\nurl = \"memory:\"");
+    files.set("prompts/one.md", "New.");
+    assert_eq!(project.reload().unwrap_err().faults[0].code, "unknown_field");
+    assert_eq!(project.config().store.url, "sqlite:.contexture/contexture.db");
+    assert_eq!(project.prompt("one").unwrap().definition().entries.len(), 1);
+}
