@@ -8,7 +8,6 @@ use crate::arrows;
 /// Runs everything that must hold.
 pub(crate) fn test() -> Result<(), String> {
     lint()?;
-    cargo(&["build", "--workspace", "--all-targets", "--locked"])?;
     cargo(&["test", "--workspace", "--all-targets", "--locked"])?;
     cargo(&["test", "--workspace", "--doc", "--locked"])?;
     examples()

@@ -1,0 +1,271 @@
+//! `inspect`: where every token comes from, on one page.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use contexture_compose::{Explanation, Part};
+use contexture_message::Breakpoint;
+use serde_json::json;
+
+use super::resolve::counted;
+use crate::args::{Globals, ResolveArgs};
+use crate::bar::{bar, gauge, percent};
+use crate::error::Failure;
+use crate::output::{Reply, Screen};
+use crate::paint::{
+    BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, cut, one_line, paint, width, wrapped,
+};
+use crate::pass;
+use crate::table::{Align, Cell, Table};
+
+/// Contributors that take less are not listed one by one.
+const SLOW_MS: f64 = 1.0;
+const MAX_TIMINGS: usize = 12;
+
+pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    let pass = pass::resolve(args, globals)?;
+    let explanation = pass.explain();
+    Ok(match globals.json {
+        true => Reply::json(json!(explanation)),
+        false => Reply::styled(page(pass.prompt(), pass.request().model.as_deref(), &explanation, screen)),
+    })
+}
+
+/// Returns the page.
+fn page(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -> String {
+    let sections = [
+        header(prompt, model, it, screen),
+        sources(it, screen),
+        parts("Parts", it, screen, |state| !is_left_out(state)),
+        parts("Left out", it, screen, is_left_out),
+        budget(it, screen),
+        cache(it, screen),
+        warnings(it, screen),
+        timings(it),
+    ];
+    sections.into_iter().filter(|it| !it.is_empty()).map(|it| it.join("\n")).collect::<Vec<_>>().join("\n\n")
+}
+
+fn header(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -> Vec<String> {
+    let (arrow, dot) = if screen.terminal { ("→", "·") } else { ("->", "|") };
+    let model = match model {
+        Some(model) => one_line(model),
+        None => "no model".to_owned(),
+    };
+    let exactness = match it.counter.exact {
+        true => paint(GREEN, "exact"),
+        false => paint(YELLOW, "an estimate"),
+    };
+    vec![
+        format!("{} {} {}", paint(BOLD, &one_line(prompt)), paint(DIM, arrow), paint(CYAN, &model)),
+        format!(
+            "{} tokens {dot} {} {dot} {} {dot} counted by {}, {exactness}",
+            paint(BOLD, &it.total_tokens.to_string()),
+            counted(it.messages, "message"),
+            counted(it.tools.len(), "tool"),
+            counter_name(&it.counter.name, screen),
+        ),
+        paint(DIM, &format!("fingerprint {}", it.fingerprint)),
+    ]
+}
+
+/// Returns the counter's name, which holds signs that are not in ASCII where it is a calculation.
+pub(super) fn counter_name(name: &str, screen: Screen) -> String {
+    if screen.terminal { name.to_owned() } else { name.replace('×', "x").replace('–', "-") }
+}
+
+/// One bar per source, in the order of the request, and one for what stands between the parts.
+fn sources(it: &Explanation, screen: Screen) -> Vec<String> {
+    let mut rows: Vec<(String, u32, Style)> = Vec::new();
+    for part in it.parts.iter().filter(|part| is_sent(&part.state)) {
+        let source = one_line(&part.source);
+        match rows.iter_mut().find(|(known, ..)| *known == source) {
+            Some((_, tokens, _)) => *tokens = tokens.saturating_add(part.tokens.0),
+            None => rows.push((source, part.tokens.0, slot_style(&part.slot))),
+        }
+    }
+    let total = it.total_tokens.0;
+    let rest = rows.iter().fold(total, |rest, (_, tokens, _)| rest.saturating_sub(*tokens));
+    if rest > 0 {
+        rows.push(("framing".to_owned(), rest, DIM));
+    }
+    let names = rows.iter().map(|(name, ..)| width(name)).max().unwrap_or_default().min(32);
+    let digits = width(&total.to_string()).max(5);
+    // Two blanks on the left, two around the bar, and a share such as ` 100.0%`.
+    let columns = screen.width.saturating_sub(2 + names + 2 + 2 + digits + 8).max(10);
+    let largest = rows.iter().map(|(_, tokens, _)| *tokens).max().unwrap_or_default();
+    let mut lines = vec![paint(BOLD, "Tokens by source")];
+    for (name, tokens, style) in &rows {
+        let name = cut(name, names);
+        let bar = bar(screen, *tokens, largest, columns);
+        let (name_pad, bar_pad) = (names - width(&name), columns - width(&bar));
+        lines.push(format!(
+            "  {name}{:name_pad$}  {}{:bar_pad$}  {tokens:>digits$} {:>7}",
+            "",
+            paint(*style, &bar),
+            "",
+            percent(*tokens, total),
+        ));
+    }
+    lines
+}
+
+fn parts(title: &str, it: &Explanation, screen: Screen, shown: impl Fn(&str) -> bool) -> Vec<String> {
+    let shown: Vec<&Part> = it.parts.iter().filter(|part| shown(&part.state)).collect();
+    if shown.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&[
+        ("slot", Align::Left),
+        ("source", Align::Left),
+        ("tokens", Align::Right),
+        ("priority", Align::Right),
+        ("state", Align::Left),
+        ("reason", Align::Left),
+    ]);
+    for part in shown {
+        // An excluded part never came to be: it has no tokens, and a rank says nothing.
+        let (tokens, priority) = match part.state.as_str() {
+            "excluded" => ("-".to_owned(), "-".to_owned()),
+            _ if part.pinned => (part.tokens.to_string(), "pinned".to_owned()),
+            _ => (part.tokens.to_string(), json!(part.priority).to_string()),
+        };
+        table.row(vec![
+            Cell::new(&part.slot).style(slot_style(&part.slot)),
+            Cell::new(&part.source),
+            Cell::new(tokens),
+            Cell::new(priority).style(DIM),
+            Cell::new(&part.state).style(state_style(&part.state)),
+            Cell::new(part.reason.as_deref().unwrap_or_default()),
+        ]);
+    }
+    let mut lines = vec![paint(BOLD, title)];
+    lines.extend(table.lines(2, screen.width));
+    lines
+}
+
+fn budget(it: &Explanation, screen: Screen) -> Vec<String> {
+    let budget = &it.budget;
+    let mut lines = vec![paint(BOLD, "Budget")];
+    let limits = [
+        ("system text", budget.used.0, budget.token_budget),
+        ("whole request", it.total_tokens.0, budget.input_budget),
+    ];
+    for (name, used, limit) in limits {
+        let Some(limit) = limit else {
+            lines.push(format!("  {name:<13}  {used} tokens, no limit"));
+            continue;
+        };
+        let style = match u64::from(used) * 100 / u64::from(limit.0.max(1)) {
+            0..75 => GREEN,
+            75..95 => YELLOW,
+            _ => RED,
+        };
+        let (full, empty) = gauge(screen, used, limit.0, 40);
+        let bar = format!("[{}{}]", paint(style, &full), paint(DIM, &empty));
+        lines.push(format!("  {name:<13}  {bar} {used} of {limit} tokens, {}", percent(used, limit.0)));
+    }
+    lines
+}
+
+fn cache(it: &Explanation, screen: Screen) -> Vec<String> {
+    let cache = &it.cache;
+    let share = percent(cache.prefix_tokens.0, it.total_tokens.0);
+    let mut lines = vec![paint(BOLD, "Cache")];
+    lines.push(format!(
+        "  prefix         {} tokens ({share}) stay the same from turn to turn",
+        cache.prefix_tokens
+    ));
+    let marks: Vec<String> = cache.breakpoints.iter().map(breakpoint).collect();
+    let marks = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
+    lines.push(format!("  breakpoints    {marks}"));
+    if let Some(forecast) = &cache.forecast {
+        let mut line =
+            format!("  forecast       {} tokens should be read from the cache", forecast.read_tokens);
+        if let Some(change) = &forecast.changed {
+            let _ = write!(line, "; {} changed byte {}", change.source, change.byte);
+            let _ = write!(line, ", which costs {} tokens", change.lost_tokens);
+        }
+        lines.extend(hanging(&line, 17, screen));
+    }
+    lines
+}
+
+fn breakpoint(it: &Breakpoint) -> String {
+    match it {
+        Breakpoint::Tools => "after the tools".to_owned(),
+        Breakpoint::Text { message, byte } => format!("in message {message} after byte {byte}"),
+        Breakpoint::Message { message } => format!("after message {message}"),
+    }
+}
+
+fn warnings(it: &Explanation, screen: Screen) -> Vec<String> {
+    if it.warnings.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![paint(YELLOW.bold(), "Warnings")];
+    lines.extend(it.warnings.iter().flat_map(|it| hanging(&format!("  ! {}", one_line(it)), 4, screen)));
+    lines
+}
+
+/// The slowest contributors; most take next to no time.
+fn timings(it: &Explanation) -> Vec<String> {
+    if it.timings.is_empty() {
+        return Vec::new();
+    }
+    let mut slow: Vec<_> = it.timings.iter().filter(|it| it.ms >= SLOW_MS).collect();
+    slow.sort_by(|one, other| other.ms.total_cmp(&one.ms));
+    let names = slow.iter().map(|it| width(&one_line(&it.source))).max().unwrap_or_default().min(40);
+    let mut lines = vec![paint(BOLD, "Timings")];
+    lines.extend(slow.iter().take(MAX_TIMINGS).map(|it| {
+        let name = cut(&one_line(&it.source), names);
+        let pad = names - width(&name);
+        format!("  {name}{:pad$}  {:>7.1} ms", "", it.ms)
+    }));
+    let n_quick = it.timings.len() - slow.len().min(MAX_TIMINGS);
+    if n_quick > 0 {
+        let least = slow.get(MAX_TIMINGS).map_or(SLOW_MS, |it| it.ms);
+        let others = if slow.is_empty() { "" } else { "others " };
+        lines.push(paint(DIM, &format!("  {n_quick} {others}below {:.0} ms", least.ceil())));
+    }
+    lines
+}
+
+/// Wraps a line; what follows the first one is indented.
+fn hanging(line: &str, indent: usize, screen: Screen) -> Vec<String> {
+    let front = line.len() - line.trim_start().len();
+    let lines = wrapped(line.trim_start(), screen.width.saturating_sub(indent));
+    let indented = |(idx, it): (usize, &String)| match idx {
+        0 => format!("{:front$}{it}", ""),
+        _ => format!("{:indent$}{it}", ""),
+    };
+    lines.iter().enumerate().map(indented).collect()
+}
+
+fn is_sent(state: &str) -> bool {
+    matches!(state, "kept" | "shortened")
+}
+
+fn is_left_out(state: &str) -> bool {
+    matches!(state, "dropped" | "excluded")
+}
+
+pub(super) fn slot_style(slot: &str) -> Style {
+    match slot {
+        "tools" => MAGENTA,
+        "system" => GREEN,
+        "tags" => CYAN,
+        "history" | "provider" => BLUE,
+        "user" | "envelope" | "in_flight" => YELLOW,
+        _ => PLAIN,
+    }
+}
+
+fn state_style(state: &str) -> Style {
+    match state {
+        "kept" => GREEN,
+        "shortened" => YELLOW,
+        "dropped" => RED,
+        _ => DIM,
+    }
+}

@@ -1,0 +1,73 @@
+//! `lint`: what is wrong with a project, and what could be better.
+
+use contexture_project::{Level, Lint};
+use serde_json::json;
+
+use super::resolve::counted;
+use crate::args::{Globals, LintArgs};
+use crate::error::{Exit, Failure};
+use crate::output::{Reply, Screen};
+use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
+use crate::root::Root;
+
+pub(super) fn run(args: &LintArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    let findings = Root::open(globals)?.project.lint();
+    let failed = |it: &Lint| it.level == Level::Error || args.strict;
+    let exit = if findings.iter().any(failed) { Exit::CheckFailed } else { Exit::Done };
+    let reply = match globals.json {
+        true => Reply::json(json!(findings)),
+        false => Reply::styled(page(&findings, screen)),
+    };
+    Ok(reply.exit(exit))
+}
+
+/// Returns the findings under the names of their files.
+fn page(findings: &[Lint], screen: Screen) -> String {
+    let mut blocks = Vec::new();
+    for of_file in findings.chunk_by(|one, other| one.file == other.file) {
+        let places: Vec<String> = of_file.iter().map(|it| format!("{}:{}", it.line, it.column)).collect();
+        let columns = places.iter().map(String::len).max().unwrap_or_default();
+        let mut lines: Vec<String> =
+            of_file.iter().take(1).map(|it| paint(BOLD, &one_line(&it.file))).collect();
+        for (finding, place) in of_file.iter().zip(&places) {
+            lines.extend(finding_lines(finding, &format!("{place:>columns$}"), screen));
+        }
+        blocks.push(lines.join("\n"));
+    }
+    blocks.push(summary(findings));
+    blocks.join("\n\n")
+}
+
+fn finding_lines(finding: &Lint, place: &str, screen: Screen) -> Vec<String> {
+    let (level, style) = match finding.level {
+        Level::Error => ("error  ", RED),
+        Level::Warning => ("warning", YELLOW),
+    };
+    let indent = 2 + place.len() + 2 + level.len() + 2;
+    let columns = screen.width.saturating_sub(indent);
+    let text = format!("{} ({})", one_line(&finding.message), finding.code);
+    let mut lines: Vec<String> = wrapped(&text, columns)
+        .into_iter()
+        .enumerate()
+        .map(|(idx, line)| match idx {
+            0 => format!("  {}  {}  {line}", paint(DIM, place), paint(style, level)),
+            _ => format!("{:indent$}{line}", ""),
+        })
+        .collect();
+    if let Some(hint) = &finding.hint {
+        let hint = wrapped(&format!("hint: {}", one_line(hint)), columns);
+        lines.extend(hint.iter().map(|line| format!("{:indent$}{}", "", paint(CYAN, line))));
+    }
+    lines
+}
+
+fn summary(findings: &[Lint]) -> String {
+    let n_errors = findings.iter().filter(|it| it.level == Level::Error).count();
+    let n_warnings = findings.len() - n_errors;
+    let style = match (n_errors, n_warnings) {
+        (0, 0) => return paint(GREEN, "No problems found."),
+        (0, _) => YELLOW,
+        _ => RED,
+    };
+    paint(style, &format!("{}, {}", counted(n_errors, "error"), counted(n_warnings, "warning")))
+}

@@ -1,0 +1,31 @@
+//! One module per command: arguments in, a reply out. Nothing is printed here.
+
+mod completions;
+mod diff;
+mod init;
+mod inspect;
+mod lint;
+mod prompts;
+mod render;
+mod resolve;
+mod tokens;
+
+use crate::args::{Cli, Command};
+use crate::error::Failure;
+use crate::output::{Reply, Screen};
+
+/// Runs a command.
+pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
+    let globals = cli.globals;
+    match cli.command {
+        Command::Init(args) => init::run(&args, &globals),
+        Command::Resolve(args) => resolve::run(&args, &globals, screen),
+        Command::Inspect(args) => inspect::run(&args, &globals, screen),
+        Command::Diff(args) => diff::run(&args, &globals, screen),
+        Command::Render(args) => render::run(&args, globals.json),
+        Command::Tokens(args) => tokens::run(&args, globals.json, screen),
+        Command::Lint(args) => lint::run(&args, &globals, screen),
+        Command::Prompts => prompts::run(&globals, screen),
+        Command::Completions(args) => Ok(completions::run(&args, globals.json)),
+    }
+}

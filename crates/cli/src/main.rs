@@ -1,0 +1,28 @@
+//! The command line of Contexture.
+//!
+//! The path of a command: `args` reads the arguments, `commands` has one module per command, each a function from
+//! arguments to a [`Reply`](output::Reply), and `output` prints it. The environment, the system's clock, the terminal
+//! and exit codes are known here and nowhere else in the workspace.
+
+mod args;
+mod bar;
+mod clock;
+mod commands;
+mod error;
+mod output;
+mod paint;
+mod pass;
+mod read;
+mod root;
+mod table;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let screen = output::Screen::of_stdout();
+    let (json, outcome) = match args::parse(std::env::args_os()) {
+        Ok(cli) => (cli.globals.json, commands::run(cli, screen)),
+        Err(stop) => (stop.json, stop.outcome),
+    };
+    output::print(screen, json, outcome)
+}

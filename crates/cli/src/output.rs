@@ -1,0 +1,140 @@
+//! Prints: the only module that writes to standard output and standard error.
+//!
+//! Styled text keeps its colours on a terminal and loses them in a pipe (and with NO_COLOR). A reader that goes away,
+//! as in `contexture inspect p | head`, ends the printing and nothing else.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::error::{Exit, Failure};
+use crate::paint::{YELLOW, paint, visible};
+
+/// Columns in a pipe.
+const PIPE_WIDTH: usize = 100;
+/// Longer lines are hard to read, however wide the terminal is.
+const MAX_WIDTH: usize = 140;
+
+/// What standard output can show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Screen {
+    /// How many columns there are.
+    pub(crate) width: usize,
+    /// Whether it is a terminal, where blocks and lines can be drawn. In a pipe only ASCII is.
+    pub(crate) terminal: bool,
+}
+
+impl Screen {
+    /// A pipe or a file.
+    pub(crate) const PIPE: Screen = Screen { width: PIPE_WIDTH, terminal: false };
+
+    /// Returns what standard output is now.
+    pub(crate) fn of_stdout() -> Self {
+        if !io::stdout().is_terminal() {
+            return Self::PIPE;
+        }
+        let columns = terminal_size::terminal_size().map_or(PIPE_WIDTH, |(width, _)| usize::from(width.0));
+        Self { width: columns.clamp(60, MAX_WIDTH), terminal: true }
+    }
+}
+
+/// What a command answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reply {
+    body: Body,
+    /// How the process ends.
+    pub(crate) exit: Exit,
+    /// Remarks for standard error.
+    notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Body {
+    #[default]
+    Nothing,
+    Json(Value),
+    Styled(String),
+    Verbatim(String),
+}
+
+impl Reply {
+    /// A document for programs.
+    pub(crate) fn json(value: Value) -> Self {
+        Self { body: Body::Json(value), ..Self::default() }
+    }
+
+    /// A page for people, with styles.
+    pub(crate) fn styled(text: impl Into<String>) -> Self {
+        Self { body: Body::Styled(text.into()), ..Self::default() }
+    }
+
+    /// Text that is a result itself and goes out byte for byte.
+    pub(crate) fn verbatim(text: impl Into<String>) -> Self {
+        Self { body: Body::Verbatim(text.into()), ..Self::default() }
+    }
+
+    pub(crate) fn exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// Adds a remark for people, which goes to standard error.
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+/// Prints what a command answered and returns how the process ends.
+pub(crate) fn print(screen: Screen, json: bool, outcome: Result<Reply, Failure>) -> ExitCode {
+    let (exit, written) = match outcome {
+        Ok(reply) => {
+            let notes: Vec<String> = reply.notes.iter().map(|it| visible(it).into_owned()).collect();
+            let written = body(screen, reply.body);
+            // Nothing can be told if standard error is gone, so its errors are of no use here and below.
+            notes.iter().for_each(|it| drop(writeln!(anstream::stderr(), "{it}")));
+            (reply.exit, written)
+        }
+        Err(failure) if json => (failure.exit(), body(screen, Body::Json(failure.to_json()))),
+        Err(failure) => {
+            let _ = writeln!(anstream::stderr(), "{}", failure.to_text());
+            (failure.exit(), Ok(()))
+        }
+    };
+    match written {
+        Err(err) if err.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(io::stderr(), "error[write_failed]: standard output can't be written: {err}");
+            ExitCode::from(Exit::World.code())
+        }
+        _ => ExitCode::from(exit.code()),
+    }
+}
+
+/// Prints a warning, which does not change how the process ends.
+pub(crate) fn warn(message: &str) {
+    let _ = writeln!(anstream::stderr(), "{}: {}", paint(YELLOW, "warning"), visible(message));
+}
+
+fn body(screen: Screen, body: Body) -> io::Result<()> {
+    match body {
+        Body::Nothing => Ok(()),
+        Body::Json(value) => {
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            serde_json::to_writer_pretty(&mut out, &value)?;
+            writeln!(out)?;
+            out.flush()
+        }
+        Body::Styled(text) => {
+            let mut out = anstream::AutoStream::auto(io::stdout().lock());
+            writeln!(out, "{text}")?;
+            out.flush()
+        }
+        Body::Verbatim(text) => {
+            let text = if screen.terminal { visible(&text) } else { text.into() };
+            let mut out = io::stdout().lock();
+            writeln!(out, "{text}")?;
+            out.flush()
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Reads what a command works on: files, standard input and JSON from the command line.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use contexture_compose::Turn;
+use contexture_message::Message;
+use serde_json::{Map, Value};
+
+use crate::error::Failure;
+
+/// The most that is read from a file or standard input.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Standard input in messages.
+const STDIN: &str = "standard input";
+
+/// Reads a text file, or standard input for `-`.
+pub(crate) fn text(path: &str) -> Result<String, Failure> {
+    let name = if path == "-" { STDIN } else { path };
+    let bytes = match path {
+        "-" => bytes(io::stdin().lock()),
+        path => File::open(path).and_then(bytes),
+    };
+    let bytes = bytes.map_err(|err| match err.kind() {
+        io::ErrorKind::NotFound => Failure::new("not_found", format!("`{name}` does not exist")).at(name),
+        _ => Failure::new("not_found", format!("`{name}` can't be read: {err}")).at(name),
+    })?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Failure::input(format!("`{name}` is larger than {MAX_BYTES} bytes")).at(name));
+    }
+    String::from_utf8(bytes).map_err(|err| {
+        let byte = err.utf8_error().valid_up_to();
+        Failure::input(format!("`{name}` is not UTF-8: the byte at {byte} is not part of a character"))
+            .at(name)
+    })
+}
+
+fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed is enough to know.
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a JSON file, or standard input for `-`.
+pub(crate) fn json_file(path: &str) -> Result<Value, Failure> {
+    parse(&text(path)?, if path == "-" { STDIN } else { path })
+}
+
+/// Reads the value of an option: JSON itself, `@FILE`, or `-` for standard input.
+pub(crate) fn json_option(option: &str, value: &str) -> Result<Value, Failure> {
+    match (value, value.strip_prefix('@')) {
+        ("-", _) => json_file("-"),
+        (_, Some(path)) => json_file(path),
+        _ => parse(value, option).map_err(|failure| match value.ends_with(".json") {
+            true => failure.hint(format!("to read a file, write `{option} @{value}`")),
+            false => failure,
+        }),
+    }
+}
+
+fn parse(text: &str, name: &str) -> Result<Value, Failure> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    serde_json::from_str(text).map_err(|err| {
+        let message = err.to_string();
+        let fault = message.rsplit_once(" at line ").map_or(message.as_str(), |(fault, _)| fault);
+        let fault = match fault {
+            "recursion limit exceeded" => "lists and objects are nested more than 127 deep",
+            other => other,
+        };
+        let failure = Failure::input(format!("{name} is not valid JSON: {fault}"));
+        failure.at(format!("{name}:{}:{}", err.line(), err.column()))
+    })
+}
+
+/// Sets one key of an input, given as `key.inner=value`.
+pub(crate) fn set(input: &mut Value, assignment: &str) -> Result<(), Failure> {
+    let wrong = |what: String| Failure::usage(format!("--set {assignment}: {what}"));
+    let Some((path, value)) = assignment.split_once('=') else {
+        return Err(
+            wrong("there is no `=`".to_owned()).hint("write `--set key=value` or `--set key.inner=value`")
+        );
+    };
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    let mut place = input;
+    for (idx, key) in path.split('.').enumerate() {
+        if key.is_empty() {
+            return Err(wrong("a key is empty".to_owned()));
+        }
+        if idx > 0 && place.is_null() {
+            *place = Value::Object(Map::new());
+        }
+        place = match place {
+            Value::Object(map) => map.entry(key).or_insert(Value::Null),
+            Value::Array(items) => {
+                let item = key.parse::<usize>().ok().and_then(|at| items.get_mut(at));
+                item.ok_or_else(|| wrong(format!("the list has no item `{key}`")))?
+            }
+            _ => return Err(wrong(format!("`{key}` can't be set in a value that is not an object"))),
+        };
+    }
+    *place = value;
+    Ok(())
+}
+
+/// Reads the earlier turns of a conversation: one JSON message a line. Without a `turn` id a turn starts at each
+/// user message.
+pub(crate) fn turns(path: &str) -> Result<Vec<Turn>, Failure> {
+    let text = text(path)?;
+    let name = if path == "-" { STDIN } else { path };
+    let mut turns: Vec<(String, Vec<Message>)> = Vec::new();
+    for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = |what: String| Failure::input(what).at(format!("{name}:{}", idx + 1));
+        let mut value = parse(line, name).map_err(|it| it.at(format!("{name}:{}", idx + 1)))?;
+        let Some(map) = value.as_object_mut() else {
+            return Err(wrong("a line is not a message, which is a JSON object".to_owned()));
+        };
+        let id = match map.shift_remove("turn") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(id)) => Some(id),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            Some(_) => return Err(wrong("`turn` is neither a text nor a number".to_owned())),
+        };
+        let message: Message =
+            serde_json::from_value(value).map_err(|err| wrong(format!("the message is invalid: {err}")))?;
+        let starts = match (&id, turns.last()) {
+            (_, None) => true,
+            (Some(id), Some((open, _))) => id != open,
+            (None, Some(_)) => message.role == contexture_message::Role::User,
+        };
+        if starts {
+            let id = id.unwrap_or_else(|| format!("t{}", turns.len() + 1));
+            if turns.iter().any(|(known, _)| *known == id) {
+                return Err(wrong(format!("turn `{id}` was already over")));
+            }
+            turns.push((id, Vec::new()));
+        }
+        if let Some((_, messages)) = turns.last_mut() {
+            messages.push(message);
+        }
+    }
+    Ok(turns.into_iter().map(|(id, messages)| Turn::new(id, messages)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{json_option, set};
+
+    fn with(assignments: &[&str]) -> String {
+        let mut input = json!({"items": [{"n": 1}], "plan": "free"});
+        match assignments.iter().try_for_each(|it| set(&mut input, it)) {
+            Ok(()) => input.to_string(),
+            Err(failure) => failure.to_json()["error"]["message"].to_string(),
+        }
+    }
+
+    #[test]
+    fn a_value_is_json_or_else_text() {
+        assert_eq!(with(&["plan=pro", "age=41"]), r#"{"items":[{"n":1}],"plan":"pro","age":41}"#);
+        assert_eq!(with(&["plan=a=b"]), r#"{"items":[{"n":1}],"plan":"a=b"}"#);
+        assert_eq!(with(&["plan="]), r#"{"items":[{"n":1}],"plan":""}"#);
+    }
+
+    #[test]
+    fn a_path_goes_through_objects_and_lists() {
+        assert_eq!(
+            with(&["user.name.first=Ada", "items.0.n=2"]),
+            r#"{"items":[{"n":2}],"plan":"free","user":{"name":{"first":"Ada"}}}"#
+        );
+        assert_eq!(with(&["items.7.n=2"]), r#""--set items.7.n=2: the list has no item `7`""#);
+        assert_eq!(
+            with(&["plan.x=1"]),
+            r#""--set plan.x=1: `x` can't be set in a value that is not an object""#
+        );
+        assert_eq!(with(&["plan"]), r#""--set plan: there is no `=`""#);
+        assert_eq!(with(&["a..b=1"]), r#""--set a..b=1: a key is empty""#);
+    }
+
+    #[test]
+    fn a_forgotten_at_sign_is_guessed() {
+        let failure = json_option("--input", "input.json").map(|_| ()).unwrap_err().to_json();
+        assert_eq!(failure["error"]["hint"], "to read a file, write `--input @input.json`");
+        assert_eq!(failure["error"]["at"], "--input:1:1");
+    }
+}

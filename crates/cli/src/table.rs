@@ -1,0 +1,113 @@
+//! Tables in columns, without lines around them.
+
+use anstyle::Style;
+
+use crate::paint::{DIM, PLAIN, cut, one_line, paint, width, wrapped};
+
+/// The widest a column becomes before its text is cut; the last one is wrapped instead.
+const MAX_COLUMN: usize = 40;
+const GAP: usize = 2;
+
+/// How a column is aligned.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A text with a style.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: one_line(text.as_ref()), style: PLAIN }
+    }
+
+    pub(crate) fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+}
+
+/// Rows under headings. Every row has as many cells as there are headings; the last column is wrapped.
+pub(crate) struct Table {
+    headings: Vec<(&'static str, Align)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(headings: &[(&'static str, Align)]) -> Self {
+        Self { headings: headings.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// Returns the lines of the table, each indented by `indent` and at most `columns` wide.
+    pub(crate) fn lines(&self, indent: usize, columns: usize) -> Vec<String> {
+        let widths = self.widths(columns.saturating_sub(indent));
+        let headings = self.headings.iter().map(|(name, _)| Cell::new(name).style(DIM)).collect();
+        let has_headings = self.headings.iter().any(|(name, _)| !name.is_empty());
+        let all = has_headings.then_some(headings).into_iter().chain(self.rows.iter().cloned());
+        all.flat_map(|row: Vec<Cell>| self.row_lines(&row, &widths, indent)).collect()
+    }
+
+    fn widths(&self, columns: usize) -> Vec<usize> {
+        let widest = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|it| width(&it.text));
+            cells.chain([width(self.headings[column].0)]).max().unwrap_or_default()
+        };
+        let last = self.headings.len().saturating_sub(1);
+        let mut widths: Vec<usize> = (0..last).map(|column| widest(column).min(MAX_COLUMN)).collect();
+        let used: usize = widths.iter().map(|it| it + GAP).sum();
+        widths.push(columns.saturating_sub(used).max(8));
+        widths
+    }
+
+    fn row_lines(&self, row: &[Cell], widths: &[usize], indent: usize) -> Vec<String> {
+        let Some((last, front)) = row.split_last() else { return Vec::new() };
+        let mut head = " ".repeat(indent);
+        let mut taken = indent;
+        for ((cell, (_, align)), columns) in front.iter().zip(&self.headings).zip(widths) {
+            let text = cut(&cell.text, *columns);
+            let pad = " ".repeat(columns.saturating_sub(width(&text)));
+            let text = paint(cell.style, &text);
+            head.push_str(&match align {
+                Align::Left => format!("{text}{pad}"),
+                Align::Right => format!("{pad}{text}"),
+            });
+            head.push_str(&" ".repeat(GAP));
+            taken += columns + GAP;
+        }
+        let wrapped = wrapped(&last.text, widths.last().copied().unwrap_or(8));
+        let mut lines = Vec::with_capacity(wrapped.len());
+        for (idx, text) in wrapped.iter().enumerate() {
+            let front = if idx == 0 { head.clone() } else { " ".repeat(taken) };
+            lines.push(format!("{front}{}", paint(last.style, text)).trim_end().to_owned());
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Align, Cell, Table};
+
+    #[test]
+    fn columns_are_aligned_and_the_last_one_is_wrapped() {
+        let mut table = Table::new(&[("a", Align::Left), ("n", Align::Right), ("why", Align::Left)]);
+        table.row(["prompt", "7", "one two three"].map(Cell::new).to_vec());
+        table.row(["x", "120", ""].map(Cell::new).to_vec());
+        let lines: Vec<String> =
+            table.lines(2, 24).iter().map(|it| anstream::adapter::strip_str(it).to_string()).collect();
+        assert_eq!(
+            lines,
+            ["  a         n  why", "  prompt    7  one two", "               three", "  x       120"]
+        );
+    }
+}
