@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use contexture::compose::{BoxFuture, Declaration, Profile, Trust};
-use contexture::prelude::{BoxError, Call, Contribution, Contributor, OnError, Priority, Prompt, ResolveOptions};
+use contexture::prelude::{
+    BoxError, Call, Contribution, Contributor, OnError, Priority, Prompt, ResolveOptions,
+};
 use serde_json::json;
 
 /// Searches a knowledge base.
@@ -39,7 +41,9 @@ impl Contributor for Search {
         Box::pin(async move {
             let question = call.input.value()["question"].as_str().unwrap_or_default();
             let hits = self.find(question).await?;
-            let ranked = |all: Contribution, hit: &Hit| Ok(all.and_ranked(hit.text, Priority::new(hit.score * 100.0)?));
+            let ranked = |all: Contribution, hit: &Hit| {
+                Ok(all.and_ranked(hit.text, Priority::new(hit.score * 100.0)?))
+            };
             hits.iter().try_fold(Contribution::default(), ranked)
         })
     }

@@ -1,31 +1,6 @@
-//! The system's clock: for deadlines and timings, and for `ctx.now`.
+//! The system's clock, for `ctx.now`.
 
-use std::time::{Duration, Instant, SystemTime};
-
-use contexture_compose::BoxFuture;
-use contexture_compose::ports::Clock;
-
-/// A clock that runs. Its `sleep` needs a Tokio runtime with timers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock {
-    start: Instant,
-}
-
-impl SystemClock {
-    pub(crate) fn start() -> Self {
-        Self { start: Instant::now() }
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
+use std::time::SystemTime;
 
 /// Returns the current time in UTC, such as `2026-07-01T09:30:00Z`.
 pub(crate) fn now() -> String {

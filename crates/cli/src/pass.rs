@@ -1,20 +1,19 @@
 //! Makes passes: arguments in, a [`Pass`] out. Shared by `resolve`, `inspect` and `diff`.
 
-use std::sync::Arc;
-
-use contexture_compose::{Budget, Engine, Pass, Prompt, Scope, Turn};
+use contexture_compose::{Budget, Pass, Prompt, Scope, Turn};
 use contexture_message::Tokens;
+use contexture_project::Project;
 use serde_json::{Map, Value};
 
 use crate::args::{CallArgs, Globals, ResolveArgs};
-use crate::clock::{self, SystemClock};
+use crate::clock;
 use crate::error::Failure;
 use crate::read;
-use crate::root::Root;
+use crate::root;
 
 /// Everything that passes of one prompt share.
 pub(crate) struct Passes<'a> {
-    root: Root,
+    project: Project,
     id: &'a str,
     call: &'a CallArgs,
     history: Vec<Turn>,
@@ -37,16 +36,16 @@ impl<'a> Passes<'a> {
             }
             None => clock::now(),
         };
-        let root = Root::open(globals)?;
+        let project = root::open(globals)?;
         let history = call.history.as_deref().map_or(Ok(Vec::new()), read::turns)?;
-        Ok(Self { root, id, call, history, now })
+        Ok(Self { project, id, call, history, now })
     }
 
     /// Resolves the prompt for an input.
     pub(crate) fn resolve(&self, input: Value) -> Result<Pass, Failure> {
         let prompt = self.prompt()?;
         let call = self.call;
-        let mut options = self.root.options(prompt, call);
+        let mut options = self.project.options(prompt, call.provider.as_deref(), call.model.as_deref());
         options.input = input;
         options.scope = Scope {
             session: call.session.clone(),
@@ -63,7 +62,7 @@ impl<'a> Passes<'a> {
         if let Some(text) = &call.user {
             options = options.user_message(text);
         }
-        options.engine = Some(Engine { clock: Arc::new(SystemClock::start()), ..Engine::default() });
+        options.engine = Some(contexture::engine());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime
             .map_err(|err| Failure::new("runtime_failed", format!("no timers are available: {err}")))?;
@@ -71,7 +70,7 @@ impl<'a> Passes<'a> {
     }
 
     fn prompt(&self) -> Result<&Prompt, Failure> {
-        self.root.project.prompt(self.id).map_err(|err| {
+        self.project.prompt(self.id).map_err(|err| {
             let failure = Failure::from(err);
             // Shells complete file names.
             let name = self.id.strip_prefix("prompts/").and_then(|it| it.strip_suffix(".md"));

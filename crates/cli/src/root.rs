@@ -2,10 +2,9 @@
 
 use std::env;
 
-use contexture_compose::{Prompt, ResolveOptions};
 use contexture_project::{Config, Project};
 
-use crate::args::{CallArgs, Globals};
+use crate::args::Globals;
 use crate::error::Failure;
 use crate::output;
 
@@ -17,60 +16,31 @@ const NAMED: [(&str, &[&str]); 2] = [
     ("models", &["context_window", "output_reserve", "max_output"]),
 ];
 
-/// A project with its effective configuration.
-#[derive(Debug)]
-pub(crate) struct Root {
-    pub(crate) project: Project,
-    config: Config,
-}
-
-impl Root {
-    /// Opens the folder that was asked for, or the nearest one upwards. Variables that mean nothing are warned about.
-    pub(crate) fn open(globals: &Globals) -> Result<Self, Failure> {
-        let dir = match &globals.project {
-            Some(dir) if dir.is_dir() => dir.clone(),
-            Some(dir) => {
-                let dir = dir.display().to_string();
-                return Err(Failure::new("not_found", format!("there is no folder `{dir}`")).at(dir));
-            }
-            None => {
-                let here = env::current_dir().map_err(|err| {
-                    Failure::new("not_found", format!("the current folder can't be read: {err}"))
-                })?;
-                Project::find_root(&here).ok_or_else(no_project)?
-            }
-        };
-        let project = Project::open(dir)?;
-        let variables =
-            env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
-        let ours = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-        let (config, unknown) = overridden(project.config(), ours)?;
-        for name in unknown {
-            output::warn(&format!("the variable {name} names no key of contexture.toml and is ignored"));
+/// Opens the folder that was asked for, or the nearest one upwards, with what the environment overrides. Variables
+/// that mean nothing are warned about.
+pub(crate) fn open(globals: &Globals) -> Result<Project, Failure> {
+    let dir = match &globals.project {
+        Some(dir) if dir.is_dir() => dir.clone(),
+        Some(dir) => {
+            let dir = dir.display().to_string();
+            return Err(Failure::new("not_found", format!("there is no folder `{dir}`")).at(dir));
         }
-        Ok(Self { project, config })
+        None => {
+            let here = env::current_dir().map_err(|err| {
+                Failure::new("not_found", format!("the current folder can't be read: {err}"))
+            })?;
+            Project::find_root(&here).ok_or_else(no_project)?
+        }
+    };
+    let project = Project::open(dir)?;
+    let variables =
+        env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    let ours = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    let (overrides, unknown) = overrides(project.config(), ours)?;
+    for name in unknown {
+        output::warn(&format!("the variable {name} names no key of contexture.toml and is ignored"));
     }
-
-    /// Returns the options of a pass, with the model and limits that flags, prompt and configuration give, in this
-    /// order.
-    pub(crate) fn options(&self, prompt: &Prompt, call: &CallArgs) -> ResolveOptions {
-        let provider = call.provider.as_deref();
-        let own = call.model.as_deref().or(prompt.definition().model.as_deref());
-        let default = self.config.model.default.as_deref();
-        let serves = |model: &&str| match (model.split_once('/'), provider) {
-            (Some((of, _)), Some(provider)) => of == provider,
-            _ => true,
-        };
-        let model = own.or(default.filter(serves));
-        let mut options = self.project.options(prompt, provider, model);
-        let full = match (provider, model) {
-            (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
-            (_, model) => model.map(str::to_owned),
-        };
-        let known = full.as_deref().and_then(|it| self.config.model(it));
-        options.limits = known.map(|it| it.limits()).unwrap_or_default();
-        options
-    }
+    Ok(project.with_overrides(overrides)?)
 }
 
 fn no_project() -> Failure {
@@ -79,23 +49,28 @@ fn no_project() -> Failure {
     Failure::new("not_found", message).hint("`contexture init` writes one, `-C DIR` names another folder")
 }
 
-/// Applies variables to a configuration, and returns those that mean nothing.
-fn overridden(config: &Config, variables: Vec<(String, String)>) -> Result<(Config, Vec<String>), Failure> {
+/// Keys of the configuration with their new values.
+type Overrides = Vec<(String, String)>;
+
+/// Returns what variables override, and the names of those that mean nothing.
+fn overrides(config: &Config, variables: Vec<(String, String)>) -> Result<(Overrides, Vec<String>), Failure> {
     let keys = keys(config);
-    let mut config = config.clone();
+    let mut overrides = Vec::new();
     let mut unknown = Vec::new();
     for (name, value) in variables {
         match keys.iter().find(|key| variable(key) == name) {
             Some(key) => {
-                config = config
+                // Tried one by one, so that an error names its variable.
+                config
                     .with_overrides(&[(key, &value)])
                     .map_err(|err| Failure::from(err).at(format!("environment variable {name}")))?;
+                overrides.push((key.clone(), value));
             }
             None => unknown.push(name),
         }
     }
     unknown.sort();
-    Ok((config, unknown))
+    Ok((overrides, unknown))
 }
 
 /// Lists all keys that can be overridden: those with fixed names, and those of the providers and models there are.
@@ -123,15 +98,18 @@ fn variable(key: &str) -> String {
 mod tests {
     use contexture_project::Config;
 
-    use super::overridden;
+    use super::overrides;
 
     fn with(variables: &[(&str, &str)]) -> String {
         let config =
             Config::parse("[models.\"openai/gpt-5-mini\"]\ncontext_window = 400000").expect("it is valid");
         let variables =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        match overridden(&config, variables) {
-            Ok((config, unknown)) => {
+        match overrides(&config, variables) {
+            Ok((overrides, unknown)) => {
+                let pairs: Vec<_> =
+                    overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                let config = config.with_overrides(&pairs).expect("each was tried");
                 let window = config.models["openai/gpt-5-mini"].context_window;
                 format!("{} {:?} {:?} {unknown:?}", config.store.url, config.model.default, window)
             }

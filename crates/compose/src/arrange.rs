@@ -23,6 +23,7 @@ use crate::{Segment, Source};
 #[derive(Debug)]
 pub(crate) struct Arranged {
     pub(crate) draft: Draft,
+    pub(crate) arrangement: Arrangement,
     /// The composed system message, if anything is in it.
     pub(crate) system: Option<Arc<Message>>,
     /// Which bytes of it are whose.
@@ -39,7 +40,8 @@ impl Arranged {
 
 /// Orders a fitted draft.
 pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
-    let order = system_order(&draft.segments, setup.prompt.definition().cache.arrange);
+    let arrangement = setup.prompt.definition().cache.arrange;
+    let order = system_order(&draft.segments, arrangement);
     let system = system_text(&draft, &order);
     let rules = setup.options.cache_rules.unwrap_or_else(|| CacheRules::for_model(setup.model.as_deref()));
     draft.warnings.extend(order_warnings(&draft, &system));
@@ -51,7 +53,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     };
     let SystemText { text, pieces } = system;
     let system = Some(text).filter(|it| !it.is_empty()).map(|it| Arc::new(Message::system(it)));
-    let mut arranged = Arranged { draft, system, pieces, cache };
+    let mut arranged = Arranged { draft, arrangement, system, pieces, cache };
     arranged.cache.forecast = setup.options.previous.as_ref().map(|previous| -> Forecast {
         forecast(&prefix_pieces(previous.arranged()), &prefix_pieces(&arranged), rules)
     });
@@ -85,10 +87,17 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
     for piece in &system.pieces {
         let Some(segment) = piece.segment.map(|it| &draft.segments[it]) else { continue };
         match volatile {
-            Some(before) if segment.volatility == Volatility::Static => warnings.push(format!(
-                "static {} ({} tokens) stands behind {}, which changes each turn, and can't be cached; declare it `cached`",
-                segment.source, segment.tokens, before.source
-            )),
+            Some(before) if segment.volatility == Volatility::Static => {
+                let remedy = if is_own(&before.source) {
+                    "move what changes out of the prompt's own text"
+                } else {
+                    "declare it `cached`"
+                };
+                warnings.push(format!(
+                    "static {} ({} tokens) stands behind {}, which changes each turn, and can't be cached; {remedy}",
+                    segment.source, segment.tokens, before.source
+                ));
+            }
             None if segment.volatility == Volatility::Turn => volatile = Some(segment),
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! What changed from one pass to the next.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::Explanation;
@@ -42,8 +44,10 @@ pub struct Change {
 pub struct FirstDifference {
     /// Who contributed it.
     pub source: String,
-    /// The position in the concatenated texts of the system parts.
-    pub byte: usize,
+    /// The slot it is in.
+    pub slot: String,
+    /// The position in the system message, if it is there.
+    pub byte: Option<usize>,
 }
 
 impl Explanation {
@@ -55,8 +59,9 @@ impl Explanation {
             first_difference: first_difference(&old, &new),
             ..ExplanationDiff::default()
         };
+        let (old_by_key, new_by_key) = (by_key(&old), by_key(&new));
         for (key, part) in &new {
-            match find(&old, key) {
+            match old_by_key.get(key) {
                 None => diff.added.push(change(None, Some(part), reason_of(before, part))),
                 Some(was) if was.digest != part.digest => {
                     diff.changed.push(change(Some(was), Some(part), None))
@@ -65,7 +70,7 @@ impl Explanation {
             }
         }
         for (key, part) in &old {
-            if find(&new, key).is_none() {
+            if !new_by_key.contains_key(key) {
                 diff.removed.push(change(Some(part), None, reason_of(now, part)));
             }
         }
@@ -89,7 +94,7 @@ fn sent_parts(explanation: &Explanation) -> Vec<(Key<'_>, &Part)> {
         explanation.parts.iter().filter(|it| matches!(it.state.as_str(), "kept" | "shortened")).collect();
     parts.sort_by_key(|it| slot_rank(&it.slot));
     let mut keyed: Vec<(Key<'_>, &Part)> = Vec::with_capacity(parts.len());
-    let mut counts = std::collections::HashMap::new();
+    let mut counts = HashMap::new();
     for part in parts {
         let count = counts.entry((part.source.as_str(), part.slot.as_str())).or_insert(0);
         keyed.push(((&part.source, &part.slot, *count), part));
@@ -98,8 +103,8 @@ fn sent_parts(explanation: &Explanation) -> Vec<(Key<'_>, &Part)> {
     keyed
 }
 
-fn find<'a>(parts: &[(Key<'_>, &'a Part)], key: &Key<'_>) -> Option<&'a Part> {
-    parts.iter().find(|(it, _)| it == key).map(|(_, part)| *part)
+fn by_key<'a, 'b>(parts: &'b [(Key<'a>, &'a Part)]) -> HashMap<&'b Key<'a>, &'a Part> {
+    parts.iter().map(|(key, part)| (key, *part)).collect()
 }
 
 fn change(before: Option<&Part>, now: Option<&Part>, reason: Option<String>) -> Change {
@@ -118,27 +123,43 @@ fn reason_of(other: &Explanation, part: &Part) -> Option<String> {
     other.parts.iter().find(|it| it.source == part.source && it.reason.is_some())?.reason.clone()
 }
 
-/// Lists parts whose order among the common ones is not the same.
+/// Lists the fewest parts that, put elsewhere, turn the old order of the common parts into the new one.
 fn moved(old: &[(Key<'_>, &Part)], new: &[(Key<'_>, &Part)]) -> Vec<Change> {
-    let common_old: Vec<&Key<'_>> =
-        old.iter().map(|(key, _)| key).filter(|key| find(new, key).is_some()).collect();
-    let common_new = new.iter().filter(|(key, _)| find(old, key).is_some());
-    common_new
-        .zip(common_old)
-        .filter(|((key, _), was)| key != *was)
-        .map(|((_, part), _)| change(Some(part), Some(part), None))
+    let was_at: HashMap<&Key<'_>, usize> = old.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
+    let common: Vec<(usize, &Part)> =
+        new.iter().filter_map(|(key, part)| Some((*was_at.get(key)?, *part))).collect();
+    let in_order = longest_rising(&common.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+    let stays = |position: &usize| in_order.binary_search(position).is_ok();
+    (0..common.len())
+        .filter(|it| !stays(it))
+        .map(|it| change(Some(common[it].1), Some(common[it].1), None))
         .collect()
 }
 
-fn first_difference(old: &[(Key<'_>, &Part)], new: &[(Key<'_>, &Part)]) -> Option<FirstDifference> {
-    let mut byte = 0;
-    for ((_, was), (_, is)) in old.iter().zip(new) {
-        let (before, now) = (was.text.as_deref().unwrap_or_default(), is.text.as_deref().unwrap_or_default());
-        if was.digest != is.digest || was.source != is.source {
-            byte += common_prefix(before, now);
-            return Some(FirstDifference { source: is.source.clone(), byte });
+/// Returns the positions of a longest rising subsequence, in order.
+fn longest_rising(values: &[usize]) -> Vec<usize> {
+    // For each length, the position of the smallest value that ends a rising run of that length.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(values.len());
+    for (position, value) in values.iter().enumerate() {
+        let length = ends.partition_point(|&end| values[end] < *value);
+        before.push(length.checked_sub(1).map(|it| ends[it]));
+        match ends.get_mut(length) {
+            Some(end) => *end = position,
+            None => ends.push(position),
         }
-        byte += now.len();
     }
-    None
+    let mut run: Vec<usize> = std::iter::successors(ends.last().copied(), |&it| before[it]).collect();
+    run.reverse();
+    run
+}
+
+fn first_difference(old: &[(Key<'_>, &Part)], new: &[(Key<'_>, &Part)]) -> Option<FirstDifference> {
+    let differs = |((_, was), (_, is)): &(&(Key<'_>, &Part), &(Key<'_>, &Part))| {
+        was.digest != is.digest || was.source != is.source
+    };
+    let ((_, was), (_, is)) = old.iter().zip(new).find(differs)?;
+    let text = |it: &Part| it.text.clone().unwrap_or_default();
+    let byte = is.start.map(|start| start + common_prefix(&text(was), &text(is)));
+    Some(FirstDifference { source: is.source.clone(), slot: is.slot.clone(), byte })
 }

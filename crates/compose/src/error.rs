@@ -236,7 +236,7 @@ impl ErrorKind {
             ErrorKind::SchemaConflict { .. } => {
                 "make both declarations equal, or list the key under `override` in the prompt"
             }
-            ErrorKind::InputInvalid { .. } => "`contexture inspect` lists the input that a prompt expects",
+            ErrorKind::InputInvalid { .. } => "`contexture prompts` lists the input that each prompt expects",
             ErrorKind::ToolCollision { .. } => {
                 "rename one; tools given at the call site replace others of that name"
             }

@@ -7,7 +7,7 @@ use contexture_message::{Request, Tokens};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::arrange::Arranged;
+use crate::arrange::{Arranged, SystemPiece, system_order};
 use crate::cache::CacheFacts;
 use crate::segment::{Body, Slot, Volatility};
 use crate::{Fate, Priority, Segment};
@@ -15,7 +15,7 @@ use crate::{Fate, Priority, Segment};
 /// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Everything that was considered, in order, with what became of it.
+    /// Everything that was considered, in the order of the request, with what became of it; tools come last.
     pub parts: Vec<Part>,
     /// What did not take part.
     pub excluded: Vec<Exclusion>,
@@ -63,6 +63,9 @@ pub struct Part {
     /// Whether it can't be dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// Where it begins in the system message, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<usize>,
     /// Its text, where it is a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -128,7 +131,7 @@ pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str)
     let draft = &arranged.draft;
     let usage = &draft.usage;
     Explanation {
-        parts: draft.segments.iter().map(|it| part(it, arranged)).collect(),
+        parts: part_order(arranged).into_iter().map(|it| part(it, arranged)).collect(),
         excluded: draft.segments.iter().filter_map(exclusion).collect(),
         dropped: draft.segments.iter().filter_map(drop_record).collect(),
         messages: request.messages.len(),
@@ -147,7 +150,29 @@ pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str)
     }
 }
 
-fn part(segment: &Segment, arranged: &Arranged) -> Part {
+/// Lists the Segments as they are sent; what is not sent stays among them, in its place.
+fn part_order(arranged: &Arranged) -> Vec<usize> {
+    let segments = &arranged.draft.segments;
+    let mut order = system_order(segments, arranged.arrangement);
+    let mut others: Vec<usize> = (0..segments.len()).filter(|&it| !segments[it].slot.is_system()).collect();
+    others.sort_by_key(|&it| (segments[it].slot == Slot::Tools, segments[it].slot));
+    order.extend(others);
+    order
+}
+
+/// Returns where a Segment begins in the system message; shares of the tag block begin where the block does.
+fn start_of(position: usize, arranged: &Arranged) -> Option<usize> {
+    let segment = &arranged.draft.segments[position];
+    let is_piece = |it: &&SystemPiece| match it.segment {
+        Some(own) => own == position,
+        None => segment.slot == Slot::Tags,
+    };
+    let piece = arranged.pieces.iter().filter(|_| segment.fate.is_sent()).find(is_piece)?;
+    Some(piece.bytes.start)
+}
+
+fn part(position: usize, arranged: &Arranged) -> Part {
+    let segment = &arranged.draft.segments[position];
     let text = match &segment.body {
         Body::Text(text) => Some(text.as_str().to_owned()),
         Body::Tags(entry) => {
@@ -164,6 +189,7 @@ fn part(segment: &Segment, arranged: &Arranged) -> Part {
         reason: segment.fate.reason().map(str::to_owned),
         volatility: segment.volatility,
         pinned: segment.pinned,
+        start: start_of(position, arranged),
         digest: digest(&segment.body, text.as_deref()),
         text,
     }

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::define::Input;
-use crate::lower::{Choice, Compiled, Item, Node, Pick};
+use crate::lower::{Choice, Compiled, Item, Node, PREDICATE_FALSE, Pick};
 use crate::schema::OwnedSchema;
-use crate::{Call, Error, ErrorKind, InputFault, Source};
+use crate::{Call, Error, ErrorKind, InputFault, Priority, Source};
 
 /// Who takes part, in resolved order.
 pub(crate) struct Gated {
@@ -32,7 +32,7 @@ pub(crate) enum Step {
     /// It takes part.
     Active(Arc<Node>),
     /// It does not, for this reason.
-    Excluded { source: Source, reason: String },
+    Excluded { source: Source, priority: Priority, reason: String },
 }
 
 /// Decides who takes part in a pass.
@@ -93,7 +93,7 @@ impl Walk<'_> {
         }
         let takes_part = node.contributor.gate(self.call);
         match takes_part.map_err(|err| Error::of_function(&node.source, "the gate", err))? {
-            false => self.exclude(node.source.clone(), node.gate_reason),
+            false => self.exclude(&node.source, node.profile.priority, node.gate_reason),
             true => {
                 self.items(&node.children)?;
                 self.schemas.extend(node.input.clone());
@@ -123,10 +123,8 @@ impl Walk<'_> {
                 match cases.iter().position(|it| *it == value).or(default) {
                     Some(arm) => self.items(choice.arms.get(arm).map_or(&[], Vec::as_slice)),
                     None => {
-                        self.exclude(
-                            choice.source.clone(),
-                            &format!("no case for \"{value}\" and no default"),
-                        );
+                        let reason = format!("no case for \"{value}\" and no default");
+                        self.exclude(&choice.source, Priority::DEFAULT, &reason);
                         Ok(())
                     }
                 }
@@ -134,20 +132,18 @@ impl Walk<'_> {
         }
     }
 
-    fn exclude(&mut self, source: Source, reason: &str) {
-        self.steps.push(Step::Excluded { source, reason: reason.to_owned() });
+    fn exclude(&mut self, source: &Source, priority: Priority, reason: &str) {
+        self.steps.push(Step::Excluded { source: source.clone(), priority, reason: reason.to_owned() });
     }
 
     fn exclude_all(&mut self, arm: &[Item]) {
         for item in arm {
             match item {
-                Item::Node(node) => self.exclude(node.source.clone(), "when() predicate returned false"),
+                Item::Node(node) => self.exclude(&node.source, node.profile.priority, PREDICATE_FALSE),
                 Item::Choice(choice) if matches!(choice.pick, Pick::When(_)) => {
                     choice.arms.iter().for_each(|it| self.exclude_all(it));
                 }
-                Item::Choice(choice) => {
-                    self.exclude(choice.source.clone(), "when() predicate returned false")
-                }
+                Item::Choice(choice) => self.exclude(&choice.source, Priority::DEFAULT, PREDICATE_FALSE),
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered};
 use crate::own::{Own, own_texts};
 use crate::ports::{Event, MemoKey};
-use crate::{BoxError, Call, Contribution, Error, ErrorKind, OnError, Source};
+use crate::{BoxError, Call, Contribution, Error, ErrorKind, OnError, Priority, Source};
 
 /// What everyone contributed, in resolved order.
 pub(crate) struct Gathered {
@@ -31,7 +31,7 @@ pub(crate) enum Outcome {
     /// A contribution.
     Contributed { node: Arc<Node>, contribution: Arc<Contribution> },
     /// Nothing, for this reason.
-    Excluded { source: Source, reason: String },
+    Excluded { source: Source, priority: Priority, reason: String },
 }
 
 /// How long a contributor took.
@@ -79,8 +79,8 @@ impl<'a> Gathering<'a> {
 
     async fn step(&'a self, step: Step, depth: usize) -> Result<Done, Error> {
         let node = match step {
-            Step::Excluded { source, reason } => {
-                let outcomes = vec![Outcome::Excluded { source, reason }];
+            Step::Excluded { source, priority, reason } => {
+                let outcomes = vec![Outcome::Excluded { source, priority, reason }];
                 return Ok(Done { outcomes, timings: Vec::new() });
             }
             Step::Active(node) => node,
@@ -94,7 +94,8 @@ impl<'a> Gathering<'a> {
         match result {
             Ok(contribution) => self.reenter(node, contribution, timings, depth).await,
             Err(err) if node.profile.on_error == OnError::Skip => {
-                let outcomes = vec![Outcome::Excluded { source, reason: format!("skipped: {err}") }];
+                let (priority, reason) = (node.profile.priority, format!("skipped: {err}"));
+                let outcomes = vec![Outcome::Excluded { source, priority, reason }];
                 Ok(Done { outcomes, timings })
             }
             Err(err) => Err(err),

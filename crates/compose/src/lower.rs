@@ -21,6 +21,11 @@ use crate::{
     Piece, Priority, Profile, Source,
 };
 
+/// Why something under a condition took no part.
+pub(crate) const PREDICATE_FALSE: &str = "when() predicate returned false";
+/// Why a context with a condition of its own took no part.
+const CONTEXT_WHEN_FALSE: &str = "context-level when returned false";
+
 /// How deep entries may be nested.
 pub const MAX_DEPTH: usize = 32;
 
@@ -261,8 +266,7 @@ impl Lowering {
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = source.as_str().starts_with("context");
-        let gate_reason =
-            if is_context { "context-level when returned false" } else { "when() predicate returned false" };
+        let gate_reason = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
         let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
         let node =
             Node { source, identity, contributor, profile, gate_reason, input, children, is_gated, height };

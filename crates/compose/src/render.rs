@@ -87,7 +87,7 @@ pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> 
 
 /// Renders the request.
 pub(crate) fn render(arranged: &Arranged) -> Request {
-    let Arranged { draft, system, cache, pieces: _ } = arranged;
+    let Arranged { draft, system, cache, .. } = arranged;
     let mut messages = Vec::from_iter(system.clone());
     let mut envelopes = Vec::new();
     let mut turn_start = 0;

@@ -116,10 +116,12 @@ pub use contexture_template as template;
 /// The names that most programs use.
 pub mod prelude {
     pub use contexture_compose::{
-        Adaptation, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error, Explanation,
-        HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions, Schema, TagValue,
-        Text, Turn, contributor, injectable, matching, provider, when,
+        Adaptation, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error,
+        Explanation, HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions,
+        Schema, TagValue, Text, Turn, contributor, injectable, matching, provider, when,
     };
-    pub use contexture_message::{Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolOutput};
+    pub use contexture_message::{
+        Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolOutput,
+    };
     pub use contexture_project::Project;
 }

@@ -45,6 +45,8 @@ pub struct Project {
     files: Arc<dyn Files>,
     sources: Sources,
     config: Config,
+    /// Keys of the configuration that somebody outside the folder decides.
+    overrides: Vec<(String, String)>,
     compiled: Compiled,
     /// By path, such as `support/refund`.
     prompts: BTreeMap<String, Held>,
@@ -80,10 +82,20 @@ impl Project {
     /// Reads a project. Fails only if the files can't be listed or `contexture.toml` is wrong: a broken prompt is
     /// reported when it is asked for.
     pub fn from_files(files: Arc<dyn Files>) -> Result<Project, ProjectError> {
-        let (sources, config) = read(&*files)?;
+        Self::read(files, Vec::new())
+    }
+
+    /// Returns the project with single keys of its configuration replaced, such as `("store.url", "memory:")`; they
+    /// stay replaced over reloads. See [`Config::with_overrides`].
+    pub fn with_overrides(self, overrides: Vec<(String, String)>) -> Result<Project, ProjectError> {
+        if overrides.is_empty() { Ok(self) } else { Self::read(self.files, overrides) }
+    }
+
+    fn read(files: Arc<dyn Files>, overrides: Vec<(String, String)>) -> Result<Project, ProjectError> {
+        let (sources, config) = read(&*files, &overrides)?;
         let compiled = compile(&sources, &config, None);
         let prompts = held(&compiled, &BTreeMap::new());
-        Ok(Project { files, sources, config, compiled, prompts })
+        Ok(Project { files, sources, config, overrides, compiled, prompts })
     }
 
     /// Returns the nearest folder, from `start` upwards, that holds a `contexture.toml` or `prompts/`.
@@ -134,7 +146,7 @@ impl Project {
     /// Reads the files again. What depends on a changed file is compiled again; a prompt that is broken now keeps
     /// its last good version. On an error everything stays as it was.
     pub fn reload(&mut self) -> Result<Reload, ProjectError> {
-        let (sources, config) = read(&*self.files)?;
+        let (sources, config) = read(&*self.files, &self.overrides)?;
         let changes = sources.changes(&self.sources);
         let previous = Previous { compiled: &self.compiled, changes: &changes };
         let compiled = compile(&sources, &config, Some(&previous));
@@ -189,14 +201,15 @@ fn name(file: &str) -> Option<String> {
     prompt_name(file).map(str::to_owned)
 }
 
-fn read(files: &dyn Files) -> Result<(Sources, Config), ProjectError> {
+fn read(files: &dyn Files, overrides: &[(String, String)]) -> Result<(Sources, Config), ProjectError> {
     let unreadable = |err: crate::FilesError| Fault::new("file_invalid", err.to_string());
     let sources = Sources::read(files).map_err(unreadable)?;
     let config = match sources.contains(CONFIG) {
         true => Config::parse(sources.text(CONFIG)?)?,
         false => Config::default(),
     };
-    Ok((sources, config))
+    let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    Ok((sources, config.with_overrides(&overrides)?))
 }
 
 /// Decides what is handed out: the new version of each prompt, or its last good one.

@@ -192,11 +192,11 @@ fn page(
             .push("The parts are the same; the model, the settings or the output schema differ.".to_owned());
     }
     if let Some(first) = &diff.first_difference {
-        blocks.push(format!(
-            "First difference: byte {} of the prefix, in {}",
-            first.byte,
-            paint(BOLD, &first.source)
-        ));
+        let place = match first.byte {
+            Some(byte) => format!("byte {byte} of the system message"),
+            None => format!("slot {}", first.slot),
+        };
+        blocks.push(format!("First difference: {place}, in {}", paint(BOLD, &first.source)));
     }
     blocks.extend(texts.iter().map(text_block));
     blocks.join("\n\n")

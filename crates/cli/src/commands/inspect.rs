@@ -63,15 +63,10 @@ fn header(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -
             paint(BOLD, &it.total_tokens.to_string()),
             counted(it.messages, "message"),
             counted(it.tools.len(), "tool"),
-            counter_name(&it.counter.name, screen),
+            it.counter.name,
         ),
         paint(DIM, &format!("fingerprint {}", it.fingerprint)),
     ]
-}
-
-/// Returns the counter's name, which holds signs that are not in ASCII where it is a calculation.
-pub(super) fn counter_name(name: &str, screen: Screen) -> String {
-    if screen.terminal { name.to_owned() } else { name.replace('×', "x").replace('–', "-") }
 }
 
 /// One bar per source, in the order of the request, and one for what stands between the parts.

@@ -8,10 +8,10 @@ use crate::args::{Globals, LintArgs};
 use crate::error::{Exit, Failure};
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
-use crate::root::Root;
+use crate::root;
 
 pub(super) fn run(args: &LintArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let findings = Root::open(globals)?.project.lint();
+    let findings = root::open(globals)?.lint();
     let failed = |it: &Lint| it.level == Level::Error || args.strict;
     let exit = if findings.iter().any(failed) { Exit::CheckFailed } else { Exit::Done };
     let reply = match globals.json {

@@ -9,11 +9,11 @@ use crate::args::Globals;
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, DIM, PLAIN, RED, one_line, paint, wrapped};
-use crate::root::Root;
+use crate::root;
 
 pub(super) fn run(globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let root = Root::open(globals)?;
-    let prompts: Vec<(&str, Result<&Prompt, &ProjectError>)> = root.project.prompts().collect();
+    let project = root::open(globals)?;
+    let prompts: Vec<(&str, Result<&Prompt, &ProjectError>)> = project.prompts().collect();
     if globals.json {
         return Ok(Reply::json(prompts.iter().map(|(path, prompt)| document(path, *prompt)).collect()));
     }

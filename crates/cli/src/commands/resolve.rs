@@ -4,7 +4,6 @@ use contexture_compose::{Explanation, Pass};
 use contexture_message::{Image, MediaSource, Message, Part, Request, Tool, ToolChoice, ToolOutput};
 use serde_json::{Value, json};
 
-use super::inspect::counter_name;
 use crate::args::{Globals, ResolveArgs};
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
@@ -133,7 +132,7 @@ fn settings(request: &Request) -> Vec<String> {
 
 fn totals(request: &Request, explanation: &Explanation, screen: Screen) -> String {
     let exactness = if explanation.counter.exact { "exact" } else { "an estimate" };
-    let counter = counter_name(&explanation.counter.name, screen);
+    let counter = &explanation.counter.name;
     let mut facts = vec![
         format!("{} tokens ({counter}, {exactness})", explanation.total_tokens),
         counted(request.messages.len(), "message"),

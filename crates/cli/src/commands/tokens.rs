@@ -3,7 +3,6 @@
 use contexture_message::{Tokens, counter_for};
 use serde_json::json;
 
-use super::inspect::counter_name;
 use crate::args::TokensArgs;
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
@@ -37,6 +36,6 @@ pub(super) fn run(args: &TokensArgs, as_json: bool, screen: Screen) -> Result<Re
     }
     let mut lines = table.lines(0, screen.width);
     let exactness = if profile.exact { "exact" } else { "an estimate" };
-    lines.push(paint(DIM, &format!("counted by {}, {exactness}", counter_name(&profile.name, screen))));
+    lines.push(paint(DIM, &format!("counted by {}, {exactness}", profile.name)));
     Ok(Reply::styled(lines.join("\n")))
 }

@@ -101,7 +101,7 @@ impl Text {
     pub fn volatility(&self) -> Volatility {
         match &self.0 {
             Kind::Literal(_) => Volatility::Static,
-            Kind::Template(text) => template_volatility(&text.template),
+            Kind::Template(text) => text.volatility(&text.template, 0),
             Kind::Sync(_) | Kind::Async(_) => Volatility::Turn,
         }
     }
@@ -153,7 +153,23 @@ impl Evaluated {
     }
 }
 
+/// How deep partials are followed to learn what a text reads.
+const MAX_PARTIALS: usize = 8;
+
 impl TemplateText {
+    /// How often a template's output changes, judged by what it and its partials read.
+    fn volatility(&self, template: &Template, depth: usize) -> Volatility {
+        let read = template.variables().iter().map(variable_volatility).max().unwrap_or(Volatility::Static);
+        let of_partial = |(name, _)| match self.partials.as_ref().and_then(|it| it.partial(name)) {
+            Some(partial) if depth < MAX_PARTIALS => self.volatility(&partial, depth + 1),
+            // What can't be looked into may read anything.
+            _ => Volatility::Turn,
+        };
+        let partials = template.partials();
+        let rendered = partials.iter().map(|(name, place)| of_partial((name.as_str(), place))).max();
+        rendered.map_or(read, |it| it.max(read))
+    }
+
     fn render(&self, call: &Call) -> Result<SharedText, BoxError> {
         let text = call
             .in_template(self.partials.as_deref(), |globals, config| self.template.render(globals, config))?;
@@ -161,19 +177,13 @@ impl TemplateText {
     }
 }
 
-fn template_volatility(template: &Template) -> Volatility {
-    let of_variable =
-        |variable: &Variable| match variable.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["ctx", "session" | "tenant" | "user", ..] | ["config", "model" | "provider", ..] => {
-                Volatility::Conversation
-            }
-            _ => Volatility::Turn,
-        };
-    // A partial may read anything.
-    if !template.partials().is_empty() {
-        return Volatility::Turn;
+fn variable_volatility(variable: &Variable) -> Volatility {
+    match variable.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ctx", "session" | "tenant" | "user", ..] | ["config", "model" | "provider", ..] => {
+            Volatility::Conversation
+        }
+        _ => Volatility::Turn,
     }
-    template.variables().iter().map(of_variable).max().unwrap_or(Volatility::Static)
 }
 
 impl From<&str> for Text {

@@ -123,8 +123,9 @@ impl Merging<'_> {
         let mut seen = HashSet::new();
         for outcome in outcomes {
             match outcome {
-                Outcome::Excluded { source, reason } => {
-                    segments.push(Segment::excluded(source.clone(), reason.clone()));
+                Outcome::Excluded { source, priority, reason } => {
+                    let excluded = Segment::excluded(source.clone(), reason.clone());
+                    segments.push(Segment { priority: *priority, ..excluded });
                 }
                 Outcome::Contributed { node, contribution } => {
                     if seen.insert(node.identity) {

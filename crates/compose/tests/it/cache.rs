@@ -126,7 +126,7 @@ fn a_diff_tells_what_was_added_removed_changed_and_moved() {
         ("".into(), "context:a".into(), "context:v".into())
     );
     assert_eq!(diff.removed[0].reason.as_deref(), Some("context-level when returned false"));
-    assert_eq!(diff.first_difference.map(|it| it.byte), Some("Own.".len()));
+    assert_eq!(diff.first_difference.and_then(|it| it.byte), Some("Own.\n\n".len()));
     assert!(Explanation::diff(&before, &before).is_empty());
 }
 
@@ -137,4 +137,35 @@ fn equal_requests_have_equal_fingerprints() {
     let other = pass(&volatile(), ResolveOptions::new(json!({"v": 2})));
     assert_eq!(one.fingerprint(), same.fingerprint());
     assert_ne!(one.fingerprint(), other.fingerprint());
+}
+
+#[test]
+fn a_part_that_moved_is_named_alone() {
+    let prompt = |cached: &str| {
+        ["a", "b", "c", "d"].iter().fold(Prompt::builder("p"), |prompt, id| {
+            let context = Context::text(*id, *id);
+            prompt.include(if *id == cached { context.cached() } else { context })
+        })
+    };
+    let explain = |cached| pass(&prompt(cached), ResolveOptions::default()).explain();
+    let diff = Explanation::diff(&explain(""), &explain("d"));
+    let moved: Vec<&str> = diff.moved.iter().map(|it| it.source.as_str()).collect();
+    assert_eq!(moved, ["context:d"]);
+}
+
+#[test]
+fn a_partial_that_reads_nothing_leaves_the_text_static() {
+    struct Tone;
+    impl contexture_template::Partials for Tone {
+        fn partial(&self, name: &str) -> Option<contexture_template::Template> {
+            let source = if name == "tone" { "Be kind." } else { "Hi {{ input.v }}" };
+            contexture_template::Template::parse(source).ok()
+        }
+    }
+    let volatility = |source: &str| {
+        let template = contexture_template::Template::parse(source).expect("a template");
+        Text::from_template(template, Some(std::sync::Arc::new(Tone))).volatility()
+    };
+    assert_eq!(volatility("{% render 'tone' %}"), contexture_compose::Volatility::Static);
+    assert_eq!(volatility("{% render 'greeting' %}"), contexture_compose::Volatility::Turn);
 }

@@ -98,7 +98,7 @@ impl TokenCounter for Corrected {
     fn profile(&self) -> CounterProfile {
         let mut profile = self.counter.profile();
         if let Some(correction) = self.correction {
-            profile.name = Cow::Owned(format!("{}, corrected × {correction}", profile.name));
+            profile.name = Cow::Owned(format!("{}, corrected by {correction}", profile.name));
         }
         profile
     }

@@ -39,7 +39,7 @@ impl Estimate {
     ///
     /// An image of the largest size that is not scaled down is about 1,600 tokens by Anthropic's documentation.
     pub const CLAUDE: Estimate = Estimate {
-        name: "claude (o200k × 1.15–1.30)",
+        name: "claude-estimate",
         factors: Factors { prose: 115, code: 120, east_asian: 130 },
         framing: Framing { request: 8, message: 4, tool: 12, image: 1600 },
     };
@@ -48,14 +48,14 @@ impl Estimate {
     ///
     /// An image is 258 tokens for each tile of 768 × 768 pixels by Google's documentation; four tiles here.
     pub const GEMINI: Estimate = Estimate {
-        name: "gemini (o200k × 1.10)",
+        name: "gemini-estimate",
         factors: Factors { prose: 110, code: 110, east_asian: 110 },
         framing: Framing { request: 4, message: 4, tool: 8, image: 1032 },
     };
 
     /// Any model that we do not know.
     pub const OTHER: Estimate = Estimate {
-        name: "other (o200k × 1.10)",
+        name: "other-estimate",
         factors: Factors { prose: 110, code: 110, east_asian: 110 },
         framing: Framing { request: 4, message: 4, tool: 8, image: 1600 },
     };

@@ -262,10 +262,10 @@ fn a_counter_says_what_it_is() {
     insta::assert_snapshot!(names.join("\n"), @"
     o200k_base, exact true, margin 0 %
     cl100k_base, exact true, margin 0 %
-    claude (o200k × 1.15–1.30), exact false, margin 5 %
-    gemini (o200k × 1.10), exact false, margin 5 %
+    claude-estimate, exact false, margin 5 %
+    gemini-estimate, exact false, margin 5 %
     llama3, exact true, margin 0 %
-    other (o200k × 1.10), exact false, margin 5 %
+    other-estimate, exact false, margin 5 %
     ");
 }
 
@@ -284,7 +284,7 @@ fn a_correction_is_learned_and_applied_to_estimates_only() {
 
     let fixed = Correction { millionths: 1_100_000, reports: 40 };
     let estimate = Corrected::new(Arc::new(Estimate::OTHER), fixed);
-    assert_eq!(estimate.profile().name, "other (o200k × 1.10), corrected × 1.100");
+    assert_eq!(estimate.profile().name, "other-estimate, corrected by 1.100");
     assert_eq!(estimate.count("hello world"), Tokens(4));
     let exact = Corrected::new(Arc::new(Encoding::O200kBase), fixed);
     assert_eq!(exact.profile(), Encoding::O200kBase.profile());
