@@ -64,7 +64,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
 pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Vec<usize> {
     let mut order: Vec<usize> = (0..segments.len()).filter(|&it| segments[it].slot.is_system()).collect();
     // A stable sort: what ranks equal stays in the author's order.
-    order.sort_by_key(|&it| {
+    order.sort_by_cached_key(|&it| {
         let segment = &segments[it];
         let rank = match arrangement {
             Arrangement::Author if is_own(&segment.source) => 0,

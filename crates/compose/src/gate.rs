@@ -49,7 +49,8 @@ pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
 
     let policy = &prompt.definition.input_policy;
     let before = call.with_input(Input::new(policy.apply(input.clone())));
-    let mut walk = Walk { call: &before, seen: HashSet::new(), steps: Vec::new(), schemas: Vec::new() };
+    let (seen, steps) = (HashSet::with_capacity(prompt.items.len()), Vec::with_capacity(prompt.items.len()));
+    let mut walk = Walk { call: &before, seen, steps, schemas: Vec::new() };
     walk.items(&prompt.items)?;
     let Walk { steps, schemas, .. } = walk;
 

@@ -48,9 +48,9 @@ pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, 
     let Gated { call, steps } = gated;
     let gathering = Gathering { prompt_id: setup.prompt.id(), engine: setup.engine, call: &call };
     let warnings = gathering.clock_warnings(&steps);
-    let (own, mut done) = try_join(own_texts(setup, &call), gathering.steps(steps, 0)).await?;
-    let outcomes = done.iter_mut().flat_map(|it| std::mem::take(&mut it.outcomes)).collect();
-    let timings = done.into_iter().flat_map(|it| it.timings).collect();
+    let (own, done) = try_join(own_texts(setup, &call), gathering.steps(steps, 0)).await?;
+    let (mut outcomes, mut timings) = (Vec::with_capacity(done.len()), Vec::new());
+    done.into_iter().for_each(|it| it.flatten(&mut outcomes, &mut timings));
     Ok(Gathered { outcomes, own, timings, warnings, call })
 }
 
@@ -61,42 +61,78 @@ struct Gathering<'a> {
 }
 
 /// One position and everything that was re-entered there.
-#[derive(Default)]
 struct Done {
-    outcomes: Vec<Outcome>,
-    timings: Vec<Timing>,
+    outcome: Outcome,
+    timing: Option<Timing>,
+    reentered: Vec<Done>,
+}
+
+impl Done {
+    fn new(outcome: Outcome, timing: Option<Timing>) -> Self {
+        Self { outcome, timing, reentered: Vec::new() }
+    }
+
+    /// Recursion ends at the depth that entries may have.
+    fn flatten(self, outcomes: &mut Vec<Outcome>, timings: &mut Vec<Timing>) {
+        outcomes.push(self.outcome);
+        timings.extend(self.timing);
+        self.reentered.into_iter().for_each(|it| it.flatten(outcomes, timings));
+    }
 }
 
 impl<'a> Gathering<'a> {
     fn steps(&'a self, steps: Vec<Step>, depth: usize) -> BoxFuture<'a, Result<Vec<Done>, Error>> {
         async move {
-            let all = join_all(steps.into_iter().map(|it| self.step(it, depth))).await;
+            let (mut done, mut waiting) = (Vec::with_capacity(steps.len()), Vec::new());
+            for step in steps {
+                match self.at_once(step) {
+                    Ok(ready) => done.push(Some(Ok(ready))),
+                    Err(node) => {
+                        let place = done.len();
+                        waiting.push(async move { (place, self.node(node, depth).await) });
+                        done.push(None);
+                    }
+                }
+            }
+            for (place, result) in join_all(waiting).await {
+                done[place] = Some(result);
+            }
             // The first error in resolved order, so that the same input gives the same error.
-            all.into_iter().collect()
+            done.into_iter().flatten().collect()
         }
         .boxed()
     }
 
-    async fn step(&'a self, step: Step, depth: usize) -> Result<Done, Error> {
-        let node = match step {
-            Step::Excluded { source, priority, reason } => {
-                let outcomes = vec![Outcome::Excluded { source, priority, reason }];
-                return Ok(Done { outcomes, timings: Vec::new() });
+    /// Returns what needs no waiting (an exclusion, or a contribution that is the same in every pass), or
+    /// whom to wait for.
+    fn at_once(&self, step: Step) -> Result<Done, Arc<Node>> {
+        let outcome = match step {
+            Step::Excluded { source, priority, reason } => Outcome::Excluded { source, priority, reason },
+            Step::Active(node) => {
+                let Some(contribution) = node.constant.clone() else { return Err(node) };
+                let (source, took) = (node.source.clone(), Duration::ZERO);
+                self.engine.sink.record(Event::Contributed { source, took, ok: true });
+                Outcome::Contributed { node, contribution }
             }
-            Step::Active(node) => node,
         };
+        Ok(Done::new(outcome, None))
+    }
+
+    async fn node(&'a self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
         let started = self.engine.clock.now();
         let result = self.within_deadline(&node).await;
         let took = self.engine.clock.now().saturating_sub(started);
         let source = node.source.clone();
         self.engine.sink.record(Event::Contributed { source: source.clone(), took, ok: result.is_ok() });
-        let timings = vec![Timing { source: source.clone(), took }];
+        let timing = Some(Timing { source: source.clone(), took });
         match result {
-            Ok(contribution) => self.reenter(node, contribution, timings, depth).await,
+            Ok(contribution) => {
+                let reentered = self.reenter(&node, &contribution, depth).await?;
+                Ok(Done { outcome: Outcome::Contributed { node, contribution }, timing, reentered })
+            }
             Err(err) if node.profile.on_error == OnError::Skip => {
                 let (priority, reason) = (node.profile.priority, format!("skipped: {err}"));
-                let outcomes = vec![Outcome::Excluded { source, priority, reason }];
-                Ok(Done { outcomes, timings })
+                Ok(Done::new(Outcome::Excluded { source, priority, reason }, timing))
             }
             Err(err) => Err(err),
         }
@@ -132,24 +168,16 @@ impl<'a> Gathering<'a> {
 
     async fn reenter(
         &'a self,
-        node: Arc<Node>,
-        contribution: Arc<Contribution>,
-        timings: Vec<Timing>,
+        node: &Node,
+        contribution: &Contribution,
         depth: usize,
-    ) -> Result<Done, Error> {
-        let entries = contribution.entries.clone();
-        let source = node.source.clone();
-        let mut done = Done { outcomes: vec![Outcome::Contributed { node, contribution }], timings };
-        if entries.is_empty() {
-            return Ok(done);
+    ) -> Result<Vec<Done>, Error> {
+        if contribution.entries.is_empty() {
+            return Ok(Vec::new());
         }
-        let items = lower_reentered(&entries, &source, depth + 1)?;
+        let items = lower_reentered(&contribution.entries, &node.source, depth + 1)?;
         let steps = gate_reentered(&items, self.call)?;
-        for again in self.steps(steps, depth + 1).await? {
-            done.outcomes.extend(again.outcomes);
-            done.timings.extend(again.timings);
-        }
-        Ok(done)
+        self.steps(steps, depth + 1).await
     }
 
     fn clock_warnings(&self, steps: &[Step]) -> Vec<String> {

@@ -84,6 +84,8 @@ pub(crate) struct Node {
     /// The author's id, shared by all notations of one entry.
     pub(crate) identity: usize,
     pub(crate) contributor: Arc<dyn Contributor>,
+    /// What it contributes, where that is the same in every pass.
+    pub(crate) constant: Option<Arc<Contribution>>,
     pub(crate) profile: Profile,
     pub(crate) gate_reason: &'static str,
     pub(crate) input: Option<Arc<OwnedSchema>>,
@@ -219,18 +221,24 @@ impl Lowering {
                 let place = context.0.file.as_deref().unwrap_or(place);
                 let is_gated = context.0.when.is_some();
                 self.node(source, identity, place, depth, is_gated, |it, source| {
-                    it.context(&context.0, source)
+                    let contributor = it.context(&context.0, source);
+                    let constant = contributor.constant().map(Arc::new);
+                    (Arc::new(contributor), constant)
                 })
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
                 let identity = Arc::as_ptr(it).addr();
                 let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
                 // Only a context shows before the call whether it has a gate.
-                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| contributor)
+                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| {
+                    (contributor, None)
+                })
             }
             Entry::Contributor(it) => {
                 let identity = Arc::as_ptr(it).cast::<()>().addr();
-                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| Arc::clone(it))
+                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| {
+                    (Arc::clone(it), None)
+                })
             }
         }
     }
@@ -250,7 +258,7 @@ impl Lowering {
         place: &str,
         depth: usize,
         is_gated: bool,
-        contributor: impl FnOnce(&mut Self, &Source) -> Arc<dyn Contributor>,
+        contributor: impl FnOnce(&mut Self, &Source) -> (Arc<dyn Contributor>, Option<Arc<Contribution>>),
     ) -> Option<Item> {
         if let Some(node) = self.nodes.get(&identity) {
             let node = Arc::clone(node);
@@ -261,15 +269,25 @@ impl Lowering {
             return Some(Item::Node(node));
         }
         self.claim_id(&source, identity, place);
-        let contributor = contributor(self, &source);
+        let (contributor, constant) = contributor(self, &source);
         let Declaration { input, entries, profile } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = source.as_str().starts_with("context");
         let gate_reason = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
         let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
-        let node =
-            Node { source, identity, contributor, profile, gate_reason, input, children, is_gated, height };
+        let node = Node {
+            source,
+            identity,
+            contributor,
+            constant,
+            profile,
+            gate_reason,
+            input,
+            children,
+            is_gated,
+            height,
+        };
         let node = Arc::new(node);
         self.nodes.insert(identity, Arc::clone(&node));
         Some(Item::Node(node))
@@ -289,7 +307,7 @@ impl Lowering {
         }
     }
 
-    fn context(&mut self, parts: &Arc<ContextParts>, source: &Source) -> Arc<dyn Contributor> {
+    fn context(&mut self, parts: &Arc<ContextParts>, source: &Source) -> ContextContributor {
         let mut profile = parts.profile.clone();
         match parts.priority.map_or(Ok(Priority::DEFAULT), Priority::new) {
             Ok(priority) => profile.priority = priority,
@@ -297,7 +315,7 @@ impl Lowering {
         }
         profile.volatility.get_or_insert_with(|| inferred_volatility(parts));
         let tools = self.tools(source, &parts.tools);
-        Arc::new(ContextContributor { parts: Arc::clone(parts), profile, tools })
+        ContextContributor { parts: Arc::clone(parts), profile, tools }
     }
 
     fn tools(&mut self, owner: &Source, tools: &[Tool]) -> Vec<SharedTool> {
@@ -380,6 +398,29 @@ impl ContextContributor {
         Ok(vec![Piece { shorter, ..Piece::from(trimmed(text)) }])
     }
 
+    fn contribution(&self, pieces: Vec<Piece>, values: Vec<Value>) -> Contribution {
+        Contribution {
+            pieces,
+            values,
+            tools: self.tools.clone(),
+            constraints: self.parts.constraints.clone(),
+            guardrails: self.parts.guardrails.clone(),
+            ..Contribution::default()
+        }
+    }
+
+    /// Returns what it contributes if it consists of literals, so that no pass has to ask again.
+    fn constant(&self) -> Option<Contribution> {
+        if self.parts.values.is_some() {
+            return None;
+        }
+        let Some(text) = &self.parts.text else { return Some(self.contribution(Vec::new(), Vec::new())) };
+        let text = trimmed(text.as_literal()?.clone());
+        let shorter: Option<Vec<_>> =
+            self.profile.shorter.iter().map(|it| it.as_literal().cloned()).collect();
+        Some(self.contribution(vec![Piece { shorter: shorter?, ..Piece::from(text) }], Vec::new()))
+    }
+
     async fn values(&self, call: &Call) -> Result<Vec<Value>, BoxError> {
         match &self.parts.values {
             Some(values) => Ok(vec![values.evaluate(call).await?]),
@@ -401,14 +442,7 @@ impl Contributor for ContextContributor {
     fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
         async move {
             let (pieces, values) = futures::future::try_join(self.pieces(&call), self.values(&call)).await?;
-            Ok(Contribution {
-                pieces,
-                values,
-                tools: self.tools.clone(),
-                constraints: self.parts.constraints.clone(),
-                guardrails: self.parts.guardrails.clone(),
-                ..Contribution::default()
-            })
+            Ok(self.contribution(pieces, values))
         }
         .boxed()
     }

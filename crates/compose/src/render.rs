@@ -27,7 +27,8 @@ pub(crate) struct SystemText {
 /// Joins the pieces of the system message that are sent, in the given order.
 pub(crate) fn system_text(draft: &Draft, order: &[usize]) -> SystemText {
     let tags = tag_block(draft);
-    let size: usize = order.iter().filter_map(|&it| Some(draft.segments[it].text()?.len() + 2)).sum();
+    let sent = order.iter().map(|&it| &draft.segments[it]).filter(|it| it.fate.is_sent());
+    let size: usize = sent.filter_map(|it| Some(it.text()?.len() + SEPARATOR.len())).sum();
     let mut system = SystemText { text: String::with_capacity(size + tags.len()), pieces: Vec::new() };
     let mut tags = Some(tags).filter(|it| !it.is_empty());
     for &position in order {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use contexture_message::tokens::{message_tokens, tool_tokens};
 use contexture_message::{Message, TokenCounter, Tokens, Tool};
@@ -46,6 +46,14 @@ pub struct Offers {
     pub shorter: Vec<SharedText>,
     /// Cut to so many tokens, at a line or sentence, with a marker.
     pub max_tokens: Option<Tokens>,
+}
+
+impl Offers {
+    /// Returns no offers. Most Segments have none, and share it.
+    pub(crate) fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Offers>> = LazyLock::new(Arc::default);
+        Arc::clone(&NONE)
+    }
 }
 
 /// Where a Segment goes in the request, in the order of the request.
@@ -290,7 +298,7 @@ impl Segment {
             volatility: Volatility::Turn,
             trust: Trust::Developer,
             tokens: Tokens(0),
-            offers: Arc::default(),
+            offers: Offers::none(),
             fate: Fate::Kept,
         }
     }

@@ -132,6 +132,14 @@ impl Text {
         }
     }
 
+    /// Returns the text of a literal.
+    pub(crate) fn as_literal(&self) -> Option<&SharedText> {
+        match &self.0 {
+            Kind::Literal(text) => Some(text),
+            Kind::Template(_) | Kind::Sync(_) | Kind::Async(_) => None,
+        }
+    }
+
     /// Whether a template may read what is only known after all entries were gathered.
     pub(crate) fn is_template(&self) -> bool {
         matches!(self.0, Kind::Template(_))

@@ -75,7 +75,7 @@ pub struct Extras {
 pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Error> {
     let Gathered { call, outcomes, mut own, timings, warnings } = gathered;
     let mut merging = Merging { setup, segments: Vec::new(), values: Vec::new(), extras: Extras::default() };
-    check_ids(&outcomes)?;
+    let outcomes = distinct(outcomes)?;
     let entry_tools = collect_tools(&outcomes);
     for (value, volatility) in std::mem::take(&mut own.context) {
         merging
@@ -95,6 +95,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
     let tools = merge_tools(entry_tools, setup)?;
     let call = if own.has_templates() { call.with_config(own_config(setup, &tree, &tools)) } else { call };
 
+    merging.segments.reserve(entries.len() + merging.values.len() + tools.len() + 8);
     merging.own_system(own.system, &call)?;
     merging.segments.extend(entries);
     merging.tags(&tree, &messages, own.section, &call)?;
@@ -119,8 +120,7 @@ struct Merging<'a> {
 impl Merging<'_> {
     /// Turns contributions into Segments, in resolved order; tag values are put aside.
     fn entries(&mut self, outcomes: &[Outcome]) -> Vec<Segment> {
-        let mut segments = Vec::new();
-        let mut seen = HashSet::new();
+        let mut segments = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
             match outcome {
                 Outcome::Excluded { source, priority, reason } => {
@@ -128,9 +128,7 @@ impl Merging<'_> {
                     segments.push(Segment { priority: *priority, ..excluded });
                 }
                 Outcome::Contributed { node, contribution } => {
-                    if seen.insert(node.identity) {
-                        self.entry(node, contribution, &mut segments);
-                    }
+                    self.entry(node, contribution, &mut segments);
                 }
             }
         }
@@ -322,6 +320,23 @@ impl Merging<'_> {
             usage: Usage::default(),
         }
     }
+}
+
+/// Returns each entry once. `lower` and `gate` saw to that, except for entries that were re-entered.
+fn distinct(mut outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Error> {
+    let reenters = |it: &Outcome| match it {
+        Outcome::Contributed { contribution, .. } => !contribution.entries.is_empty(),
+        Outcome::Excluded { .. } => false,
+    };
+    if outcomes.iter().any(reenters) {
+        check_ids(&outcomes)?;
+        let mut seen = HashSet::new();
+        outcomes.retain(|it| match it {
+            Outcome::Contributed { node, .. } => seen.insert(node.identity),
+            Outcome::Excluded { .. } => true,
+        });
+    }
+    Ok(outcomes)
 }
 
 /// Two different entries with one id can also meet here: one of them was re-entered.

@@ -10,15 +10,17 @@ use crate::{Body, Piece, Segment, Source};
 pub(super) fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
     let is_envelope = slot == Slot::Envelope;
     let text = if is_envelope { envelope(&piece.text) } else { piece.text.clone() };
-    let offers = match is_envelope {
-        // Cutting an envelope would cut its end off.
-        true => Offers::default(),
-        false => Offers { shorter: piece.shorter.clone(), max_tokens: node.profile.max_tokens },
+    let max_tokens = node.profile.max_tokens;
+    let has_offers = !piece.shorter.is_empty() || max_tokens.is_some();
+    // Cutting an envelope would cut its end off.
+    let offers = match has_offers && !is_envelope {
+        true => Arc::new(Offers { shorter: piece.shorter.clone(), max_tokens }),
+        false => Offers::none(),
     };
     let segment = node_segment(node, slot, text);
     let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
     let priority = piece.priority.unwrap_or(segment.priority);
-    Segment { priority, offers: Arc::new(offers), fate, ..segment }
+    Segment { priority, offers, fate, ..segment }
 }
 
 /// Hidden context stands in an envelope that no body can forge.

@@ -1,6 +1,6 @@
 //! Tools of all owners, joined.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashMap;
 
 use crate::engine::Setup;
 use crate::gather::Outcome;
@@ -9,42 +9,47 @@ use crate::{Body, Error, ErrorKind, Segment, Source};
 
 /// Lists the tools of all entries that take part, in resolved order.
 pub(super) fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
-    let mut seen = HashSet::new();
     let mut tools = Vec::new();
     for outcome in outcomes {
         let Outcome::Contributed { node, contribution } = outcome else { continue };
-        if seen.insert(node.identity) {
-            tools.extend(contribution.tools.iter().map(|it| (node.source.clone(), it.clone())));
-        }
+        tools.extend(contribution.tools.iter().map(|it| (node.source.clone(), it.clone())));
     }
     tools
 }
 
 /// Joins entry tools, prompt tools and call-site tools, sorted by name so that the prefix is stable.
 pub(super) fn merge_tools(
-    entry_tools: Vec<(Source, SharedTool)>,
+    mut tools: Vec<(Source, SharedTool)>,
     setup: &Setup<'_>,
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
-    let own = setup.prompt.0.tools.iter().map(|it| (Source::prompt(), it.clone()));
-    let mut merged: BTreeMap<String, (Source, SharedTool)> = BTreeMap::new();
+    let prompt = Source::prompt();
+    tools.extend(setup.prompt.0.tools.iter().map(|it| (prompt.clone(), it.clone())));
+    Error::all(collisions(&tools))?;
+    // The last of a name counts, and of the call site's nothing collides.
+    for tool in setup.options.tools.iter().rev() {
+        if tools.iter().any(|(owner, it)| it.tool().name == tool.name && *owner == Source::call_site()) {
+            continue;
+        }
+        tools.retain(|(_, it)| it.tool().name != tool.name);
+        tools.push((Source::call_site(), SharedTool::new(tool.clone())));
+    }
+    tools.sort_by(|(_, a), (_, b)| a.tool().name.cmp(&b.tool().name));
+    Ok(tools)
+}
+
+/// Names every tool that another owner has as well.
+fn collisions(tools: &[(Source, SharedTool)]) -> Vec<Error> {
+    let mut owners: HashMap<&str, &Source> = HashMap::with_capacity(tools.len());
     let mut collisions = Vec::new();
-    for (owner, shared) in entry_tools.into_iter().chain(own) {
-        let name = shared.tool().name.clone();
-        match merged.get(&name) {
-            Some((first, _)) => {
-                let kind = ErrorKind::ToolCollision { tool: name, first: first.clone(), second: owner };
-                collisions.push(kind.into());
-            }
-            None => {
-                merged.insert(name, (owner, shared));
-            }
+    for (second, shared) in tools {
+        let name = shared.tool().name.as_str();
+        let first = *owners.entry(name).or_insert(second);
+        if !std::ptr::eq(first, second) {
+            let (tool, first, second) = (name.to_owned(), first.clone(), second.clone());
+            collisions.push(ErrorKind::ToolCollision { tool, first, second }.into());
         }
     }
-    Error::all(collisions)?;
-    for tool in &setup.options.tools {
-        merged.insert(tool.name.clone(), (Source::call_site(), SharedTool::new(tool.clone())));
-    }
-    Ok(merged.into_values().collect())
+    collisions
 }
 
 /// Returns the Segment of a tool, which is never dropped.

@@ -1,0 +1,139 @@
+//! The data that jobs run on, as it stands in the files.
+
+use std::fs;
+use std::path::Path;
+
+use contexture_message::{Message, Part, Role, Tool, ToolCall, ToolOutput};
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::BenchError;
+
+/// `conv-N.json`: a conversation of N turns.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Conversation {
+    /// The instructions.
+    pub system: FileMessage,
+    /// The turns, oldest first.
+    pub turns: Vec<FileTurn>,
+}
+
+/// A user's message and everything up to the answer.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FileTurn {
+    /// The messages in order.
+    pub messages: Vec<FileMessage>,
+}
+
+/// A message in no library's format.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FileMessage {
+    /// Who speaks.
+    pub role: Role,
+    /// The text; may be empty beside tool calls.
+    pub content: String,
+    /// What the model asks for.
+    #[serde(default)]
+    pub tool_calls: Vec<ToolCall>,
+    /// The call that a tool's message answers.
+    #[serde(default)]
+    pub tool_call_id: Option<String>,
+    /// The tool that answers.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+/// `compose-K.json`: a system text, K contexts, tools, and a budget that forces some of the contexts out.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Composition {
+    /// The instructions.
+    pub system: String,
+    /// What the model should know, in declared order.
+    pub contexts: Vec<FileContext>,
+    /// What the model may call.
+    pub tools: Vec<Tool>,
+    /// The user's line.
+    pub user: String,
+    /// The limit of the whole request.
+    pub budget_tokens: u32,
+}
+
+/// One context.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FileContext {
+    /// Its id, such as `c007`.
+    pub id: String,
+    /// The tag around it.
+    pub tag: String,
+    /// A thousand times its rank from 1 to 99, plus its position: no two are equal.
+    pub priority: u32,
+    /// The text.
+    pub body: String,
+}
+
+/// `tree-L.json`: tags of depth 3 with L leaves.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Tree {
+    /// The outermost tag.
+    pub root: TreeNode,
+}
+
+/// One tag: a leaf with text, or one with children.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct TreeNode {
+    /// The name.
+    pub tag: String,
+    /// Attributes in order.
+    #[serde(default)]
+    pub attrs: IndexMap<String, String>,
+    /// The text of a leaf.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The tags inside.
+    #[serde(default)]
+    pub children: Vec<TreeNode>,
+}
+
+/// Reads one file of the data.
+pub fn read<T: DeserializeOwned>(folder: &Path, file: &str) -> Result<T, BenchError> {
+    let path = folder.join(file);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(source) => return Err(BenchError::Unreadable { path, source }),
+    };
+    serde_json::from_str(&text).map_err(|source| BenchError::Undecodable { path, source })
+}
+
+impl Conversation {
+    /// Iterates over all messages, the instructions first.
+    pub fn messages(&self) -> impl Iterator<Item = &FileMessage> {
+        std::iter::once(&self.system).chain(self.turns.iter().flat_map(|it| &it.messages))
+    }
+}
+
+impl FileMessage {
+    /// Returns the message as the library's users have it.
+    pub fn to_message(&self) -> Message {
+        let mut parts = Vec::new();
+        if let Some(call_id) = &self.tool_call_id {
+            parts.push(Part::ToolResult(contexture_message::ToolResult {
+                call_id: call_id.clone(),
+                name: self.name.clone().unwrap_or_default(),
+                output: ToolOutput::Text(self.content.clone()),
+            }));
+        } else if !self.content.is_empty() {
+            parts.push(Part::text(self.content.as_str()));
+        }
+        parts.extend(self.tool_calls.iter().cloned().map(Part::ToolCall));
+        Message::parts(self.role, parts)
+    }
+}
+
+impl FileContext {
+    /// Returns the context as the model reads it. The body is the author's and stays as it is.
+    pub fn section(&self) -> String {
+        let Self { id, tag, body, .. } = self;
+        format!("<{tag} id=\"{id}\">\n{body}\n</{tag}>")
+    }
+}

@@ -1,0 +1,20 @@
+//! What a job costs, beside the shortest loop that does the same.
+//!
+//! A [`Job`] is one operation of a user on one size of data. It runs on two [`Side`]s: through the public API
+//! (`jobs`) and as a straight loop on the raw tokenizer library (`floors`), and both must give the same answer.
+//! [`data`] reads the files that the jobs are defined on; [`sample`] makes data of the same kinds where there
+//! are none. [`measure`] is the only place that looks at a clock. Arguments, environment and printing are the
+//! binary's.
+
+pub mod data;
+mod error;
+mod floors;
+mod job;
+mod jobs;
+pub mod measure;
+pub mod sample;
+
+pub use error::BenchError;
+pub use floors::push_tree;
+pub use job::{Answer, Data, Job, Runner, Side};
+pub use jobs::{built_prompt, resolve_options, tree_tag};

@@ -1,0 +1,141 @@
+//! `contexture-bench`: runs one job and prints one line of JSON, or compares all jobs with their floors.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // Printing is what this program is for.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, fs};
+
+use contexture_bench::measure::{Timing, measure, peak_rss_mb};
+use contexture_bench::{BenchError, Job, Side};
+use serde_json::{Value, json};
+
+const HELP: &str = "\
+Runs benchmark jobs on the library, and on the shortest loop that does the same (the floor).
+
+usage:
+  contexture-bench JOB N             run a job, print one line of JSON
+  contexture-bench floor JOB N       run its floor
+  contexture-bench compare [--json]  run all jobs and floors in turns, print a table
+
+jobs:
+  tokenize      N turns     count every message once, nothing remembered
+  compose       N contexts  count, drop and render under a budget, nothing remembered
+  compose.warm  N contexts  the same again, counts remembered
+  render.xml    N leaves    a tree as tagged text, escaped
+
+environment:
+  PEERS_DATA          the folder with conv-N.json, compose-N.json and tree-N.json;
+                      without it `compare` makes data of its own
+  PEERS_SCRATCH       where the rendered text goes (else PEERS_DATA, else the system's temporary folder)
+  PEERS_CELL_SECONDS  about how long to repeat a job (default 3)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["-h" | "--help" | "help"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ["compare"] => compare(false),
+        ["compare", "--json"] => compare(true),
+        ["floor", job, n] | ["--floor", job, n] | [job, n, "--floor"] => run(Side::Floor, job, n),
+        [job, n] => run(Side::Contexture, job, n),
+        [job] => {
+            Err(Job::parse(job).map_or_else(Into::into, |it| format!("say how many {}", it.unit()).into()))
+        }
+        _ => Err("say a job and a number; `--help` lists the jobs".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("contexture-bench: {err}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs one job on one side.
+fn run(side: Side, job: &str, n: &str) -> Result<(), Box<dyn Error>> {
+    let job = Job::parse(job)?;
+    let n: usize = n.parse().map_err(|_| format!("`{n}` is not a number of {}", job.unit()))?;
+    let folder = data_folder().ok_or(BenchError::NoData)?;
+    let data = job.read(&folder, n)?;
+    let timings = measure(cell_time(), &mut [job.runner(side, &data)?])?;
+    for timing in timings {
+        println!("{}", line(side, job, n, &timing)?);
+    }
+    Ok(())
+}
+
+/// Runs all jobs on both sides, in turns.
+fn compare(as_json: bool) -> Result<(), Box<dyn Error>> {
+    if !as_json {
+        let from = data_folder().map_or("made here".to_owned(), |it| it.display().to_string());
+        println!("median of runs in turns, µs; data: {from}\n");
+        println!("{:<14}{:>6}{:>14}{:>12}{:>8}", "job", "n", "contexture", "floor", "ratio");
+    }
+    for job in Job::ALL {
+        for &n in job.sizes() {
+            let data = match data_folder() {
+                Some(folder) => job.read(&folder, n)?,
+                None => job.sample(n),
+            };
+            let mut runners = [job.runner(Side::Contexture, &data)?, job.runner(Side::Floor, &data)?];
+            let timings = measure(cell_time(), &mut runners)?;
+            let [ours, floor] = &timings[..] else { continue };
+            if ours.answer.text() != floor.answer.text() || ours.answer.tokens() != floor.answer.tokens() {
+                return Err(format!("{} {n}: the floor gives another answer", job.name()).into());
+            }
+            if as_json {
+                println!("{}", line(Side::Contexture, job, n, ours)?);
+                println!("{}", line(Side::Floor, job, n, floor)?);
+            } else {
+                let (a, b) = (ours.median_us, floor.median_us);
+                println!("{:<14}{n:>6}{a:>14.1}{b:>12.1}{:>8.2}", job.name(), a / b);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the line of JSON for one measurement; a rendered text is written to a file.
+fn line(side: Side, job: Job, n: usize, timing: &Timing) -> Result<Value, Box<dyn Error>> {
+    let mut line = json!({
+        "name": side.name(),
+        "job": job.name(),
+        "n": n,
+        "median_us": timing.median_us,
+        "p99_us": timing.p99_us,
+        "min_us": timing.min_us,
+        "rss_mb": peak_rss_mb(),
+        "runs": timing.runs,
+    });
+    if let Some(tokens) = timing.answer.tokens() {
+        line["tokens"] = tokens.into();
+    }
+    if let Some(text) = timing.answer.text() {
+        let path = out_folder().join(format!("{}-{}-{n}.txt", side.name(), job.name()));
+        fs::write(&path, text).map_err(|err| format!("{} can't be written: {err}", path.display()))?;
+        line["out_file"] = path.to_string_lossy().into();
+        line["bytes"] = text.len().into();
+    }
+    Ok(line)
+}
+
+fn data_folder() -> Option<PathBuf> {
+    env::var_os("PEERS_DATA").filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
+fn out_folder() -> PathBuf {
+    let scratch = env::var_os("PEERS_SCRATCH").filter(|it| !it.is_empty()).map(PathBuf::from);
+    scratch.or_else(data_folder).filter(|it| Path::is_dir(it)).unwrap_or_else(env::temp_dir)
+}
+
+fn cell_time() -> Duration {
+    let seconds = env::var("PEERS_CELL_SECONDS").ok().and_then(|it| it.trim().parse().ok());
+    seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()).unwrap_or(Duration::from_secs(3))
+}

@@ -1,0 +1,65 @@
+//! Times runs.
+//!
+//! Whatever is compared is run in turns, so that a busy machine is busy for all alike.
+
+use std::error::Error;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::{Answer, Runner};
+
+/// How long the runs of one [`Runner`] took.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Half of the runs took longer, in microseconds.
+    pub median_us: f64,
+    /// One in a hundred took longer.
+    pub p99_us: f64,
+    /// The quickest.
+    pub min_us: f64,
+    /// How many there were.
+    pub runs: usize,
+    /// What the first run gave.
+    pub answer: Answer,
+}
+
+/// No figure is made of fewer runs.
+const MIN_RUNS: usize = 3;
+
+/// Runs each of `runners` once untimed, then all in turns for about `time`.
+pub fn measure(time: Duration, runners: &mut [Runner<'_>]) -> Result<Vec<Timing>, Box<dyn Error>> {
+    let mut answers = Vec::new();
+    for run in runners.iter_mut() {
+        answers.push(run()?);
+    }
+    let mut samples = vec![Vec::new(); runners.len()];
+    let start = Instant::now();
+    while samples.iter().any(|it| it.len() < MIN_RUNS) || start.elapsed() < time {
+        for (run, samples) in runners.iter_mut().zip(&mut samples) {
+            let began = Instant::now();
+            let answer = run()?;
+            samples.push(began.elapsed());
+            drop(answer);
+        }
+    }
+    Ok(samples.into_iter().zip(answers).map(|(samples, answer)| timing(samples, answer)).collect())
+}
+
+fn timing(mut samples: Vec<Duration>, answer: Answer) -> Timing {
+    samples.sort();
+    let at = |percent: usize| micros(samples[(samples.len() - 1) * percent / 100]);
+    Timing { median_us: at(50), p99_us: at(99), min_us: at(0), runs: samples.len(), answer }
+}
+
+/// Rounded to what a clock can tell.
+fn micros(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e8).round() / 1e2
+}
+
+/// Returns the most memory that this process has held, in megabytes, where the system says it.
+pub fn peak_rss_mb() -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;
+    let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some((kilobytes / 1024.0 * 10.0).round() / 10.0)
+}
