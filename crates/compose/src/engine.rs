@@ -272,10 +272,10 @@ impl<'a> Setup<'a> {
             (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
             (_, model) => model.map(str::to_owned),
         };
-        let keys = matching_keys(provider, named);
+        let keys = matching_keys(provider, named, model.as_deref());
         let adaptations: Vec<_> = keys
-            .into_iter()
-            .filter_map(|key| definition.adapt.get_key_value(key))
+            .iter()
+            .filter_map(|key| definition.adapt.get_key_value(*key))
             .map(|(key, adaptation)| (key.as_str(), adaptation))
             .collect();
         let adapted = adaptations
@@ -306,7 +306,12 @@ impl<'a> Setup<'a> {
     pub(crate) fn config(&self) -> Value {
         let provider = self.options.provider.as_deref();
         let prefix = self.model.as_deref().and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
-        json!({"model": self.model, "provider": provider.or(prefix), "settings": self.settings})
+        let mut config = json!(self.settings);
+        // Each setting can be read by its own name, unless that is taken.
+        config["settings"] = json!(self.settings);
+        config["model"] = json!(self.model);
+        config["provider"] = json!(provider.or(prefix));
+        config
     }
 
     fn report(&self, draft: &Draft) {

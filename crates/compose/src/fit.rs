@@ -125,7 +125,9 @@ impl Ledger {
     }
 
     fn change(&mut self, segment: &Segment, apply: impl Fn(&mut u64, u64)) {
-        if self.scope == Scope::System && !segment.slot.is_system() {
+        let is_elsewhere = self.scope == Scope::System && !segment.slot.is_system();
+        // What a section reads has no place of its own.
+        if is_elsewhere || matches!(segment.body, Body::Nothing) {
             return;
         }
         match segment.slot {
@@ -184,12 +186,16 @@ impl Fitting<'_> {
         let usable = Tokens(limit.0 - (u64::from(limit.0) * u64::from(self.margin) / 100) as u32);
         let mut ledger = self.ledger(scope);
         let order = self.giving_way(scope);
-        let mut given = order.iter();
-        while !self.fits(&ledger, usable) {
-            let Some(&position) = given.next() else {
-                return Err(self.exceeded(&ledger, which, limit));
-            };
+        let mut next = order.iter();
+        let mut given: Vec<(usize, Segment)> = Vec::new();
+        while ledger.total() > usable || !self.fits(&ledger, usable) {
+            let Some(&position) = next.next() else { break };
+            given.push((position, self.draft.segments[position].clone()));
             self.give_way(position, &mut ledger, usable, which);
+        }
+        self.take_back(given, &mut ledger, usable);
+        if !self.fits(&ledger, usable) {
+            return Err(self.exceeded(&ledger, which, limit));
         }
         if fill {
             order.iter().rev().for_each(|&position| self.readmit(position, &mut ledger, usable));
@@ -197,11 +203,33 @@ impl Fitting<'_> {
         Ok(())
     }
 
+    /// Sums can be a little higher than the count of the whole: what gave way last comes back while there is room.
+    fn take_back(&mut self, mut given: Vec<(usize, Segment)>, ledger: &mut Ledger, usable: Tokens) {
+        while let Some((position, before)) = given.pop() {
+            let after = std::mem::replace(&mut self.draft.segments[position], before);
+            if after.fate.is_sent() {
+                ledger.remove(&after);
+            }
+            ledger.add(&self.draft.segments[position]);
+            if self.fits(ledger, usable) {
+                continue;
+            }
+            ledger.remove(&self.draft.segments[position]);
+            if after.fate.is_sent() {
+                ledger.add(&after);
+            }
+            self.draft.segments[position] = after;
+            return;
+        }
+    }
+
     /// Lists what may give way, the first to go first.
     fn giving_way(&self, scope: Scope) -> Vec<usize> {
         let segments = &self.draft.segments;
         let gives = |it: &Segment| {
-            it.fate.is_sent() && !it.pinned && (scope == Scope::Request || it.slot.is_system())
+            let has_place = !matches!(it.body, Body::Nothing);
+            let in_scope = scope == Scope::Request || it.slot.is_system();
+            it.fate.is_sent() && !it.pinned && has_place && in_scope
         };
         let mut order: Vec<usize> = (0..segments.len()).filter(|&it| gives(&segments[it])).collect();
         order.sort_by_key(|&position| {
@@ -250,7 +278,7 @@ impl Fitting<'_> {
             let fate = Fate::Shortened { reason, from: whole.tokens };
             self.draft.segments[position] = Segment { body: Body::Text(form), tokens, fate, ..whole.clone() };
             ledger.add(&self.draft.segments[position]);
-            if self.fits(ledger, usable) {
+            if ledger.total() <= usable {
                 return;
             }
             ledger.remove(&self.draft.segments[position]);

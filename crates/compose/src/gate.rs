@@ -45,7 +45,10 @@ pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
     let mut faults = not_an_object(&input);
     faults.extend(prompt.input.base.iter().flat_map(|it| it.faults(&input)));
     faults.extend(prompt.input.unknown_keys(&input));
-    valid(faults)?;
+    if !faults.is_empty() {
+        faults.extend(branch_faults(prompt, call, &input));
+        return valid(faults).map(|()| Gated { call: call.clone(), steps: Vec::new() });
+    }
 
     let policy = &prompt.definition.input_policy;
     let before = call.with_input(Input::new(policy.apply(input.clone())));
@@ -62,6 +65,15 @@ pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
     conditional.iter().for_each(|it| it.apply_defaults(&mut input));
     valid(conditional.iter().flat_map(|it| it.faults(&input)).collect())?;
     Ok(Gated { call: call.with_input(Input::new(policy.apply(input))), steps })
+}
+
+/// Lists what is wrong with the input of branches that seem to be active although the input is already known to be
+/// wrong, so that all faults are told at once. A predicate that fails on such an input says nothing.
+fn branch_faults(prompt: &Compiled, call: &Call, input: &Value) -> Vec<InputFault> {
+    let call = call.with_input(Input::new(input.clone()));
+    let mut walk = Walk { call: &call, seen: HashSet::new(), steps: Vec::new(), schemas: Vec::new() };
+    let _ = walk.items(&prompt.items);
+    walk.schemas.iter().flat_map(|it| it.faults(input)).collect()
 }
 
 /// Decides about entries that came in while the pass was running; their input must already be there.

@@ -120,6 +120,9 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     if definition.prompt.is_some() && definition.user.is_some() {
         lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "user" }.into());
     }
+    if definition.prompt.is_some() && !definition.messages.is_empty() {
+        lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "messages" }.into());
+    }
     let own = lowering.schema(&Source::prompt(), definition.input.as_ref(), &[]);
     lowering.schema(&Source::named("prompt", "output"), definition.output.as_ref(), &[]);
     let items = lowering.entries(&definition.entries, "use", 0);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::define::Around;
 use crate::engine::Setup;
 use crate::segment::{SharedText, Volatility};
-use crate::{Call, Error, Source, Text};
+use crate::{Call, Definition, Error, MessageText, Source, Text};
 
 /// What the prompt itself says.
 pub(crate) struct Own {
@@ -15,7 +15,7 @@ pub(crate) struct Own {
     pub(crate) system: Vec<(Source, OwnText)>,
     /// The user text with the adaptations around it.
     pub(crate) user: Vec<(Source, OwnText)>,
-    /// The prompt's own list of messages.
+    /// The prompt's own list of messages, without the one that is this turn's.
     pub(crate) messages: Vec<(Role, OwnText)>,
     /// What takes the place of the tag block.
     pub(crate) section: Option<OwnText>,
@@ -56,9 +56,10 @@ impl OwnText {
 pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Error> {
     let definition = setup.prompt.definition();
     let system = around(setup, definition.system.as_ref(), Source::prompt(), |it| &it.system);
-    let user_text = definition.prompt.as_ref().or(definition.user.as_ref());
+    let (listed, last) = listed_messages(definition);
+    let user_text = definition.prompt.as_ref().or(definition.user.as_ref()).or(last);
     let user = around(setup, user_text, Source::user(), |it| &it.prompt);
-    let messages = definition.messages.iter().map(|it| (Source::prompt(), &it.text)).collect();
+    let messages = listed.iter().map(|it| (Source::prompt(), &it.text)).collect();
     let section = definition.context_section.iter().map(|it| (Source::prompt(), it)).collect();
     let context = definition.context.iter().map(|it| it.evaluate(call));
     let failed = |err| Error::of_function(&Source::prompt(), "the context", err);
@@ -68,7 +69,7 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
             try_join_all(context).await.map_err(failed)
         })
         .await?;
-    let roles = definition.messages.iter().map(|it| it.role);
+    let roles = listed.iter().map(|it| it.role);
     let volatility = definition.context.iter().map(crate::TagValue::volatility);
     Ok(Own {
         system,
@@ -77,6 +78,16 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
         section: section.into_iter().next().map(|(_, text)| text),
         context: context.into_iter().zip(volatility).collect(),
     })
+}
+
+/// Splits the prompt's own list: a user message at its end is this turn's, if nothing else is.
+fn listed_messages(definition: &Definition) -> (&[MessageText], Option<&Text>) {
+    match definition.messages.split_last() {
+        Some((last, rest)) if last.role == Role::User && definition.user.is_none() => {
+            (rest, Some(&last.text))
+        }
+        _ => (&definition.messages, None),
+    }
 }
 
 /// Puts the adaptations around a text, the least specific first.

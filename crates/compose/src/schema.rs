@@ -178,7 +178,9 @@ fn apply_defaults(schema: &Value, input: &mut Value) {
         match (input.get_mut(key), property.get("default")) {
             (Some(present), _) => apply_defaults(property, present),
             (None, Some(default)) => {
-                input.insert(key.clone(), default.clone());
+                let mut value = default.clone();
+                apply_defaults(property, &mut value);
+                input.insert(key.clone(), value);
             }
             (None, None) => {}
         }

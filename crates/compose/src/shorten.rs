@@ -25,7 +25,7 @@ fn longest(text: &str, ends: &[usize], limit: Tokens, counter: &Arc<dyn TokenCou
 }
 
 fn lines(text: &str) -> Vec<usize> {
-    text.match_indices('\n').map(|(at, _)| at).filter(|&at| !text[..at].trim().is_empty()).collect()
+    ends_at(text, '\n')
 }
 
 fn sentences(text: &str) -> Vec<usize> {
@@ -36,5 +36,11 @@ fn sentences(text: &str) -> Vec<usize> {
 }
 
 fn words(text: &str) -> Vec<usize> {
-    text.match_indices(' ').map(|(at, _)| at).filter(|&at| !text[..at].trim().is_empty()).collect()
+    ends_at(text, ' ')
+}
+
+/// Lists the places of a separator that have something to read before them.
+fn ends_at(text: &str, separator: char) -> Vec<usize> {
+    let first = text.find(|it: char| !it.is_whitespace()).unwrap_or(text.len());
+    text.match_indices(separator).map(|(at, _)| at).filter(|&at| at > first).collect()
 }

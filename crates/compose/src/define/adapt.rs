@@ -28,8 +28,13 @@ pub struct Around {
 
 /// The adaptation keys that apply to a model, the least specific first.
 ///
-/// A model is named `model` or `provider/model`; the provider may also be given on its own.
-pub(crate) fn matching_keys<'a>(provider: Option<&'a str>, model: Option<&'a str>) -> Vec<&'a str> {
+/// A model is named `model` or `provider/model`; the provider may also be given on its own. `full` is the name that
+/// the request will have.
+pub(crate) fn matching_keys<'a>(
+    provider: Option<&'a str>,
+    model: Option<&'a str>,
+    full: Option<&'a str>,
+) -> Vec<&'a str> {
     let mut keys = vec!["*"];
     let prefix = model.and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
     keys.extend(prefix);
@@ -37,6 +42,7 @@ pub(crate) fn matching_keys<'a>(provider: Option<&'a str>, model: Option<&'a str
     // `openai/gpt-5` given as one name is the model `gpt-5` of `openai` too.
     keys.extend(model.and_then(|it| it.split_once('/')).map(|(_, name)| name));
     keys.extend(model);
+    keys.extend(full);
     let mut seen = Vec::new();
     keys.retain(|it| {
         !seen.contains(it) && {

@@ -31,10 +31,30 @@ pub struct Text(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Literal(SharedText),
+    Literal(Literal),
     Template(TemplateText),
     Sync(Arc<TextFn>),
     Async(Arc<TextFuture>),
+}
+
+/// A text that never changes.
+#[derive(Clone)]
+pub(crate) struct Literal {
+    text: SharedText,
+    /// The author's own words, where the engine's tags had to be neutralised in them.
+    original: Option<Arc<str>>,
+}
+
+impl Literal {
+    fn new(original: &str) -> Self {
+        let text = SharedText::authored(original);
+        let is_same = text.as_str() == original;
+        Self { text, original: (!is_same).then(|| original.into()) }
+    }
+
+    fn original(&self) -> &str {
+        self.original.as_deref().unwrap_or(&self.text)
+    }
 }
 
 /// A template with the partials it may use.
@@ -47,7 +67,7 @@ struct TemplateText {
 impl Text {
     /// Returns a text that is the same for every pass.
     pub fn literal(text: impl Into<String>) -> Self {
-        Self(Kind::Literal(SharedText::authored(&text.into())))
+        Self(Kind::Literal(Literal::new(&text.into())))
     }
 
     /// Parses a Liquid template over `input`, `ctx` and `config`; undefined variables are errors.
@@ -117,9 +137,9 @@ impl Text {
     /// Returns the text at once if it needs no waiting, and a future otherwise.
     pub(crate) fn evaluate(&self, call: &Call) -> Evaluated {
         match &self.0 {
-            Kind::Literal(text) => Evaluated::Ready(Ok(text.clone())),
-            Kind::Template(text) => Evaluated::Ready(text.render(call)),
-            Kind::Sync(function) => Evaluated::Ready(function(call).map(|it| SharedText::authored(&it))),
+            Kind::Literal(literal) => Evaluated::Known(literal.clone()),
+            Kind::Template(text) => Evaluated::Made(text.render(call)),
+            Kind::Sync(function) => Evaluated::Made(function(call)),
             Kind::Async(function) => Evaluated::Later(function(call.clone())),
         }
     }
@@ -127,7 +147,8 @@ impl Text {
     /// Renders a template with what is known now; other kinds of text were evaluated before.
     pub(crate) fn render_now(&self, call: &Call) -> Result<SharedText, BoxError> {
         match self.evaluate(call) {
-            Evaluated::Ready(text) => text,
+            Evaluated::Known(literal) => Ok(literal.text),
+            Evaluated::Made(text) => text.map(|it| SharedText::authored(&it)),
             Evaluated::Later(_) => Err("a text that waits can't be rendered at once".into()),
         }
     }
@@ -135,7 +156,7 @@ impl Text {
     /// Returns the text of a literal.
     pub(crate) fn as_literal(&self) -> Option<&SharedText> {
         match &self.0 {
-            Kind::Literal(text) => Some(text),
+            Kind::Literal(literal) => Some(&literal.text),
             Kind::Template(_) | Kind::Sync(_) | Kind::Async(_) => None,
         }
     }
@@ -148,15 +169,27 @@ impl Text {
 
 /// A text that is there, or one to wait for.
 pub(crate) enum Evaluated {
-    Ready(Result<SharedText, BoxError>),
+    Known(Literal),
+    Made(Result<String, BoxError>),
     Later(BoxFuture<'static, Result<String, BoxError>>),
 }
 
 impl Evaluated {
+    /// Returns the text as a body of its own: nothing in it can pass for an envelope of the engine.
     pub(crate) async fn wait(self) -> Result<SharedText, BoxError> {
         match self {
-            Evaluated::Ready(text) => text,
+            Evaluated::Known(literal) => Ok(literal.text),
+            Evaluated::Made(text) => text.map(|it| SharedText::authored(&it)),
             Evaluated::Later(future) => future.await.map(|it| SharedText::authored(&it)),
+        }
+    }
+
+    /// Returns the author's words as they are, for a place where everything is escaped anyway.
+    pub(crate) async fn wait_original(self) -> Result<String, BoxError> {
+        match self {
+            Evaluated::Known(literal) => Ok(literal.original().to_owned()),
+            Evaluated::Made(text) => text,
+            Evaluated::Later(future) => future.await,
         }
     }
 }
@@ -178,10 +211,10 @@ impl TemplateText {
         rendered.map_or(read, |it| it.max(read))
     }
 
-    fn render(&self, call: &Call) -> Result<SharedText, BoxError> {
-        let text = call
-            .in_template(self.partials.as_deref(), |globals, config| self.template.render(globals, config))?;
-        Ok(SharedText::authored(&text))
+    fn render(&self, call: &Call) -> Result<String, BoxError> {
+        let rendered = call
+            .in_template(self.partials.as_deref(), |globals, config| self.template.render(globals, config));
+        Ok(rendered?)
     }
 }
 
@@ -215,7 +248,7 @@ impl From<Template> for Text {
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Literal(text) => f.debug_tuple("Literal").field(&text.as_str()).finish(),
+            Kind::Literal(literal) => f.debug_tuple("Literal").field(&literal.original()).finish(),
             Kind::Template(text) => f.debug_tuple("Template").field(&text.template.source()).finish(),
             Kind::Sync(_) => f.write_str("Function"),
             Kind::Async(_) => f.write_str("AsyncFunction"),

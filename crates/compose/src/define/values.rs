@@ -98,11 +98,9 @@ impl TagValue {
     pub(crate) fn evaluate<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, BoxError>> {
         match self {
             TagValue::Json(value) => std::future::ready(Ok(value.clone())).boxed(),
-            TagValue::Text(text) => text
-                .evaluate(call)
-                .wait()
-                .map(|it| it.map(|text| Value::String(text.as_str().to_owned())))
-                .boxed(),
+            TagValue::Text(text) => {
+                text.evaluate(call).wait_original().map(|it| it.map(Value::String)).boxed()
+            }
             TagValue::Function(function) => (function.0)(call.clone()),
             TagValue::Object(values) => async move {
                 let each = values.values().map(|it| it.evaluate(call));

@@ -32,7 +32,7 @@ use crate::neutral::neutral_message;
 use crate::own::OwnText;
 use crate::ports::Verdict;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
-use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
+use crate::tags::{Aggregate, TagEntry, TagTree, aggregate, neutralise};
 use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Segment, Source};
 
 /// Everything that may go into the request, in order.
@@ -215,31 +215,22 @@ impl Merging<'_> {
         }
     }
 
-    /// Adds the prompt's own list: its first system message ends the composed one, a user message at its end
-    /// is this turn's, everything else stands before the history.
+    /// Adds the prompt's own list: its first system message ends the composed one, everything else stands before
+    /// the history.
     fn own_messages(&mut self, messages: Vec<(Role, OwnText)>, call: &Call) -> Result<(), Error> {
         let system = messages.iter().position(|(role, _)| *role == Role::System);
-        let ends_with_user = messages.last().is_some_and(|(role, _)| *role == Role::User);
-        let user = messages.len().checked_sub(1).filter(|_| ends_with_user && !self.has_user_slot());
         for (position, (role, text)) in messages.into_iter().enumerate() {
             let source = Source::prompt();
             let (text, volatility) = text.render(&source, call)?;
-            let segment = match position {
-                it if Some(it) == system => own_segment(source, Slot::SystemEnd, text, volatility),
-                it if Some(it) == user => own_segment(Source::user(), Slot::User, text, volatility),
-                _ => {
+            self.segments.push(match Some(position) == system {
+                true => own_segment(source, Slot::SystemEnd, text, volatility),
+                false => {
                     let message = Arc::new(Message::text(role, text.as_str()));
                     own_segment(source, Slot::Context, Body::Messages(vec![message]), volatility)
                 }
-            };
-            self.segments.push(segment);
+            });
         }
         Ok(())
-    }
-
-    fn has_user_slot(&self) -> bool {
-        let definition = self.setup.prompt.definition();
-        definition.prompt.is_some() || definition.user.is_some()
     }
 
     fn provider_messages(&mut self, outcomes: &[Outcome]) {
@@ -268,7 +259,9 @@ impl Merging<'_> {
         }
         let text = pieces.join("\n\n");
         // The prompt's user slot and the durable item may have the same source: the model sees it once.
-        let is_in_flight = |it: &Arc<Message>| it.role == Role::User && it.as_text() == Some(text.as_str());
+        let is_in_flight = |it: &Arc<Message>| {
+            it.role == Role::User && it.as_text().is_some_and(|it| neutralise(it) == text)
+        };
         if !text.is_empty() && !self.setup.options.in_flight.iter().any(is_in_flight) {
             let text = SharedText::authored(&text);
             self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));

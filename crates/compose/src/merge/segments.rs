@@ -49,7 +49,11 @@ pub(super) fn own_segment(
     volatility: Volatility,
 ) -> Segment {
     let body = body.into();
-    let is_empty = matches!(&body, Body::Text(text) if text.trim().is_empty());
+    let is_empty = match &body {
+        Body::Text(text) => text.trim().is_empty(),
+        Body::Messages(messages) => messages.iter().all(|it| it.is_blank()),
+        Body::Nothing | Body::Tags(_) | Body::Tool(_) => false,
+    };
     let fate = if is_empty { Fate::Empty } else { Fate::Kept };
     Segment { pinned: true, volatility, fate, ..Segment::new(source, slot, body) }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use contexture_message::{TokenCounter, Tokens};
+use contexture_message::TokenCounter;
 use serde_json::Value;
 
 use super::segments::{node_segment, own_segment};
@@ -63,9 +63,9 @@ pub(super) fn count_shares(segments: &mut [Segment], tree: &TagTree, counter: &d
     let mut admission = tree.admission();
     for segment in shares {
         let Body::Tags(entry) = segment.body else { continue };
-        segment.tokens = admission.admit(entry, counter);
-        if segment.tokens == Tokens(0) {
+        if !admission.has_share(entry) {
             segment.fate = Fate::Empty;
         }
+        segment.tokens = admission.admit(entry, counter);
     }
 }

@@ -67,6 +67,11 @@ impl TagTree {
 }
 
 impl Admission<'_> {
+    /// Whether `entry` has anything in the tree that was not admitted yet.
+    pub fn has_share(&self, entry: usize) -> bool {
+        self.entries.get(entry).is_some_and(|it| !it.lines.is_empty() || !it.attributes.is_empty())
+    }
+
     /// Admits `entry` and returns what it adds. Nothing is added by an entry that has no tags or was admitted
     /// before.
     pub fn admit(&mut self, entry: usize, counter: &dyn TokenCounter) -> Tokens {

@@ -98,3 +98,16 @@ fn the_call_site_has_the_last_word_on_settings() {
     let shown = resolved(options);
     assert!(shown.ends_with(r#"{"temperature":0,"max_tokens":800} Some(None)"#), "{shown}");
 }
+
+#[test]
+fn the_full_name_of_a_model_is_a_key_however_it_was_given() {
+    let settings = Settings { seed: Some(7), ..Settings::default() };
+    let adaptation = Adaptation { settings, ..Adaptation::default() };
+    let prompt = Prompt::builder("p").adapt("openai/gpt-5", adaptation).build().expect("it builds");
+    let mut options = ResolveOptions::default().model("gpt-5");
+    options.provider = Some("openai".to_owned());
+    for options in [options, ResolveOptions::default().model("openai/gpt-5")] {
+        let pass = resolve(&prompt, options).expect("it resolves");
+        assert_eq!(pass.request().settings.seed, Some(7));
+    }
+}

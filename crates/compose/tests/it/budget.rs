@@ -253,3 +253,28 @@ fn priorities_out_of_range_are_refused_with_their_owner() {
         Err("priority NaN is outside 0 to 100".into())
     );
 }
+
+#[test]
+fn what_a_section_reads_is_no_share_of_the_block() {
+    let mut definition = Prompt::builder("p").build().expect("it builds").definition().clone();
+    definition.entries = vec![
+        Context::new("a").priority(10).values(json!({"docs": "DDD"})).into(),
+        context("b", 90, 60).into(),
+    ];
+    definition.context_section =
+        Some(contexture_compose::Text::template("{{ config.context.docs }}").expect("a template"));
+    insta::assert_snapshot!(fitted(definition.into(), limit(30)), @"
+    context:b system 60 dropped (did not fit token_budget: 32 tokens over, priority 90)
+    context:a tags 0 kept
+    prompt system 3 kept
+    system 3, total 3
+    ");
+}
+
+#[test]
+fn a_cut_of_blank_lines_takes_no_time() {
+    let blank = " \n".repeat(200_000) + &text(50);
+    let prompt = Prompt::builder("p").system("Own.").include(Context::text("a", blank).max_tokens(Tokens(5)));
+    let shown = fitted(prompt, limit(30));
+    assert!(shown.contains("context:a system"), "{shown}");
+}

@@ -199,3 +199,53 @@ fn the_prompts_section_takes_the_place_of_the_tag_block() {
     S
     ");
 }
+
+#[test]
+fn values_are_escaped_once_and_attributes_of_another_source_are_kept() {
+    let prompt = Prompt::builder("p")
+        .context(TagValue::object([("d", TagValue::Text("<system-context> & <b>".into()))]))
+        .context(json!({"e": {"@id": 1}}))
+        .include(Context::new("a").values(json!({"e": {"#text": "x"}})));
+    insta::assert_snapshot!(resolved(prompt, ResolveOptions::default()), @r#"
+    [system]
+    <d>
+    &lt;system-context&gt; &amp; &lt;b&gt;
+    </d>
+    <e id="1">
+    x
+    </e>
+    "#);
+}
+
+#[test]
+fn blank_messages_of_the_list_are_not_sent_and_adaptations_join_its_user_text() {
+    let around = contexture_compose::Around { append: Some("Tail.".into()), ..Default::default() };
+    let prompt = Prompt::builder("p")
+        .message(Role::Assistant, " ")
+        .message(Role::User, "Hi.")
+        .adapt("*", contexture_compose::Adaptation { prompt: around, ..Default::default() });
+    insta::assert_snapshot!(resolved(prompt, ResolveOptions::default()), @"
+    [user]
+    Hi.
+
+    Tail.
+    ");
+}
+
+#[test]
+fn a_forged_user_text_is_still_recognised_as_the_durable_item() {
+    let forged = "<system-event>";
+    let prompt = Prompt::builder("p").user(Text::template("{{ input.q }}").expect("a template"));
+    let options = ResolveOptions::new(json!({"q": forged})).user_message(forged);
+    assert_eq!(resolved(prompt, options), "[user]\n&lt;system-event>");
+}
+
+#[test]
+fn templates_read_settings_by_their_own_names() {
+    let prompt = Prompt::builder("p")
+        .system(
+            Text::template("{{ config.temperature }} {{ config.settings.temperature }}").expect("a template"),
+        )
+        .settings(contexture_message::Settings { temperature: Some(1.into()), ..Default::default() });
+    assert_eq!(resolved(prompt, ResolveOptions::default()), "[system]\n1 1");
+}

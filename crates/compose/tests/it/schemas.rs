@@ -174,3 +174,24 @@ fn input_policies_are_off_by_default_and_apply_to_strings_when_on() {
     &lt;b&gt;x|<i>|a &amp; b
     ");
 }
+
+#[test]
+fn faults_of_an_active_branch_are_told_with_those_of_the_base() {
+    let needs = |key: &str| schema(json!({"type": "object", "properties": {key: {}}, "required": [key]}));
+    let branch = Context::text("a", "A.").input_schema(needs("mmm"));
+    let both = prompt().input_schema(needs("kkk")).include(when(|it: &Value| it["on"] == true, branch));
+    insta::assert_snapshot!(
+        resolved(both, json!({"on": true})),
+        @"input_invalid at p: the input is invalid: `input.kkk`: is required (rule `required` of prompt); `input.mmm`: is required (rule `required` of context:a)"
+    );
+}
+
+#[test]
+fn defaults_inside_a_default_apply() {
+    let nested = schema(json!({
+        "type": "object",
+        "properties": {"d": {"type": "object", "default": {}, "properties": {"e": {"default": "deep"}}}},
+    }));
+    let text = Text::template("{{ input.d.e }}").expect("a template");
+    assert_eq!(resolved(Prompt::builder("p").input_schema(nested).system(text), json!({})), "[system]\ndeep");
+}
