@@ -89,6 +89,9 @@ impl Encoding {
             // A vocabulary that was not compiled in over-counts: no token is shorter than a byte.
             return piece.len() as u64;
         };
+        if piece.is_ascii() {
+            return library.count(piece) as u64;
+        }
         let ranks = self.ranks();
         // The library takes no long s for an s in `it'ſ`, as the pattern does regardless of case.
         let few = |n_parts: usize| n_parts == 0 || (n_parts < FEW && !piece.contains("'\u{17F}"));

@@ -64,20 +64,37 @@ const SHORT: usize = 64;
 
 /// Returns where the first character is that the library leaves to its pattern engine.
 pub(super) fn find(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
     let mut from = 0;
-    for chunk in text.as_bytes().chunks(64) {
-        if !chunk.is_ascii() {
+    for chunk in bytes.chunks(64) {
+        let end = from + chunk.len();
+        if !chunk.is_ascii() && may_be_foreign(&bytes[from..bytes.len().min(end + 1)]) {
             // A character may have begun in the chunk before, which was looked at then.
             let start = (from..text.len()).find(|it| text.is_char_boundary(*it))?;
-            let end = (from + chunk.len()..=text.len()).find(|it| text.is_char_boundary(*it))?;
+            let end = (end..=text.len()).find(|it| text.is_char_boundary(*it))?;
             let found = text[start..end].char_indices().find(|(_, it)| !is_known_to_library(*it));
             if let Some((at, _)) = found {
                 return Some(start + at);
             }
         }
-        from += chunk.len();
+        from = end;
     }
     None
+}
+
+/// Whether a look at single characters is worth it: by their first two bytes alone, which is quick to see.
+fn may_be_foreign(bytes: &[u8]) -> bool {
+    let foreign = |first: u8, second: u8| {
+        let by_first = (first.wrapping_sub(0xC2) <= 0xE2 - 0xC2) | (first == 0xEE) | (first >= 0xF0);
+        // U+3100 to U+33FF, U+A000 to U+ABFF, U+D780 and up, and what is not full-width of U+F000 to U+FFFF.
+        let by_second = ((first == 0xE3) & (second.wrapping_sub(0x84) < 0x90 - 0x84))
+            | ((first == 0xEA) & (second < 0xB0))
+            | ((first == 0xED) & (second >= 0x9E))
+            | ((first == 0xEF) & (second.wrapping_sub(0xBC) > 0xBE - 0xBC));
+        by_first | by_second
+    };
+    // Without an early end, so that many bytes are looked at in one step.
+    bytes.iter().zip(bytes.iter().skip(1)).fold(false, |any, (first, second)| any | foreign(*first, *second))
 }
 
 /// The library knows ASCII and the Chinese, Japanese and Korean letters and signs. A wrong answer here
