@@ -70,6 +70,11 @@ mod tests {
     }
 
     #[test]
+    fn the_arrows_of_this_workspace_point_down() {
+        assert_eq!(crate::steps::arrows(), Ok(()));
+    }
+
+    #[test]
     fn arrows_point_down_only() {
         assert_eq!(checked(&[("contexture", "contexture-compose", None)]), "");
         assert_eq!(
