@@ -8,9 +8,9 @@ use crate::arrows;
 /// Runs everything that must hold.
 pub(crate) fn test() -> Result<(), String> {
     lint()?;
+    examples()?;
     cargo(&["test", "--workspace", "--all-targets", "--locked"])?;
-    cargo(&["test", "--workspace", "--doc", "--locked"])?;
-    examples()
+    cargo(&["test", "--workspace", "--doc", "--locked"])
 }
 
 /// Checks formatting, lints and arrows.
