@@ -1,7 +1,6 @@
 //! Puts the Segments of the system message in order and decides where caches may be marked.
 //!
-//! In comes a fitted draft, out comes the same draft with the order of its system message, cache breakpoints
-//! and a forecast. The rule, in full: the prompt's own text, then what is declared `cached`, then the rest,
+//! In comes a fitted draft, out comes the same draft with its system message in order and cache breakpoints. The rule, in full: the prompt's own text, then what is declared `cached`, then the rest,
 //! each in the author's order; or, with `cache_first`, by volatility. The tag block comes last. Priorities
 //! play no part here.
 
@@ -10,8 +9,7 @@ use std::sync::Arc;
 
 use contexture_message::{Breakpoint, Message, Tokens};
 
-use crate::cache::{CacheFacts, Forecast, forecast};
-use crate::cache::{CacheRules, prefix_pieces};
+use crate::cache::{CacheFacts, CacheRules};
 use crate::define::Arrangement;
 use crate::engine::Setup;
 use crate::merge::Draft;
@@ -24,6 +22,7 @@ use crate::{Segment, Source};
 pub(crate) struct Arranged {
     pub(crate) draft: Draft,
     pub(crate) arrangement: Arrangement,
+    pub(crate) rules: CacheRules,
     /// The composed system message, if anything is in it.
     pub(crate) system: Option<Arc<Message>>,
     /// Which bytes of it are whose.
@@ -53,11 +52,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     };
     let SystemText { text, pieces } = system;
     let system = Some(text).filter(|it| !it.is_empty()).map(|it| Arc::new(Message::system(it)));
-    let mut arranged = Arranged { draft, arrangement, system, pieces, cache };
-    arranged.cache.forecast = setup.options.previous.as_ref().map(|previous| -> Forecast {
-        forecast(&prefix_pieces(previous.arranged()), &prefix_pieces(&arranged), rules)
-    });
-    arranged
+    Arranged { draft, arrangement, rules, system, pieces, cache }
 }
 
 /// Returns the positions of all Segments of the system message, in its order.
@@ -151,7 +146,8 @@ fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: Cache
     let prefix = stable.system.map(|(byte, tokens)| (Breakpoint::Text { message: 0, byte }, tokens));
     let history = Some(stable).filter(|it| it.through_history).and_then(|it| {
         let before = usize::from(!system.text.is_empty());
-        let counted: usize = message_segments(draft).filter(|it| it.slot < Slot::User).map(n_messages).sum();
+        let stored = message_segments(draft).filter(|it| it.slot < Slot::User);
+        let counted: usize = stored.map(|it| it.body.n_messages()).sum();
         let has_history = sent(draft).any(|it| it.slot == Slot::History);
         has_history.then(|| (Breakpoint::Message { message: before + counted - 1 }, it.tokens))
     });
@@ -161,13 +157,6 @@ fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: Cache
     // The later a mark, the more it covers.
     let surplus = large.len().saturating_sub(rules.max_breakpoints);
     large.into_iter().skip(surplus).collect()
-}
-
-fn n_messages(segment: &Segment) -> usize {
-    match &segment.body {
-        crate::Body::Messages(messages) => messages.len(),
-        crate::Body::Nothing | crate::Body::Text(_) | crate::Body::Tags(_) | crate::Body::Tool(_) => 0,
-    }
 }
 
 /// One piece of the system message and where it stands in it.

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use contexture_message::{Breakpoint, Tokens};
+use contexture_message::tokens::message_tokens;
+use contexture_message::{Breakpoint, TokenCounter, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::Source;
 use crate::arrange::Arranged;
-use crate::render::message_segments;
+use crate::render::Rendered;
 use crate::segment::{Body, Slot};
 
 /// How a provider caches prompts.
@@ -91,39 +92,54 @@ impl Forecast {
 /// A piece of the prefix, as it is compared.
 pub(crate) struct PrefixPiece<'a> {
     source: Source,
+    /// Where it begins: tools, system message and messages one after the other.
+    start: usize,
     text: Cow<'a, str>,
     tokens: Tokens,
 }
 
-/// Lists what is sent in the order in which providers see it: tools, system message, messages.
-pub(crate) fn prefix_pieces(arranged: &Arranged) -> Vec<PrefixPiece<'_>> {
+/// Lists what is sent in the order in which providers see it: tools, the pieces of the system message, messages.
+///
+/// A message counts as the same whether it is this turn's or the history's: what matters is who speaks and what is
+/// said.
+pub(crate) fn prefix_pieces<'a>(
+    arranged: &'a Arranged,
+    rendered: &'a Rendered,
+    counter: &dyn TokenCounter,
+) -> Vec<PrefixPiece<'a>> {
     let draft = &arranged.draft;
-    let tools = draft.segments.iter().filter(|it| it.slot == Slot::Tools && it.fate.is_sent());
-    let tools =
-        tools.map(|it| PrefixPiece { source: it.source.clone(), text: json_of(&it.body), tokens: it.tokens });
-    let system = arranged.pieces.iter().map(|piece| PrefixPiece {
-        source: piece
-            .segment
-            .map_or_else(|| Source::named("tags", "block"), |it| draft.segments[it].source.clone()),
-        text: Cow::Borrowed(&arranged.system_text()[piece.bytes.clone()]),
-        tokens: piece.tokens(draft),
-    });
-    let messages = message_segments(draft).map(|it| PrefixPiece {
-        source: it.source.clone(),
-        text: json_of(&it.body),
-        tokens: it.tokens,
-    });
-    tools.chain(system).chain(messages).collect()
-}
-
-fn json_of(body: &Body) -> Cow<'_, str> {
-    // Plain data with string keys: writing it as JSON can't fail.
-    match body {
-        Body::Nothing | Body::Tags(_) => Cow::Borrowed(""),
-        Body::Text(text) => Cow::Borrowed(text.as_str()),
-        Body::Tool(tool) => serde_json::to_string(&**tool.tool()).unwrap_or_default().into(),
-        Body::Messages(messages) => serde_json::to_string(messages).unwrap_or_default().into(),
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    for segment in draft.segments.iter().filter(|it| it.slot == Slot::Tools && it.fate.is_sent()) {
+        let Body::Tool(tool) = &segment.body else { continue };
+        // Plain data with string keys: writing it as JSON can't fail.
+        let text = serde_json::to_string(&**tool.tool()).unwrap_or_default();
+        let (source, tokens, n_bytes) = (segment.source.clone(), segment.tokens, text.len());
+        pieces.push(PrefixPiece { source, start, text: text.into(), tokens });
+        start += n_bytes;
     }
+    for piece in &arranged.pieces {
+        let block = || Source::named("tags", "block");
+        let source = piece.segment.map_or_else(block, |it| draft.segments[it].source.clone());
+        let text = Cow::Borrowed(&arranged.system_text()[piece.bytes.clone()]);
+        pieces.push(PrefixPiece {
+            source,
+            start: start + piece.bytes.start,
+            text,
+            tokens: piece.tokens(draft),
+        });
+    }
+    start += arranged.system_text().len();
+    let n_system = usize::from(arranged.system.is_some());
+    for (message, source) in rendered.request.messages.iter().skip(n_system).zip(&rendered.origins) {
+        let content = serde_json::to_string(&message.content).unwrap_or_default();
+        let text = format!("{} {content}", message.role.as_str());
+        let n_bytes = text.len();
+        let tokens = message_tokens(counter, message);
+        pieces.push(PrefixPiece { source: source.clone(), start, text: text.into(), tokens });
+        start += n_bytes;
+    }
+    pieces
 }
 
 /// Foretells how much of `now` the provider has seen as `before`.
@@ -131,12 +147,10 @@ pub(crate) fn forecast(before: &[PrefixPiece<'_>], now: &[PrefixPiece<'_>], rule
     let n_same = before.iter().zip(now).take_while(|(a, b)| a.text == b.text).count();
     let read: Tokens = now[..n_same].iter().map(|it| it.tokens).sum();
     let changed = before.get(n_same).map(|lost| {
-        let bytes: usize = now[..n_same].iter().map(|it| it.text.len()).sum();
         let here = now.get(n_same);
-        let same = here.map_or(0, |it| common_prefix(&lost.text, &it.text));
         PrefixChange {
             source: here.map_or_else(|| lost.source.to_string(), |it| it.source.to_string()),
-            byte: bytes + same,
+            byte: here.map_or(lost.start, |it| it.start + common_prefix(&lost.text, &it.text)),
             lost_tokens: before[n_same..].iter().map(|it| it.tokens).sum(),
         }
     });

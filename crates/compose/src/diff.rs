@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::Explanation;
 use crate::cache::common_prefix;
-use crate::explain::{Part, slot_rank};
+use crate::explain::Part;
+use crate::segment::Slot;
 
 /// What changed from one pass to another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -92,7 +93,8 @@ type Key<'a> = (&'a str, &'a str, usize);
 fn sent_parts(explanation: &Explanation) -> Vec<(Key<'_>, &Part)> {
     let mut parts: Vec<&Part> =
         explanation.parts.iter().filter(|it| matches!(it.state.as_str(), "kept" | "shortened")).collect();
-    parts.sort_by_key(|it| slot_rank(&it.slot));
+    // Parts are in the order of the request, but for tools, which providers see first.
+    parts.sort_by_key(|it| it.slot != Slot::Tools.as_str());
     let mut keyed: Vec<(Key<'_>, &Part)> = Vec::with_capacity(parts.len());
     let mut counts = HashMap::new();
     for part in parts {

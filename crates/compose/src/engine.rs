@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::{Arranged, arrange};
-use crate::cache::CacheRules;
+use crate::cache::{CacheRules, Forecast, forecast, prefix_pieces};
 use crate::define::{Input, matching_keys};
 use crate::explain::{Explanation, explain};
 use crate::fit::fit;
@@ -20,7 +20,7 @@ use crate::ports::{
     AllowAll, Clock, ContextMemo, Counters, Diagnostics, Event, Ignore, InMemoryMemo, ModelCounters, Policy,
     Sink, StoppedClock,
 };
-use crate::render::render;
+use crate::render::{Rendered, render};
 use crate::{Adaptation, Budget, Call, Error, ModelLimits, Prompt, Scope, Segment, Turn};
 
 /// The ports that a pass uses. Cheap to clone; clones share what they remember.
@@ -155,7 +155,7 @@ pub struct Pass(Arc<Inner>);
 struct Inner {
     prompt: String,
     arranged: Arranged,
-    request: Request,
+    rendered: Rendered,
     fingerprint: OnceLock<String>,
 }
 
@@ -167,12 +167,12 @@ impl Pass {
 
     /// Returns what is sent.
     pub fn request(&self) -> &Request {
-        &self.0.request
+        &self.0.rendered.request
     }
 
     /// Says why the request looks like that. Runs nothing again: it reads the same Segments.
     pub fn explain(&self) -> Explanation {
-        explain(&self.0.arranged, &self.0.request, self.fingerprint())
+        explain(&self.0.arranged, self.request(), self.fingerprint())
     }
 
     /// Returns all Segments in order, with their fates.
@@ -189,13 +189,9 @@ impl Pass {
     pub fn fingerprint(&self) -> &str {
         self.0.fingerprint.get_or_init(|| {
             // Plain data with string keys: writing it as JSON can't fail.
-            let bytes = serde_json::to_vec(&self.0.request).unwrap_or_default();
+            let bytes = serde_json::to_vec(self.request()).unwrap_or_default();
             format!("{:032x}", xxh3_128(&bytes))
         })
-    }
-
-    pub(crate) fn arranged(&self) -> &Arranged {
-        &self.0.arranged
     }
 }
 
@@ -252,15 +248,12 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let gathered = gather(gated, &setup).await?; // The only stage that waits for anything.
     let draft = merge(gathered, &setup)?;
     let fitted = fit(draft, &setup)?;
-    let arranged = arrange(fitted, &setup);
-    let request = render(&arranged);
+    let mut arranged = arrange(fitted, &setup);
+    let rendered = render(&arranged);
+    arranged.cache.forecast = setup.forecast(&arranged, &rendered);
     setup.report(&arranged.draft);
-    Ok(Pass(Arc::new(Inner {
-        prompt: prompt.id().to_owned(),
-        arranged,
-        request,
-        fingerprint: OnceLock::new(),
-    })))
+    let prompt = prompt.id().to_owned();
+    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, fingerprint: OnceLock::new() })))
 }
 
 impl<'a> Setup<'a> {
@@ -281,7 +274,7 @@ impl<'a> Setup<'a> {
         let adapted = adaptations
             .iter()
             .fold(definition.settings.clone(), |settings, (_, it)| settings.overridden_by(&it.settings));
-        let engine = options.engine.as_ref().unwrap_or(&prompt.0.engine);
+        let engine = options.engine.as_ref().unwrap_or(&prompt.1);
         Self {
             prompt,
             options,
@@ -312,6 +305,14 @@ impl<'a> Setup<'a> {
         config["model"] = json!(self.model);
         config["provider"] = json!(provider.or(prefix));
         config
+    }
+
+    /// What the provider should read from its cache, if the previous pass is known.
+    fn forecast(&self, arranged: &Arranged, rendered: &Rendered) -> Option<Forecast> {
+        let previous = &self.options.previous.as_ref()?.0;
+        let before = prefix_pieces(&previous.arranged, &previous.rendered, &*self.counter);
+        let now = prefix_pieces(arranged, rendered, &*self.counter);
+        Some(forecast(&before, &now, arranged.rules))
     }
 
     fn report(&self, draft: &Draft) {

@@ -97,8 +97,7 @@ pub enum ErrorKind {
     },
     /// What may not be dropped does not fit.
     #[error(
-        "{which} is {limit}, but what can't be dropped needs {need} tokens; the largest: {}",
-        largest_list(largest)
+        "{which} is {limit}, but what can't be dropped needs {need} tokens{}; the largest: {}", kept_free(*margin), largest_list(largest)
     )]
     BudgetExceeded {
         /// `token_budget` or `input_budget`.
@@ -107,6 +106,8 @@ pub enum ErrorKind {
         need: Tokens,
         /// What is allowed.
         limit: Tokens,
+        /// What is kept free of it because the count is an estimate.
+        margin: Tokens,
         /// The largest sources.
         largest: Vec<(Source, Tokens)>,
     },
@@ -340,6 +341,13 @@ fn list(faults: &[InputFault]) -> String {
 
 fn largest_list(largest: &[(Source, Tokens)]) -> String {
     largest.iter().map(|(source, tokens)| format!("{source} ({tokens})")).collect::<Vec<_>>().join(", ")
+}
+
+fn kept_free(margin: Tokens) -> String {
+    match margin {
+        Tokens(0) => String::new(),
+        margin => format!(", and {margin} are kept free because the count is an estimate"),
+    }
 }
 
 fn did_you_mean(known: &[String]) -> String {

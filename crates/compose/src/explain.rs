@@ -3,6 +3,8 @@
 //! In come the arranged Segments that the request was rendered from, out comes an [`Explanation`]. A plain
 //! read: nothing runs again and no token is counted again.
 
+use std::collections::HashMap;
+
 use contexture_message::{Request, Tokens};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -63,7 +65,7 @@ pub struct Part {
     /// Whether it can't be dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// Where it begins in the system message, in bytes.
+    /// Where it begins in the system message, in bytes; shares of the tag block are spread over the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<usize>,
     /// Its text, where it is a text.
@@ -130,8 +132,10 @@ pub struct TimingInfo {
 pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str) -> Explanation {
     let draft = &arranged.draft;
     let usage = &draft.usage;
+    let starts = starts_of(&arranged.pieces);
+    let shares = draft.tree.shares();
     Explanation {
-        parts: part_order(arranged).into_iter().map(|it| part(it, arranged)).collect(),
+        parts: part_order(arranged).into_iter().map(|it| part(it, arranged, &starts, &shares)).collect(),
         excluded: draft.segments.iter().filter_map(exclusion).collect(),
         dropped: draft.segments.iter().filter_map(drop_record).collect(),
         messages: request.messages.len(),
@@ -160,24 +164,18 @@ fn part_order(arranged: &Arranged) -> Vec<usize> {
     order
 }
 
-/// Returns where a Segment begins in the system message; shares of the tag block begin where the block does.
-fn start_of(position: usize, arranged: &Arranged) -> Option<usize> {
-    let segment = &arranged.draft.segments[position];
-    let is_piece = |it: &&SystemPiece| match it.segment {
-        Some(own) => own == position,
-        None => segment.slot == Slot::Tags,
-    };
-    let piece = arranged.pieces.iter().filter(|_| segment.fate.is_sent()).find(is_piece)?;
-    Some(piece.bytes.start)
+/// Where the pieces of the system message begin, by Segment.
+type Starts = HashMap<usize, usize>;
+
+fn starts_of(pieces: &[SystemPiece]) -> Starts {
+    pieces.iter().filter_map(|it| Some((it.segment?, it.bytes.start))).collect()
 }
 
-fn part(position: usize, arranged: &Arranged) -> Part {
+fn part(position: usize, arranged: &Arranged, starts: &Starts, shares: &[String]) -> Part {
     let segment = &arranged.draft.segments[position];
     let text = match &segment.body {
         Body::Text(text) => Some(text.as_str().to_owned()),
-        Body::Tags(entry) => {
-            Some(arranged.draft.tree.render_kept(crate::tags::TagStyle::default(), &|it| it == *entry))
-        }
+        Body::Tags(entry) => shares.get(*entry).cloned(),
         Body::Nothing | Body::Messages(_) | Body::Tool(_) => None,
     };
     Part {
@@ -189,7 +187,7 @@ fn part(position: usize, arranged: &Arranged) -> Part {
         reason: segment.fate.reason().map(str::to_owned),
         volatility: segment.volatility,
         pinned: segment.pinned,
-        start: start_of(position, arranged),
+        start: starts.get(&position).copied(),
         digest: digest(&segment.body, text.as_deref()),
         text,
     }
@@ -232,20 +230,4 @@ fn timings(arranged: &Arranged) -> Vec<TimingInfo> {
         ms: it.took.as_secs_f64() * 1000.0,
     };
     arranged.draft.timings.iter().filter(|it| !it.took.is_zero()).map(info).collect()
-}
-
-/// The slots whose parts the prefix consists of, in order.
-pub(crate) fn slot_rank(slot: &str) -> usize {
-    let order = [
-        Slot::Tools,
-        Slot::System,
-        Slot::Tags,
-        Slot::Context,
-        Slot::Provider,
-        Slot::History,
-        Slot::User,
-        Slot::Envelope,
-        Slot::InFlight,
-    ];
-    order.iter().position(|it| it.as_str() == slot).unwrap_or(order.len())
 }

@@ -24,6 +24,7 @@ use crate::arrange::system_order;
 use crate::define::Arrangement;
 use crate::engine::Setup;
 use crate::merge::Draft;
+use crate::merge::values::count_shares;
 use crate::render::{SEPARATOR, system_text};
 use crate::segment::{Body, Fate, SharedText, Slot};
 use crate::shorten::cut;
@@ -181,9 +182,14 @@ impl Fitting<'_> {
         if self.exact && is_over { self.exact_total(&ledger) } else { ledger.total() }
     }
 
+    /// An estimate may be low; what is promised is the limit, not the estimate.
+    fn usable(&self, limit: Tokens) -> Tokens {
+        let margin = u64::from(limit.0) * u64::from(self.margin) / 100;
+        limit.saturating_sub(Tokens(u32::try_from(margin).unwrap_or(u32::MAX)))
+    }
+
     fn limit(&mut self, scope: Scope, which: &'static str, limit: Tokens, fill: bool) -> Result<(), Error> {
-        // An estimate may be low; what is promised is the limit, not the estimate.
-        let usable = Tokens(limit.0 - (u64::from(limit.0) * u64::from(self.margin) / 100) as u32);
+        let usable = self.usable(limit);
         let mut ledger = self.ledger(scope);
         let order = self.giving_way(scope);
         let mut next = order.iter();
@@ -205,21 +211,34 @@ impl Fitting<'_> {
 
     /// Sums can be a little higher than the count of the whole: what gave way last comes back while there is room.
     fn take_back(&mut self, mut given: Vec<(usize, Segment)>, ledger: &mut Ledger, usable: Tokens) {
-        while let Some((position, before)) = given.pop() {
-            let after = std::mem::replace(&mut self.draft.segments[position], before);
-            if after.fate.is_sent() {
-                ledger.remove(&after);
+        // The more comes back, the more it costs: halving finds how much fits with few counts of the whole.
+        let (mut back, mut most) = (0, given.len());
+        let mut taken = 0;
+        while back < most {
+            let middle = (back + most).div_ceil(2);
+            self.exchange(&mut given, taken, middle, ledger);
+            taken = middle;
+            match self.fits(ledger, usable) {
+                true => back = middle,
+                false => most = middle - 1,
             }
-            ledger.add(&self.draft.segments[position]);
-            if self.fits(ledger, usable) {
-                continue;
+        }
+        self.exchange(&mut given, taken, back, ledger);
+    }
+
+    /// Changes how many of those that gave way last are as they were before, from `taken` to `wanted`.
+    fn exchange(&mut self, given: &mut [(usize, Segment)], taken: usize, wanted: usize, ledger: &mut Ledger) {
+        let (few, many) = (taken.min(wanted), taken.max(wanted));
+        let n_given = given.len();
+        for (position, other) in &mut given[n_given - many..n_given - few] {
+            let segment = &mut self.draft.segments[*position];
+            if segment.fate.is_sent() {
+                ledger.remove(segment);
             }
-            ledger.remove(&self.draft.segments[position]);
-            if after.fate.is_sent() {
-                ledger.add(&after);
+            std::mem::swap(segment, other);
+            if segment.fate.is_sent() {
+                ledger.add(segment);
             }
-            self.draft.segments[position] = after;
-            return;
         }
     }
 
@@ -302,15 +321,26 @@ impl Fitting<'_> {
 
     /// Takes a dropped Segment back in if there is room.
     fn readmit(&mut self, position: usize, ledger: &mut Ledger, usable: Tokens) {
-        if !matches!(self.draft.segments[position].fate, Fate::Dropped { .. }) {
+        let segment = &self.draft.segments[position];
+        let room = usable.saturating_sub(ledger.total().saturating_sub(ledger.joints()));
+        if !matches!(segment.fate, Fate::Dropped { .. }) || segment.tokens > room {
             return;
         }
-        let dropped = std::mem::replace(&mut self.draft.segments[position].fate, Fate::Kept);
-        ledger.add(&self.draft.segments[position]);
+        let dropped = self.set_fate(position, Fate::Kept, ledger);
         if !self.fits(ledger, usable) {
-            ledger.remove(&self.draft.segments[position]);
-            self.draft.segments[position].fate = dropped;
+            self.set_fate(position, dropped, ledger);
         }
+    }
+
+    /// Changes the fate of a Segment and what is counted of it.
+    fn set_fate(&mut self, position: usize, fate: Fate, ledger: &mut Ledger) -> Fate {
+        let before = std::mem::replace(&mut self.draft.segments[position].fate, fate);
+        if self.draft.segments[position].slot == Slot::Tags {
+            // Who paid for a tag may be gone: the shares that are sent now are counted anew.
+            count_shares(&mut self.draft.segments, &self.draft.tree, &**self.counter);
+        }
+        *ledger = self.ledger(ledger.scope);
+        before
     }
 
     fn exceeded(&self, ledger: &Ledger, which: &'static str, limit: Tokens) -> Error {
@@ -323,6 +353,8 @@ impl Fitting<'_> {
             .collect();
         largest.sort_by_key(|(_, tokens)| Reverse(*tokens));
         largest.truncate(3);
-        ErrorKind::BudgetExceeded { which, need: ledger.total(), limit, largest }.into()
+        let need = if self.exact { self.exact_total(ledger) } else { ledger.total() };
+        let margin = limit.saturating_sub(self.usable(limit));
+        ErrorKind::BudgetExceeded { which, need, limit, margin, largest }.into()
     }
 }

@@ -35,6 +35,16 @@ pub(crate) enum Step {
     Excluded { source: Source, priority: Priority, reason: String },
 }
 
+impl Step {
+    /// Returns which entry takes part.
+    pub(crate) fn identity(&self) -> Option<usize> {
+        match self {
+            Step::Active(node) => Some(node.identity),
+            Step::Excluded { .. } => None,
+        }
+    }
+}
+
 /// Decides who takes part in a pass.
 pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
     let mut input = call.input.value().clone();
@@ -76,12 +86,18 @@ fn branch_faults(prompt: &Compiled, call: &Call, input: &Value) -> Vec<InputFaul
     walk.schemas.iter().flat_map(|it| it.faults(input)).collect()
 }
 
-/// Decides about entries that came in while the pass was running; their input must already be there.
-pub(crate) fn gate_reentered(items: &[Item], call: &Call) -> Result<Vec<Step>, Error> {
-    let mut walk = Walk { call, seen: HashSet::new(), steps: Vec::new(), schemas: Vec::new() };
+/// Decides about entries that came in while the pass was running.
+///
+/// `seen` are the entries of the prompt's own tree, which run anyway. Defaults of what came in are filled in for it.
+pub(crate) fn gate_reentered(items: &[Item], call: &Call, seen: &HashSet<usize>) -> Result<Gated, Error> {
+    let mut walk = Walk { call, seen: seen.clone(), steps: Vec::new(), schemas: Vec::new() };
     walk.items(items)?;
-    valid(walk.schemas.iter().flat_map(|it| it.faults(call.input.value())).collect())?;
-    Ok(walk.steps)
+    let Walk { steps, schemas, .. } = walk;
+    let mut input = call.input.value().clone();
+    schemas.iter().for_each(|it| it.apply_defaults(&mut input));
+    valid(schemas.iter().flat_map(|it| it.faults(&input)).collect())?;
+    let call = if schemas.is_empty() { call.clone() } else { call.with_input(Input::new(input)) };
+    Ok(Gated { call, steps })
 }
 
 struct Walk<'a> {

@@ -4,6 +4,7 @@
 //! first. A contributor may have a deadline; its failure ends the pass, or leaves it out with a reason,
 //! as its `on_error` says. Entries that a contributor returns are lowered, gated and gathered in its place.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,9 @@ pub struct Timing {
 /// Runs all contributors of a pass, and the prompt's own functions beside them.
 pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, Error> {
     let Gated { call, steps } = gated;
-    let gathering = Gathering { prompt_id: setup.prompt.id(), engine: setup.engine, call: &call };
+    let active = steps.iter().filter_map(Step::identity).collect::<Vec<_>>();
+    let gathering =
+        Gathering { prompt_id: setup.prompt.id(), engine: setup.engine, active: &active, call: &call };
     let warnings = gathering.clock_warnings(&steps);
     let (own, done) = try_join(own_texts(setup, &call), gathering.steps(steps, 0)).await?;
     let (mut outcomes, mut timings) = (Vec::with_capacity(done.len()), Vec::new());
@@ -57,6 +60,8 @@ pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, 
 struct Gathering<'a> {
     prompt_id: &'a str,
     engine: &'a Engine,
+    /// The entries of the prompt's own tree that take part.
+    active: &'a [usize],
     call: &'a Call,
 }
 
@@ -80,8 +85,8 @@ impl Done {
     }
 }
 
-impl<'a> Gathering<'a> {
-    fn steps(&'a self, steps: Vec<Step>, depth: usize) -> BoxFuture<'a, Result<Vec<Done>, Error>> {
+impl Gathering<'_> {
+    fn steps(&self, steps: Vec<Step>, depth: usize) -> BoxFuture<'_, Result<Vec<Done>, Error>> {
         async move {
             let (mut done, mut waiting) = (Vec::with_capacity(steps.len()), Vec::new());
             for step in steps {
@@ -118,16 +123,19 @@ impl<'a> Gathering<'a> {
         Ok(Done::new(outcome, None))
     }
 
-    async fn node(&'a self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
+    async fn node(&self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
         let started = self.engine.clock.now();
         let result = self.within_deadline(&node).await;
         let took = self.engine.clock.now().saturating_sub(started);
         let source = node.source.clone();
         self.engine.sink.record(Event::Contributed { source: source.clone(), took, ok: result.is_ok() });
         let timing = Some(Timing { source: source.clone(), took });
+        let result = match result {
+            Ok(contribution) => self.reenter(&node, &contribution, depth).await.map(|it| (contribution, it)),
+            Err(err) => Err(err),
+        };
         match result {
-            Ok(contribution) => {
-                let reentered = self.reenter(&node, &contribution, depth).await?;
+            Ok((contribution, reentered)) => {
                 Ok(Done { outcome: Outcome::Contributed { node, contribution }, timing, reentered })
             }
             Err(err) if node.profile.on_error == OnError::Skip => {
@@ -161,13 +169,17 @@ impl<'a> Gathering<'a> {
 
     fn memo_key(&self, node: &Node) -> MemoKey {
         let Call { input, scope, config, .. } = self.call;
+        // Without the time of the request, which would make every key a new one: how old a contribution may be
+        // is what its own time to live says.
+        let who = (&scope.session, &scope.tenant, &scope.user);
         // Serialising plain JSON can't fail; an empty key would only mean a missed chance to remember.
-        let read = serde_json::to_vec(&(input.value(), &**scope, &**config)).unwrap_or_default();
-        MemoKey { owner: format!("{}/{}", self.prompt_id, node.source), input: xxh3_128(&read) }
+        let read = serde_json::to_vec(&(input.value(), who, &**config)).unwrap_or_default();
+        let owner = format!("{}/{}/{:x}", self.prompt_id, node.place, node.stamp);
+        MemoKey { owner, input: xxh3_128(&read) }
     }
 
     async fn reenter(
-        &'a self,
+        &self,
         node: &Node,
         contribution: &Contribution,
         depth: usize,
@@ -176,17 +188,23 @@ impl<'a> Gathering<'a> {
             return Ok(Vec::new());
         }
         let items = lower_reentered(&contribution.entries, &node.source, depth + 1)?;
-        let steps = gate_reentered(&items, self.call)?;
-        self.steps(steps, depth + 1).await
+        let Gated { call, steps } =
+            gate_reentered(&items, self.call, &self.active.iter().copied().collect::<HashSet<_>>())?;
+        Gathering { call: &call, ..*self }.steps(steps, depth + 1).await
     }
 
     fn clock_warnings(&self, steps: &[Step]) -> Vec<String> {
-        let has_deadline = |step: &Step| match step {
-            Step::Active(node) if node.profile.deadline.is_some() => Some(node.source.clone()),
+        let needs = |step: &Step| match step {
+            Step::Active(node) if node.profile.deadline.is_some() => {
+                Some((node.source.clone(), "has a deadline"))
+            }
+            Step::Active(node) if node.profile.remember.is_some() => {
+                Some((node.source.clone(), "is remembered for a time"))
+            }
             Step::Active(_) | Step::Excluded { .. } => None,
         };
-        let waiting = steps.iter().filter(|_| !self.engine.clock.runs()).filter_map(has_deadline);
-        waiting.map(|it| format!("{it} has a deadline, but the engine has no clock to keep it")).collect()
+        let waiting = steps.iter().filter(|_| !self.engine.clock.runs()).filter_map(needs);
+        waiting.map(|(it, what)| format!("{it} {what}, but the engine has no clock to keep it")).collect()
     }
 }
 

@@ -41,8 +41,8 @@ pub use define::{
     Adaptation, Around, Arrangement, Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor,
     Declaration, Definition, Entry, FnContributor, HistoryConfig, HistoryLimit, Hooks, Input, InputPolicy,
     Match, MatchBuilder, MessageText, ModelLimits, OnError, Piece, Placement, Predicate, Priority,
-    PriorityOutOfRange, Profile, PromptBuilder, Schema, Scope, Selector, TagValue, Text, Turn, When,
-    contributor, injectable, matching, provider, when,
+    PriorityOutOfRange, Profile, PromptBuilder, Schema, Scope, Selector, TagValue, Text, Turn, TurnCost,
+    When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use engine::{Engine, Pass, ResolveOptions};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use contexture_message::Tool;
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::define::{ContextParts, Predicate, Selector};
 use crate::engine::Engine;
@@ -31,14 +32,13 @@ pub const MAX_DEPTH: usize = 32;
 
 /// A compiled, immutable definition of a model call. Cheap to clone.
 #[derive(Clone)]
-pub struct Prompt(pub(crate) Arc<Compiled>);
+pub struct Prompt(pub(crate) Arc<Compiled>, pub(crate) Engine);
 
 pub(crate) struct Compiled {
     pub(crate) definition: Definition,
     pub(crate) items: Vec<Item>,
     pub(crate) input: InputSchema,
     pub(crate) tools: Vec<SharedTool>,
-    pub(crate) engine: Engine,
 }
 
 impl Prompt {
@@ -55,6 +55,12 @@ impl Prompt {
     /// Returns the JSON Schema of the input, merged from the prompt and all its entries.
     pub fn input_schema(&self) -> Value {
         self.0.input.to_json()
+    }
+
+    /// Returns the prompt with other ports. Prompts that share an engine share what it remembers.
+    #[must_use]
+    pub fn with_engine(&self, engine: &Engine) -> Prompt {
+        Prompt(Arc::clone(&self.0), engine.clone())
     }
 
     /// Whether two handles are the same compiled prompt.
@@ -83,7 +89,11 @@ pub(crate) struct Node {
     pub(crate) source: Source,
     /// The author's id, shared by all notations of one entry.
     pub(crate) identity: usize,
+    /// Where it stands: unique in its prompt, for errors and for what is remembered of it.
+    pub(crate) place: String,
     pub(crate) contributor: Arc<dyn Contributor>,
+    /// Tells versions of the same entry apart, where something is remembered of it.
+    pub(crate) stamp: u64,
     /// What it contributes, where that is the same in every pass.
     pub(crate) constant: Option<Arc<Contribution>>,
     pub(crate) profile: Profile,
@@ -132,7 +142,7 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
     collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
-    Ok(Prompt(Arc::new(Compiled { definition, items, input, tools, engine: Engine::default() })))
+    Ok(Prompt(Arc::new(Compiled { definition, items, input, tools }), Engine::default()))
 }
 
 /// Lowers entries that a contributor returned while a pass was running.
@@ -223,7 +233,9 @@ impl Lowering {
                 let identity = Arc::as_ptr(&context.0).addr();
                 let place = context.0.file.as_deref().unwrap_or(place);
                 let is_gated = context.0.when.is_some();
-                self.node(source, identity, place, depth, is_gated, |it, source| {
+                // An edited file is another version; of a function nothing can be told.
+                let stamp = || xxh3_64(format!("{:?}", context.0).as_bytes());
+                self.node(source, identity, place, depth, is_gated, stamp, |it, source| {
                     let contributor = it.context(&context.0, source);
                     let constant = contributor.constant().map(Arc::new);
                     (Arc::new(contributor), constant)
@@ -233,15 +245,27 @@ impl Lowering {
                 let identity = Arc::as_ptr(it).addr();
                 let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
                 // Only a context shows before the call whether it has a gate.
-                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| {
-                    (contributor, None)
-                })
+                self.node(
+                    entry_source(entry, position),
+                    identity,
+                    place,
+                    depth,
+                    true,
+                    || 0,
+                    |_, _| (contributor, None),
+                )
             }
             Entry::Contributor(it) => {
                 let identity = Arc::as_ptr(it).cast::<()>().addr();
-                self.node(entry_source(entry, position), identity, place, depth, true, |_, _| {
-                    (Arc::clone(it), None)
-                })
+                self.node(
+                    entry_source(entry, position),
+                    identity,
+                    place,
+                    depth,
+                    true,
+                    || 0,
+                    |_, _| (Arc::clone(it), None),
+                )
             }
         }
     }
@@ -254,6 +278,7 @@ impl Lowering {
     }
 
     /// Lowers one contributor, or returns what was made of it before.
+    #[allow(clippy::too_many_arguments)] // Three kinds of entries meet here, each with its own way to be made.
     fn node(
         &mut self,
         source: Source,
@@ -261,6 +286,7 @@ impl Lowering {
         place: &str,
         depth: usize,
         is_gated: bool,
+        stamp: impl FnOnce() -> u64,
         contributor: impl FnOnce(&mut Self, &Source) -> (Arc<dyn Contributor>, Option<Arc<Contribution>>),
     ) -> Option<Item> {
         if let Some(node) = self.nodes.get(&identity) {
@@ -278,10 +304,13 @@ impl Lowering {
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = source.as_str().starts_with("context");
         let gate_reason = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
+        let stamp = if profile.remember.is_some() { stamp() } else { 0 };
         let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
         let node = Node {
             source,
             identity,
+            place: place.to_owned(),
+            stamp,
             contributor,
             constant,
             profile,

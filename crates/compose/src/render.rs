@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use contexture_message::{Message, Part, Request, Role};
 
-use crate::Segment;
 use crate::arrange::{Arranged, SystemPiece};
 use crate::merge::Draft;
 use crate::segment::{Body, Slot};
 use crate::tags::TagStyle;
+use crate::{Segment, Source};
 
 /// What stands between the pieces of the system message.
 pub(crate) const SEPARATOR: &str = "\n\n";
@@ -86,56 +86,76 @@ pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> 
     slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
 }
 
+/// A request, and who each of its messages behind the system message comes from.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) request: Request,
+    pub(crate) origins: Vec<Source>,
+}
+
 /// Renders the request.
-pub(crate) fn render(arranged: &Arranged) -> Request {
+pub(crate) fn render(arranged: &Arranged) -> Rendered {
     let Arranged { draft, system, cache, .. } = arranged;
-    let mut messages = Vec::from_iter(system.clone());
-    let mut envelopes = Vec::new();
-    let mut turn_start = 0;
+    let mut turn = Turn::default();
     for segment in message_segments(draft) {
-        if segment.slot <= Slot::History {
-            turn_start = messages.len() + count(segment);
-        }
         match &segment.body {
-            Body::Messages(list) => messages.extend(list.iter().cloned()),
-            Body::Text(text) if segment.slot == Slot::Envelope => envelopes.push(Part::text(text.as_str())),
-            Body::Text(text) => messages.push(Arc::new(Message::user(text.as_str()))),
+            Body::Messages(list) => list.iter().for_each(|it| turn.push(segment, Arc::clone(it))),
+            Body::Text(text) if segment.slot == Slot::Envelope => turn.envelope(segment, text),
+            Body::Text(text) => turn.push(segment, Arc::new(Message::user(text.as_str()))),
             Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
         }
     }
-    attach(envelopes, &mut messages, turn_start);
+    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelopes().into_iter().unzip();
     let tools = draft.segments.iter().filter_map(|it| match &it.body {
         Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
         _ => None,
     });
-    Request {
+    let request = Request {
         model: draft.skeleton.model.clone(),
-        messages,
+        messages: system.iter().cloned().chain(messages).collect(),
         tools: tools.collect(),
         tool_choice: draft.skeleton.tool_choice.clone(),
         output: draft.skeleton.output.clone(),
         settings: draft.skeleton.settings.clone(),
         breakpoints: cache.breakpoints.clone(),
-    }
+    };
+    Rendered { request, origins }
 }
 
-fn count(segment: &Segment) -> usize {
-    match &segment.body {
-        Body::Messages(list) => list.len(),
-        Body::Nothing | Body::Text(_) | Body::Tags(_) | Body::Tool(_) => 0,
-    }
+/// The messages behind the system message while they are put together.
+#[derive(Default)]
+struct Turn {
+    messages: Vec<(Arc<Message>, Source)>,
+    /// Where this turn's messages begin.
+    start: usize,
+    envelopes: Vec<Part>,
+    envelope_source: Option<Source>,
 }
 
-/// Puts hidden envelopes behind the visible text of this turn's user message.
-fn attach(envelopes: Vec<Part>, messages: &mut Vec<Arc<Message>>, turn_start: usize) {
-    if envelopes.is_empty() {
-        return;
-    }
-    let user = messages.iter().skip(turn_start).position(|it| it.role == Role::User);
-    match user.and_then(|it| messages.get_mut(turn_start + it)) {
-        Some(message) => Arc::make_mut(message).content.extend(envelopes),
-        None => {
-            messages.insert(turn_start.min(messages.len()), Arc::new(Message::parts(Role::User, envelopes)))
+impl Turn {
+    fn push(&mut self, segment: &Segment, message: Arc<Message>) {
+        self.messages.push((message, segment.source.clone()));
+        if segment.slot <= Slot::History {
+            self.start = self.messages.len();
         }
+    }
+
+    fn envelope(&mut self, segment: &Segment, text: &str) {
+        self.envelopes.push(Part::text(text));
+        self.envelope_source.get_or_insert_with(|| segment.source.clone());
+    }
+
+    /// Puts hidden envelopes behind the visible text of this turn's user message.
+    fn with_envelopes(mut self) -> Vec<(Arc<Message>, Source)> {
+        let Some(source) = self.envelope_source else { return self.messages };
+        let user = self.messages[self.start..].iter_mut().find(|(it, _)| it.role == Role::User);
+        match user {
+            Some((message, _)) => Arc::make_mut(message).content.extend(self.envelopes),
+            None => {
+                let message = Arc::new(Message::parts(Role::User, self.envelopes));
+                self.messages.insert(self.start, (message, source));
+            }
+        }
+        self.messages
     }
 }

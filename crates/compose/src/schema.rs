@@ -77,12 +77,16 @@ pub(crate) struct InputSchema {
     /// The keys that every input needs.
     pub(crate) required: Vec<String>,
     closed: bool,
+    /// What keys that nobody declares must look like.
+    others: Option<OwnedSchema>,
 }
 
 impl InputSchema {
     /// Merges the schemas of all owners; `is_base` says which are always there.
     pub(crate) fn merge(owners: Vec<(Arc<OwnedSchema>, bool)>, own: Option<&Schema>) -> Result<Self, Error> {
-        let mut merged = Self { closed: own.is_some_and(Schema::is_closed), ..Self::default() };
+        let others = own.and_then(Schema::additional).map(Schema::from_json);
+        let others = others.map(|it| OwnedSchema::new(Source::prompt(), &it, &[])).transpose()?;
+        let mut merged = Self { closed: own.is_some_and(Schema::is_closed), others, ..Self::default() };
         let mut declared: IndexMap<&String, (&Arc<OwnedSchema>, &Value)> = IndexMap::new();
         let mut errors = Vec::new();
         for (owned, is_base) in &owners {
@@ -118,17 +122,23 @@ impl InputSchema {
         }
     }
 
-    /// Lists the keys that nobody declares, if the prompt closes its input.
+    /// Lists what is wrong with keys that nobody declares: that they are there, if the prompt closes its input, or
+    /// that they are not what it says others must be.
     pub(crate) fn unknown_keys(&self, input: &Value) -> Vec<InputFault> {
-        let keys = input.as_object().filter(|_| self.closed).into_iter().flat_map(Map::keys);
-        keys.filter(|key| !self.properties.contains_key(*key))
-            .map(|key| InputFault {
-                path: format!("input.{key}"),
-                rule: "additionalProperties".to_owned(),
-                owner: Source::prompt(),
-                message: "is not a key of the input".to_owned(),
-            })
-            .collect()
+        let keys = input.as_object().into_iter().flat_map(Map::iter);
+        let unknown = keys.filter(|(key, _)| !self.properties.contains_key(*key));
+        unknown.flat_map(|(key, value)| self.unknown_key(key, value)).collect()
+    }
+
+    fn unknown_key(&self, key: &str, value: &Value) -> Vec<InputFault> {
+        let path = format!("input.{key}");
+        if self.closed {
+            let rule = "additionalProperties".to_owned();
+            let message = "is not a key of the input".to_owned();
+            return vec![InputFault { path, rule, owner: Source::prompt(), message }];
+        }
+        let faults = self.others.iter().flat_map(|it| it.faults(value));
+        faults.map(|it| InputFault { path: it.path.replacen("input", &path, 1), ..it }).collect()
     }
 
     /// Returns the merged JSON Schema.

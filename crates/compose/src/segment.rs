@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use contexture_message::tokens::{message_tokens, tool_tokens};
 use contexture_message::{Message, TokenCounter, Tokens, Tool};
@@ -120,6 +120,16 @@ pub enum Body {
     Tool(SharedTool),
 }
 
+impl Body {
+    /// Returns how many messages it consists of.
+    pub(crate) fn n_messages(&self) -> usize {
+        match self {
+            Body::Messages(messages) => messages.len(),
+            Body::Nothing | Body::Text(_) | Body::Tags(_) | Body::Tool(_) => 0,
+        }
+    }
+}
+
 /// How often the bytes of a Segment change.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -204,13 +214,16 @@ impl Fate {
 pub struct Counted<T> {
     value: T,
     // The counter is held beside its figure, so that another counter at the same address can't be mistaken
-    // for it.
-    count: OnceLock<(Arc<dyn TokenCounter>, Tokens)>,
+    // for it. A few counters are enough: a prompt is rarely used with more models at a time.
+    counts: RwLock<Vec<(Arc<dyn TokenCounter>, Tokens)>>,
 }
+
+/// Of how many counters a value remembers the figure.
+const MAX_COUNTERS: usize = 4;
 
 impl<T> Counted<T> {
     fn new(value: T) -> Self {
-        Self { value, count: OnceLock::new() }
+        Self { value, counts: RwLock::default() }
     }
 
     fn tokens(
@@ -218,9 +231,18 @@ impl<T> Counted<T> {
         counter: &Arc<dyn TokenCounter>,
         count: impl Fn(&dyn TokenCounter, &T) -> Tokens,
     ) -> Tokens {
-        let (known, tokens) =
-            self.count.get_or_init(|| (Arc::clone(counter), count(&**counter, &self.value)));
-        if Arc::ptr_eq(known, counter) { *tokens } else { count(&**counter, &self.value) }
+        let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tokens)) = counts.iter().find(|(known, _)| Arc::ptr_eq(known, counter)) {
+            return *tokens;
+        }
+        drop(counts);
+        let tokens = count(&**counter, &self.value);
+        let mut counts = self.counts.write().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= MAX_COUNTERS {
+            counts.remove(0);
+        }
+        counts.push((Arc::clone(counter), tokens));
+        tokens
     }
 }
 

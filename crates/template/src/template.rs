@@ -90,6 +90,13 @@ impl Template {
         reads.partials(&self.parsed.source)
     }
 
+    /// Whether the output shows the time of rendering: `{{ 'now' | date: "%Y" }}`.
+    pub fn shows_time(&self) -> bool {
+        let mut reads = Reads::default();
+        reads.nodes(&self.parsed.tree);
+        reads.time()
+    }
+
     pub(crate) fn nodes(&self) -> &[ast::Node] {
         &self.parsed.tree
     }

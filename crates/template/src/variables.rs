@@ -30,12 +30,29 @@ pub(crate) struct Reads {
     /// The variables of open loops.
     bound: Vec<Arc<str>>,
     partials: Vec<(String, usize)>,
+    /// Whether the time of rendering is shown.
+    time: bool,
 }
 
 impl Reads {
     pub(crate) fn variables(self, source: &Source) -> Vec<Variable> {
         let variables = self.found.into_iter();
         variables.map(|(path, at)| Variable { path, place: source.place(at) }).collect()
+    }
+
+    pub(crate) fn time(&self) -> bool {
+        self.time
+    }
+
+    /// Whether `date` may read it as the time of rendering; what a template set itself may be any text.
+    fn may_be_now(&self, base: &Expr) -> bool {
+        match base {
+            Expr::Literal(Literal::Text(text)) => {
+                text.eq_ignore_ascii_case("now") || text.eq_ignore_ascii_case("today")
+            }
+            Expr::Path(Path { root: Root::Name(name), .. }) => self.assigned.contains(name),
+            Expr::Literal(_) | Expr::Range(..) | Expr::Path(_) => false,
+        }
     }
 
     pub(crate) fn partials(self, source: &Source) -> Vec<(String, Place)> {
@@ -113,6 +130,8 @@ impl Reads {
 
     pub(crate) fn filtered(&mut self, filtered: &Filtered) {
         self.expr(&filtered.base);
+        self.time |=
+            filtered.filters.iter().any(|it| it.filter.name == "date") && self.may_be_now(&filtered.base);
         for call in &filtered.filters {
             call.arguments.iter().for_each(|it| self.expr(it));
             call.keywords.iter().for_each(|(_, it)| self.expr(it));

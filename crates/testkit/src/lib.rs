@@ -16,7 +16,7 @@ pub use show::{budget, failure, request};
 use contexture_compose::{Error, Pass, Prompt, ResolveOptions};
 use serde_json::Value;
 
-/// Resolves a prompt on a runtime of its own, with a clock that runs.
+/// Resolves a prompt on a runtime of its own, whose timers work.
 pub fn resolve(prompt: &Prompt, options: ResolveOptions) -> Result<Pass, Error> {
     runtime().block_on(prompt.resolve(options))
 }

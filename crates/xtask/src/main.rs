@@ -12,7 +12,7 @@ Usage: cargo xtask CHORE
   test     everything that must hold: formatting, lints, arrows, unit, case, property and doc tests
   lint     formatting, clippy with warnings denied, dependency arrows
   arrows   checks that dependencies between crates point down only
-  bench    compares the jobs of contexture-bench with their floors (needs python3 and the data generator)
+  bench    compares the jobs of contexture-bench with their floors
   help     this text
 ";
 

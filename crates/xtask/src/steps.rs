@@ -26,6 +26,9 @@ pub(crate) fn arrows() -> Result<(), String> {
         .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
         .output()
         .map_err(|err| format!("cargo metadata: {err}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    }
     let upward = arrows::upward(&output.stdout)?;
     if upward.is_empty() {
         Ok(())

@@ -13,13 +13,22 @@ pub struct Turn {
     /// Its messages, in order.
     pub messages: Vec<Arc<Message>>,
     /// What it costs, if that is known from the time it was stored.
-    pub tokens: Option<Tokens>,
+    pub cost: Option<TurnCost>,
+}
+
+/// What a turn costs, as counted when it was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnCost {
+    /// The name of the counter; another one counts again.
+    pub counter: String,
+    /// What it counted, framing included.
+    pub tokens: Tokens,
 }
 
 impl Turn {
     /// Returns a turn whose cost is not known yet.
     pub fn new(id: impl Into<String>, messages: Vec<Message>) -> Self {
-        Self { id: id.into(), messages: messages.into_iter().map(Arc::new).collect(), tokens: None }
+        Self { id: id.into(), messages: messages.into_iter().map(Arc::new).collect(), cost: None }
     }
 
     /// Whether it contributes anything.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tags::escape_text;
+use crate::tags::{escape_text, is_invisible};
 
 /// Rules for strings in the input. All off by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,11 +53,5 @@ impl InputPolicy {
 
 /// Characters that change what a model reads and that a person does not see.
 fn is_hidden(c: char) -> bool {
-    match c {
-        '\n' | '\r' | '\t' => false,
-        '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' => true,
-        '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{FEFF}' => true,
-        '\u{E0000}'..='\u{E007F}' => true,
-        other => other.is_control(),
-    }
+    !matches!(c, '\n' | '\r' | '\t') && is_invisible(c)
 }

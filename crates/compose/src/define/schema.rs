@@ -44,6 +44,11 @@ impl Schema {
         self.0.get("additionalProperties") == Some(&Value::Bool(false))
     }
 
+    /// The schema of keys that no owner declares, where there is one.
+    pub(crate) fn additional(&self) -> Option<Value> {
+        self.0.get("additionalProperties").filter(|it| it.is_object()).cloned()
+    }
+
     /// What `$ref`s inside a property point into.
     pub(crate) fn definitions(&self) -> Option<&Value> {
         self.0.get("$defs").or_else(|| self.0.get("definitions"))

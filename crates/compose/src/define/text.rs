@@ -200,6 +200,9 @@ const MAX_PARTIALS: usize = 8;
 impl TemplateText {
     /// How often a template's output changes, judged by what it and its partials read.
     fn volatility(&self, template: &Template, depth: usize) -> Volatility {
+        if template.shows_time() {
+            return Volatility::Turn;
+        }
         let read = template.variables().iter().map(variable_volatility).max().unwrap_or(Volatility::Static);
         let of_partial = |(name, _)| match self.partials.as_ref().and_then(|it| it.partial(name)) {
             Some(partial) if depth < MAX_PARTIALS => self.volatility(&partial, depth + 1),

@@ -10,7 +10,7 @@
 
 mod segments;
 mod tools;
-mod values;
+pub(crate) mod values;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -78,20 +78,10 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
     let outcomes = distinct(outcomes)?;
     let entry_tools = collect_tools(&outcomes);
     for (value, volatility) in std::mem::take(&mut own.context) {
-        merging
-            .values
-            .extend(flattened(value).map(|value| Valued { value, owner: Owner::Prompt(volatility) }));
+        merging.values.extend(flattened(value).map(|it| Valued::new(it, Owner::Prompt(volatility))));
     }
     let entries = merging.entries(&outcomes);
-
-    let sources: Vec<Source> = merging.values.iter().map(Valued::source).collect();
-    let tag_entries: Vec<_> = merging
-        .values
-        .iter()
-        .zip(&sources)
-        .map(|(it, source)| TagEntry { source: source.as_str(), value: &it.value })
-        .collect();
-    let Aggregate { tree, messages } = aggregate(&tag_entries)?;
+    let Aggregate { tree, messages } = merging.aggregate()?;
     let tools = merge_tools(entry_tools, setup)?;
     let call = if own.has_templates() { call.with_config(own_config(setup, &tree, &tools)) } else { call };
 
@@ -151,13 +141,30 @@ impl Merging<'_> {
         };
         segments.extend(pieces.iter().map(|piece| piece_segment(node, slot, piece)));
         for value in values.iter().cloned().flat_map(flattened) {
-            self.values.push(Valued { value, owner: Owner::Entry(Arc::clone(node)) });
+            self.values.push(Valued::new(value, Owner::Entry(Arc::clone(node))));
         }
         self.extras.constraints.extend(constraints.iter().cloned());
         self.extras.guardrails.extend(guardrails.iter().cloned());
         if !metadata.is_empty() {
             self.extras.metadata.insert(node.source.to_string(), metadata.clone());
         }
+    }
+
+    /// Aggregates the values that the policy allows. It is asked before anything can read them: the prompt's own
+    /// templates see what is in the tree.
+    fn aggregate(&mut self) -> Result<Aggregate, Error> {
+        let policy = &self.setup.engine.policy;
+        for valued in &mut self.values {
+            let segment = valued.segment(Slot::Tags, Body::Nothing);
+            if let Verdict::Exclude(reason) = policy.review(&segment, Some(&valued.value)) {
+                valued.excluded = Some(reason);
+            }
+        }
+        let sources: Vec<Source> = self.values.iter().map(Valued::source).collect();
+        let entries = self.values.iter().zip(&sources);
+        let entries: Vec<_> =
+            entries.map(|(it, source)| TagEntry { source: source.as_str(), value: it.allowed() }).collect();
+        Ok(aggregate(&entries)?)
     }
 
     fn own_system(&mut self, texts: Vec<(Source, OwnText)>, call: &Call) -> Result<(), Error> {
@@ -181,6 +188,11 @@ impl Merging<'_> {
     ) -> Result<(), Error> {
         let made_messages: HashSet<usize> = messages.iter().map(|(entry, _)| *entry).collect();
         for (entry, valued) in self.values.iter().enumerate() {
+            if let Some(reason) = valued.excluded.clone() {
+                let segment = valued.segment(Slot::Tags, Body::Nothing);
+                self.segments.push(Segment { fate: Fate::Excluded { reason }, ..segment });
+                continue;
+            }
             if made_messages.contains(&entry) || valued.value.is_null() {
                 continue;
             }
@@ -276,8 +288,11 @@ impl Merging<'_> {
     }
 
     fn review(&mut self) {
-        for segment in self.segments.iter_mut().filter(|it| it.fate.is_sent()) {
-            if let Verdict::Exclude(reason) = self.setup.engine.policy.review(segment) {
+        let policy = &self.setup.engine.policy;
+        // Shares of the tag block were reviewed before they were aggregated.
+        let open = self.segments.iter_mut().filter(|it| it.fate.is_sent() && it.slot != Slot::Tags);
+        for segment in open {
+            if let Verdict::Exclude(reason) = policy.review(segment, None) {
                 segment.fate = Fate::Excluded { reason };
             }
         }
@@ -285,11 +300,18 @@ impl Merging<'_> {
 
     fn count(&mut self) {
         let counter = &self.setup.counter;
-        for segment in self.segments.iter_mut().filter(|it| it.slot != Slot::Tags) {
-            // A turn may know its cost from the time it was stored.
-            if segment.tokens == Tokens(0) {
-                segment.tokens = segment.body_tokens(counter);
-            }
+        // Shares of the tag block and turns of the history were counted where they were made.
+        let is_counted = |it: &Segment| matches!(it.slot, Slot::Tags | Slot::History);
+        for segment in self.segments.iter_mut().filter(|it| !is_counted(it)) {
+            segment.tokens = segment.body_tokens(counter);
+        }
+        let options = self.setup.options;
+        let has_user = self.segments.iter().any(|it| it.slot == Slot::User && it.fate.is_sent())
+            || options.in_flight.iter().any(|it| it.role == Role::User);
+        // Without words of the user the envelopes make a message of their own.
+        let envelope = self.segments.iter_mut().find(|it| it.slot == Slot::Envelope && it.fate.is_sent());
+        if let Some(first) = envelope.filter(|_| !has_user) {
+            first.tokens += Tokens(counter.profile().framing.message);
         }
     }
 
@@ -334,14 +356,14 @@ fn distinct(mut outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Error> {
 
 /// Two different entries with one id can also meet here: one of them was re-entered.
 fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
-    let mut known: HashMap<&Source, usize> = HashMap::new();
+    let mut known: HashMap<&Source, &Node> = HashMap::new();
     for outcome in outcomes {
         let Outcome::Contributed { node, .. } = outcome else { continue };
         let Some((_, id)) = node.source.as_str().split_once(':') else { continue };
-        if *known.entry(&node.source).or_insert(node.identity) != node.identity {
-            let place = node.source.to_string();
-            let kind = ErrorKind::DuplicateId { id: id.to_owned(), first: place.clone(), second: place };
-            return Err(kind.into());
+        let first = *known.entry(&node.source).or_insert(node);
+        if first.identity != node.identity {
+            let (id, first, second) = (id.to_owned(), first.place.clone(), node.place.clone());
+            return Err(ErrorKind::DuplicateId { id, first, second }.into());
         }
     }
     Ok(())

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use indexmap::IndexMap;
+
 use crate::engine::Setup;
 use crate::gather::Outcome;
+use crate::lower::is_tool_name;
 use crate::segment::{SharedTool, Slot, Volatility};
 use crate::{Body, Error, ErrorKind, Segment, Source};
 
@@ -24,17 +27,26 @@ pub(super) fn merge_tools(
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
     let prompt = Source::prompt();
     tools.extend(setup.prompt.0.tools.iter().map(|it| (prompt.clone(), it.clone())));
-    Error::all(collisions(&tools))?;
-    // The last of a name counts, and of the call site's nothing collides.
-    for tool in setup.options.tools.iter().rev() {
-        if tools.iter().any(|(owner, it)| it.tool().name == tool.name && *owner == Source::call_site()) {
-            continue;
-        }
-        tools.retain(|(_, it)| it.tool().name != tool.name);
-        tools.push((Source::call_site(), SharedTool::new(tool.clone())));
+    let given = setup.options.tools.iter().map(|it| (Source::call_site(), SharedTool::new(it.clone())));
+    let given: Vec<_> = given.collect();
+    Error::all(collisions(&tools).into_iter().chain(bad_names(tools.iter().chain(&given))).collect())?;
+    if !given.is_empty() {
+        // Of one name the call site's last one counts; nothing of the call site collides.
+        let mut by_name: IndexMap<String, (Source, SharedTool)> = IndexMap::new();
+        by_name.extend(tools.into_iter().chain(given).map(|it| (it.1.tool().name.clone(), it)));
+        tools = by_name.into_values().collect();
     }
     tools.sort_by(|(_, a), (_, b)| a.tool().name.cmp(&b.tool().name));
     Ok(tools)
+}
+
+/// Names every tool that providers would refuse; what is known before a call was checked by `lower`.
+fn bad_names<'a>(tools: impl Iterator<Item = &'a (Source, SharedTool)>) -> Vec<Error> {
+    let bad = tools.filter(|(_, it)| !is_tool_name(&it.tool().name));
+    bad.map(|(owner, it)| {
+        ErrorKind::ToolNameInvalid { tool: it.tool().name.clone(), owner: owner.clone() }.into()
+    })
+    .collect()
 }
 
 /// Names every tool that another owner has as well.

@@ -16,6 +16,8 @@ use crate::{Body, Segment, Source};
 pub(super) struct Valued {
     pub(super) value: Value,
     pub(super) owner: Owner,
+    /// Why the policy does not let it take part.
+    pub(super) excluded: Option<String>,
 }
 
 /// Who a value belongs to.
@@ -25,6 +27,15 @@ pub(super) enum Owner {
 }
 
 impl Valued {
+    pub(super) fn new(value: Value, owner: Owner) -> Self {
+        Self { value, owner, excluded: None }
+    }
+
+    /// Returns the value as the tag tree may see it; an excluded one keeps its position and says nothing.
+    pub(super) fn allowed(&self) -> &Value {
+        if self.excluded.is_some() { &Value::Null } else { &self.value }
+    }
+
     pub(super) fn source(&self) -> Source {
         match &self.owner {
             Owner::Prompt(_) => Source::prompt(),
@@ -57,8 +68,9 @@ pub(super) fn flattened(value: Value) -> impl Iterator<Item = Value> {
 ///
 /// Who holds on longest pays for the wrappers it opens, so that giving way in the reverse order gives back
 /// exactly what was paid.
-pub(super) fn count_shares(segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
-    let mut shares: Vec<&mut Segment> = segments.iter_mut().filter(|it| it.slot == Slot::Tags).collect();
+pub(crate) fn count_shares(segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
+    let is_share = |it: &&mut Segment| it.slot == Slot::Tags && (it.fate.is_sent() || it.fate == Fate::Empty);
+    let mut shares: Vec<&mut Segment> = segments.iter_mut().filter(is_share).collect();
     shares.sort_by_key(|it| (Reverse(it.pinned), Reverse(it.priority)));
     let mut admission = tree.admission();
     for segment in shares {

@@ -56,8 +56,11 @@ impl ManualClock {
     /// Lets time pass and wakes everyone who waits.
     pub fn advance(&self, duration: Duration) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.now += duration;
-        state.sleepers.drain(..).for_each(Waker::wake);
+        state.now = state.now.saturating_add(duration);
+        let sleepers = std::mem::take(&mut state.sleepers);
+        // A waker may run anything: not under the lock.
+        drop(state);
+        sleepers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -67,7 +70,7 @@ impl Clock for ManualClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        let until = self.now() + duration;
+        let until = self.now().saturating_add(duration);
         let state = Arc::clone(&self.0);
         futures::future::poll_fn(move |cx| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! Remembered contributions: bounded, single-flight, with a time to live.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, Shared};
@@ -25,7 +26,7 @@ pub type Remembering = Result<Arc<Contribution>, Arc<BoxError>>;
 /// Implementors promise: of several callers that ask for one key at the same time one future runs (the
 /// others may be dropped unpolled), failures are not remembered, and memory is bounded.
 pub trait ContextMemo: Send + Sync {
-    /// Returns the remembered contribution, or runs `make` and remembers it until `expires`.
+    /// Returns the remembered contribution, or runs `make` and remembers it for `ttl` from now.
     fn remember(
         &self,
         key: MemoKey,
@@ -59,7 +60,7 @@ impl InMemoryMemo {
 
     /// Returns how many contributions are remembered now.
     pub fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).slots.len()
+        self.locked().slots.len()
     }
 
     /// Whether nothing is remembered.
@@ -82,19 +83,24 @@ impl ContextMemo for InMemoryMemo {
         ttl: Duration,
         make: BoxFuture<'static, Remembering>,
     ) -> BoxFuture<'static, Remembering> {
-        let outcome = self.0.lock().unwrap_or_else(PoisonError::into_inner).claim(&key, now, ttl, make);
-        let memo = Arc::clone(&self.0);
-        async move {
-            let result = outcome.clone().await;
-            if result.is_err() {
-                // Whoever asks next tries again; unless somebody already does.
-                memo.lock().unwrap_or_else(PoisonError::into_inner).forget(&key, &outcome);
-            }
-            result
-        }
-        .boxed()
+        let (outcome, replaced) = self.locked().claim(&key, now, ttl, make);
+        // An author's future may do anything when it is dropped: not under the lock.
+        drop(replaced);
+        let claim = Claim { memo: self.clone(), key, outcome };
+        async move { claim.outcome.clone().await }.boxed()
     }
 }
+
+impl InMemoryMemo {
+    fn locked(&self) -> MutexGuard<'_, Slots> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Outcome = Shared<BoxFuture<'static, Remembering>>;
+
+/// What is dropped once the lock is released: slots that made room, and a future that nobody needs.
+type Replaced = (Vec<Slot>, Option<BoxFuture<'static, Remembering>>);
 
 impl Slots {
     fn claim(
@@ -103,20 +109,50 @@ impl Slots {
         now: Duration,
         ttl: Duration,
         make: BoxFuture<'static, Remembering>,
-    ) -> Shared<BoxFuture<'static, Remembering>> {
-        let known = self.slots.shift_remove(key).filter(|it| it.expires > now);
-        let slot = known.unwrap_or_else(|| Slot { expires: now + ttl, outcome: make.shared() });
+    ) -> (Outcome, Replaced) {
+        let (known, expired) = match self.slots.shift_remove(key) {
+            Some(slot) if slot.expires > now => (Some(slot), None),
+            other => (None, other),
+        };
+        let (slot, unneeded) = match known {
+            Some(slot) => (slot, Some(make)),
+            None => (Slot { expires: now.saturating_add(ttl), outcome: guarded(make).shared() }, None),
+        };
         let outcome = slot.outcome.clone();
         self.slots.insert(key.clone(), slot);
-        if self.slots.len() > self.capacity {
-            self.slots.shift_remove_index(0);
-        }
-        outcome
+        let is_full = self.slots.len() > self.capacity;
+        let evicted = if is_full { self.slots.shift_remove_index(0).map(|(_, it)| it) } else { None };
+        (outcome, (expired.into_iter().chain(evicted).collect(), unneeded))
     }
 
-    fn forget(&mut self, key: &MemoKey, outcome: &Shared<BoxFuture<'static, Remembering>>) {
-        if self.slots.get(key).is_some_and(|it| it.outcome.ptr_eq(outcome)) {
-            self.slots.shift_remove(key);
+    fn forget(&mut self, key: &MemoKey, outcome: &Outcome) -> Option<Slot> {
+        let is_same = self.slots.get(key).is_some_and(|it| it.outcome.ptr_eq(outcome));
+        if is_same { self.slots.shift_remove(key) } else { None }
+    }
+}
+
+/// A panic of an author's function is a failure like any other: the next one to ask tries again.
+fn guarded(make: BoxFuture<'static, Remembering>) -> BoxFuture<'static, Remembering> {
+    let panicked = |_| Err(Arc::new(BoxError::from("the contributor panicked")));
+    AssertUnwindSafe(make).catch_unwind().map(move |it| it.unwrap_or_else(panicked)).boxed()
+}
+
+/// Somebody who waits for an outcome. Whoever is the last to leave without a success clears the slot, so that a
+/// failed run, or one that was given up, is not what everyone after it gets.
+struct Claim {
+    memo: InMemoryMemo,
+    key: MemoKey,
+    outcome: Outcome,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let finished = self.outcome.peek().map(Result::is_ok);
+        // Besides this claim, the slot itself holds the outcome.
+        let others_wait = self.outcome.strong_count().is_some_and(|it| it > 2);
+        if finished == Some(false) || (finished.is_none() && !others_wait) {
+            let forgotten = self.memo.locked().forget(&self.key, &self.outcome);
+            drop(forgotten);
         }
     }
 }

@@ -1,13 +1,16 @@
 //! An organisation's last word on what a model may see.
 
+use serde_json::Value;
+
 use crate::Segment;
 
 /// Looks at every Segment before the budget does.
 ///
 /// Implementors promise to be pure: the same Segment always gets the same verdict.
 pub trait Policy: Send + Sync {
-    /// Decides about one Segment.
-    fn review(&self, segment: &Segment) -> Verdict;
+    /// Decides about one Segment. For a share of the tag block, `value` is what it would add; other Segments hold
+    /// their words in their body.
+    fn review(&self, segment: &Segment, value: Option<&Value>) -> Verdict;
 }
 
 /// What a policy says.
@@ -24,7 +27,7 @@ pub enum Verdict {
 pub struct AllowAll;
 
 impl Policy for AllowAll {
-    fn review(&self, _segment: &Segment) -> Verdict {
+    fn review(&self, _segment: &Segment, _value: Option<&Value>) -> Verdict {
         Verdict::Allow
     }
 }
@@ -34,7 +37,7 @@ impl Policy for AllowAll {
 pub struct DenySources(pub Vec<String>);
 
 impl Policy for DenySources {
-    fn review(&self, segment: &Segment) -> Verdict {
+    fn review(&self, segment: &Segment, _value: Option<&Value>) -> Verdict {
         match self.0.iter().any(|it| it == segment.source.as_str()) {
             true => Verdict::Exclude("denied by policy".to_owned()),
             false => Verdict::Allow,

@@ -66,7 +66,31 @@ impl TagTree {
     }
 }
 
+impl TagTree {
+    /// Returns the text that each entry would make alone, by the entry's position.
+    pub fn shares(&self) -> Vec<String> {
+        let mut admission = self.admission();
+        (0..admission.entries.len()).map(|entry| admission.alone(entry)).collect()
+    }
+}
+
 impl Admission<'_> {
+    /// Returns the text of one entry as if there were no other, and forgets it again.
+    fn alone(&mut self, entry: usize) -> String {
+        let share = std::mem::take(&mut self.entries[entry]);
+        share.attributes.iter().for_each(|&it| self.set[it] = true);
+        let text = self.add_lines(&share);
+        share.attributes.iter().for_each(|&it| self.set[it] = false);
+        for line in &share.lines {
+            let mut node = self.tree.lines[*line].node;
+            while node != ROOT && std::mem::replace(&mut self.open[node.0], false) {
+                node = self.tree.node(node).parent;
+            }
+        }
+        self.started = false;
+        text
+    }
+
     /// Whether `entry` has anything in the tree that was not admitted yet.
     pub fn has_share(&self, entry: usize) -> bool {
         self.entries.get(entry).is_some_and(|it| !it.lines.is_empty() || !it.attributes.is_empty())

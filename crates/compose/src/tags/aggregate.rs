@@ -10,6 +10,7 @@ use std::sync::Arc;
 use contexture_message::{Message, Role};
 use indexmap::{Equivalent, IndexMap};
 use serde::Deserialize;
+use serde::de::value::MapDeserializer;
 use serde_json::{Map, Value};
 
 use super::error::{NameFault, TagError, TagPlace, TagShape};
@@ -18,6 +19,7 @@ use super::flat::{flat, is_deeper_than};
 use super::names::{kebab, tag_name};
 use super::render::TagStyle;
 use super::tree::{MAX_TAG_DEPTH, NodeIdx, ROOT, TagTree};
+use crate::neutral::neutral_message;
 
 /// How many levels a message can have; text in JSON has no more.
 const MAX_MESSAGE_DEPTH: usize = 128;
@@ -136,16 +138,16 @@ impl<'a> Merge<'a> {
     fn top(&mut self, value: &Value) -> Result<(), TagError> {
         for value in flat(value) {
             match value {
-                Value::Null => {}
+                Value::Null | Value::Bool(false) => {}
                 Value::Object(map) if map.contains_key("role") => {
-                    let message = self.message(ROOT, map, value)?;
-                    self.messages.push((self.entry, message));
+                    let message = self.message(map)?;
+                    self.pass_through(message);
                 }
                 Value::Object(map) => self.object(ROOT, map)?,
                 scalar => {
                     let text = scalar_text(scalar);
                     if !text.is_empty() {
-                        self.messages.push((self.entry, Message::system(text)));
+                        self.pass_through(Message::system(text));
                     }
                 }
             }
@@ -183,17 +185,19 @@ impl<'a> Merge<'a> {
             }
             Value::Object(map) => {
                 let node = self.child(parent, &name)?;
-                self.refuse_role(node, map, value)?;
+                self.refuse_role(node, map)?;
                 self.object(node, map)?;
             }
-            // A tag that gets nothing is not made: text that is empty does not even reserve the place.
+            // A tag that gets nothing is not made: text that is empty does not even reserve the place, `null` does.
             _ => {
                 for value in flat(value) {
                     match value {
-                        Value::Null => {}
+                        Value::Null => {
+                            self.child(parent, &name)?;
+                        }
                         Value::Object(map) => {
                             let node = self.child(parent, &name)?;
-                            self.refuse_role(node, map, value)?;
+                            self.refuse_role(node, map)?;
                             self.commit(node, TagShape::Nested)?;
                             // Never looked up: a record is not merged with another.
                             let item = self.add_node(node, &Arc::clone(&self.item))?;
@@ -308,32 +312,39 @@ impl<'a> Merge<'a> {
 
     /// Refuses an object under a tag that has a `role`: as a tag the name is reserved, and a message has no
     /// place there.
-    fn refuse_role(&self, node: NodeIdx, map: &Map<String, Value>, value: &Value) -> Result<(), TagError> {
+    fn refuse_role(&self, node: NodeIdx, map: &Map<String, Value>) -> Result<(), TagError> {
         if !map.contains_key("role") {
             return Ok(());
         }
-        self.message(node, map, value)?;
-        Err(TagError::MessageInTag { place: self.place(node, "") })
+        Err(match no_message(map) {
+            Some(reason) => TagError::RoleAmbiguous { reason, place: self.place(node, "") },
+            None => TagError::MessageInTag { place: self.place(node, "") },
+        })
     }
 
-    /// Reads an object that has a `role` as a message.
-    fn message(&self, node: NodeIdx, map: &Map<String, Value>, value: &Value) -> Result<Message, TagError> {
-        // Reading recurses, and a value that was not parsed can be deeper than any stack.
-        if is_deeper_than(value, MAX_MESSAGE_DEPTH) {
-            return Err(TagError::DepthExceeded { limit: MAX_MESSAGE_DEPTH, place: self.place(node, "") });
+    /// Reads an entry that has a `role` as a message. Keys that messages have elsewhere, such as `name`, are
+    /// ignored.
+    fn message(&self, map: &Map<String, Value>) -> Result<Message, TagError> {
+        let place = || self.place(ROOT, "");
+        if let Some(reason) = no_message(map) {
+            return Err(TagError::RoleAmbiguous { reason, place: place() });
         }
-        let reason = match map.get("role") {
-            Some(Value::String(role)) if Role::parse(role).is_none() => {
-                format!("the role `{role}` is none of system, user, assistant and tool")
-            }
-            Some(Value::String(_)) if !map.contains_key("content") => "it has no `content`".to_owned(),
-            Some(Value::String(_)) => match Message::deserialize(value) {
-                Ok(message) => return Ok(message),
-                Err(err) => err.to_string(),
-            },
-            _ => "the role is not text".to_owned(),
-        };
-        Err(TagError::RoleAmbiguous { reason, place: self.place(node, "") })
+        let known = ["role", "content", "id"].into_iter().filter_map(|key| Some((key, map.get(key)?)));
+        // Reading recurses, and a value that was not parsed can be deeper than any stack.
+        if known.clone().any(|(_, value)| is_deeper_than(value, MAX_MESSAGE_DEPTH)) {
+            return Err(TagError::DepthExceeded { limit: MAX_MESSAGE_DEPTH, place: place() });
+        }
+        let message = Message::deserialize(MapDeserializer::new(known));
+        message.map_err(|err: serde_json::Error| TagError::MessageInvalid {
+            reason: err.to_string(),
+            place: place(),
+        })
+    }
+
+    /// Adds a message. It is not escaped, so the engine's own tags are neutralised.
+    fn pass_through(&mut self, message: Message) {
+        let message = neutral_message(&Arc::new(message));
+        self.messages.push((self.entry, Arc::unwrap_or_clone(message)));
     }
 
     /// Returns the place of `last` under `node`, or of `node` itself if that is empty.
@@ -348,6 +359,21 @@ impl<'a> Merge<'a> {
 
     fn source(&self, entry: usize) -> String {
         self.entries.get(entry).map_or_else(String::new, |it| it.source.to_owned())
+    }
+}
+
+/// Says why an object that has a `role` is no message. Whether the parts of its content are right is another question.
+fn no_message(map: &Map<String, Value>) -> Option<String> {
+    match (map.get("role"), map.get("content")) {
+        (Some(Value::String(role)), _) if Role::parse(role).is_none() => {
+            Some(format!("the role `{role}` is none of system, user, assistant and tool"))
+        }
+        (Some(Value::String(_)), Some(Value::String(_) | Value::Array(_))) => None,
+        (Some(Value::String(_)), Some(_)) => {
+            Some("its `content` is neither text nor a list of parts".to_owned())
+        }
+        (Some(Value::String(_)), None) => Some("it has no `content`".to_owned()),
+        _ => Some("the role is not text".to_owned()),
     }
 }
 

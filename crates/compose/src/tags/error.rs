@@ -71,6 +71,14 @@ pub enum TagError {
         /// Where it stands.
         place: TagPlace,
     },
+    /// A message with a part that is none.
+    #[error("a message is invalid: {reason}{place}")]
+    MessageInvalid {
+        /// What is wrong with it.
+        reason: String,
+        /// Where it stands.
+        place: TagPlace,
+    },
     /// Too many levels.
     #[error("a value has more than {limit} levels{place}")]
     DepthExceeded {
@@ -92,6 +100,7 @@ impl TagError {
             | TagError::NotText { .. } => "tag_shape_mismatch",
             TagError::MessageInTag { .. } => "message_in_tag",
             TagError::RoleAmbiguous { .. } => "role_ambiguous",
+            TagError::MessageInvalid { .. } => "message_invalid",
             TagError::DepthExceeded { .. } => "depth_exceeded",
         }
     }
@@ -105,6 +114,7 @@ impl TagError {
             | TagError::NotText { place, .. }
             | TagError::MessageInTag { place }
             | TagError::RoleAmbiguous { place, .. }
+            | TagError::MessageInvalid { place, .. }
             | TagError::DepthExceeded { place, .. } => &place.path,
         }
     }
@@ -122,6 +132,7 @@ impl TagError {
             | TagError::NotText { place, .. }
             | TagError::MessageInTag { place }
             | TagError::RoleAmbiguous { place, .. }
+            | TagError::MessageInvalid { place, .. }
             | TagError::DepthExceeded { place, .. } => place.contributor.iter().cloned().collect(),
         }
     }
@@ -149,6 +160,10 @@ impl TagError {
             TagError::RoleAmbiguous { .. } => {
                 "rename the key, such as `userRole`, or make the object a message with a `role` (system, user, \
                  assistant or tool) and `content`"
+                    .to_owned()
+            }
+            TagError::MessageInvalid { .. } => {
+                "write `content` as text, or as a list of parts such as `{\"type\": \"text\", \"text\": \"…\"}`"
                     .to_owned()
             }
             TagError::DepthExceeded { .. } => "nest the value less deeply, or pass it as text".to_owned(),

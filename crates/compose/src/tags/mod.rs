@@ -3,8 +3,9 @@
 //! In come the entries of the context slot, each with its source. Out come a [`TagTree`] and the messages
 //! that pass through. The rule, in full:
 //!
-//! 1. An entry that is text becomes a system message of its own, raw; a message passes through; `null` is
-//!    nothing; a list is its elements. Everything else is an object whose keys are tags.
+//! 1. An entry that is text becomes a system message of its own, raw; a message passes through; in neither can
+//!    the engine's own tags be forged. `null` and `false` are nothing; a list is its elements. Everything else is
+//!    an object whose keys are tags.
 //! 2. A key is a name in kebab-case, whatever its spelling ([`validate_tag_name`]). Equal names of all
 //!    sources meet in one tag, which stands where it was named first.
 //! 3. Under a name: text is a line, a list of texts several lines, an object nested tags, a list of objects one
@@ -36,6 +37,7 @@ pub use aggregate::{Aggregate, TagEntry, aggregate, render_tagged_context};
 pub use error::{NameFault, TagError, TagPlace, TagShape};
 pub use escape::{escape_attribute, escape_text};
 pub use names::{ENGINE_TAG_NAMES, RESERVED_TAG_NAMES, validate_tag_name};
+pub(crate) use neutral::is_invisible;
 pub use neutral::neutralise;
 pub use render::TagStyle;
 pub use tag::{Tag, xml_tag};

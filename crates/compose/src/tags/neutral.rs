@@ -1,8 +1,8 @@
 //! Text that is not escaped must not forge the engine's own tags.
 //!
 //! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any
-//! case, closing or opening, white space, control and invisible characters before the name, invisible
-//! ones inside. Every other `<` stays.
+//! case, closing or opening, `_` for `-`, white space, control and invisible characters before the name,
+//! invisible ones inside. Every other `<` stays.
 
 use std::borrow::Cow;
 
@@ -51,20 +51,25 @@ fn starts_with_name(text: &str, name: &str) -> bool {
     let mut chars = text.chars();
     for expected in name.chars() {
         let mut visible = chars.by_ref().skip_while(|&c| is_invisible(c) && !c.is_whitespace());
-        if visible.next().map(small) != Some(expected) {
+        if visible.next().map(plain) != Some(expected) {
             return false;
         }
     }
     !chars.next().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
 }
 
-/// Returns the ASCII letter that equals `c` without regard to case. `ſ` is the only other character that does.
-fn small(c: char) -> char {
-    if c == 'ſ' { 's' } else { c.to_ascii_lowercase() }
+/// Returns the character of a name that `c` stands for: names are one in every spelling. `ſ` is the only character
+/// besides ASCII that equals a letter without regard to case.
+fn plain(c: char) -> char {
+    match c {
+        'ſ' => 's',
+        '_' => '-',
+        _ => c.to_ascii_lowercase(),
+    }
 }
 
 /// Whether a reader sees nothing of `c`: control characters and those that Unicode lets a display ignore.
-fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

@@ -91,22 +91,31 @@ fn the_forecast_names_who_broke_the_prefix() {
     assert_eq!(same.changed, None);
     let changed = pass(&prompt, options(12).previous(&first)).explain().cache.forecast.expect("a forecast");
     let change = changed.changed.clone().expect("a change");
-    assert_eq!((change.source.as_str(), change.byte), ("context:v", long("own").len() + "v 1".len()));
+    assert_eq!((change.source.as_str(), change.byte), ("context:v", long("own").len() + "\n\nv 1".len()));
     assert!(changed.read_tokens < same.read_tokens && changed.read_tokens > Tokens(1_024));
     assert!(changed.reconcile(Tokens(0)).broken && !changed.reconcile(changed.read_tokens).broken);
 }
 
 #[test]
 fn a_longer_conversation_reads_everything_it_said_before() {
-    let prompt = Prompt::builder("p").system(long("own")).user("Now.");
-    let turn = |id: &str| Turn::new(id, vec![Message::user(format!("q {id}")), Message::assistant("a")]);
+    let prompt = Prompt::builder("p").system(long("own"));
+    let turn =
+        |id: &str, question: &str| Turn::new(id, vec![Message::user(question), Message::assistant("a")]);
     let options = |turns| ResolveOptions::default().model("openai/gpt-5").history(turns);
-    let first = pass(&prompt, options(vec![turn("t1")]));
-    let second = pass(&prompt, options(vec![turn("t1"), turn("t2")]).previous(&first));
-    let forecast = second.explain().cache.forecast.expect("a forecast");
-    // Only the old user turn gives way to what followed it.
-    assert_eq!(forecast.changed.map(|it| it.source), Some("history:t2".to_owned()));
-    assert!(forecast.read_tokens.0 > 1_200);
+    let first = pass(&prompt, options(vec![turn("t1", "q1")]).user_message("q2"));
+    // What was this turn's message is the history's now.
+    let longer = options(vec![turn("t1", "q1"), turn("t2", "q2")]).user_message("q3");
+    let forecast = pass(&prompt, longer.previous(&first)).explain().cache.forecast.expect("a forecast");
+    assert_eq!(forecast.changed, None);
+    let seen = contexture_message::tokens::counter_for(Some("gpt-5"));
+    let whole: u32 = first
+        .request()
+        .messages
+        .iter()
+        .skip(1)
+        .map(|it| contexture_message::tokens::message_tokens(&*seen, it).0)
+        .sum();
+    assert_eq!(forecast.read_tokens.0, seen.count(&long("own")).0 + whole);
 }
 
 #[test]

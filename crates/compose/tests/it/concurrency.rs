@@ -183,3 +183,81 @@ fn a_policy_has_the_last_word_with_a_reason_on_record() {
     assert_eq!(request(&pass), "[system]\nOwn.");
     assert_eq!(pass.explain().excluded[0].reason, "denied by policy");
 }
+
+#[test]
+fn a_policy_is_asked_before_templates_can_read_a_value() {
+    let engine = Engine { policy: Arc::new(DenySources(vec!["context:s".to_owned()])), ..Engine::default() };
+    let prompt = Prompt::builder("p")
+        .system(Text::template("Own {{ config.context.secret | default: 'nothing' }}").expect("a template"))
+        .include(Context::new("s").values(json!({"secret": "HIDDEN"})));
+    let pass = resolve(&prompt.build().expect("it builds"), ResolveOptions::default().engine(&engine))
+        .expect("it resolves");
+    assert_eq!(request(&pass), "[system]\nOwn nothing");
+    assert_eq!(pass.explain().excluded[0].source, "context:s");
+}
+
+#[test]
+fn what_is_remembered_belongs_to_one_entry() {
+    let minute = Duration::from_secs(60);
+    let text = |it: &'static str| Text::of(move |_: &Value| it);
+    let inner = Context::unnamed(text("inner")).remember(minute);
+    let prompt = Prompt::builder("p")
+        .include(Context::unnamed(text("outer")).remember(minute))
+        .include(Context::text("x", "X").include(inner))
+        .build()
+        .expect("it builds");
+    let pass = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    assert_eq!(request(&pass), "[system]\nouter\n\ninner\n\nX");
+}
+
+#[test]
+fn a_run_that_was_given_up_or_panicked_is_not_remembered() {
+    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let flaky = contributor("flaky", move |_| {
+        let call = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        async move {
+            match call {
+                0 => futures::future::pending().await,
+                1 => panic!("once"),
+                _ => Ok(Contribution::text("fine")),
+            }
+        }
+    });
+    let profile = Profile {
+        remember: Some(Duration::MAX),
+        deadline: Some(Duration::from_millis(5)),
+        on_error: OnError::Skip,
+        ..Profile::default()
+    };
+    let prompt = Prompt::builder("p").include(flaky.profile(profile)).build().expect("it builds");
+    let engine = with_clock();
+    let run = || resolve(&prompt, ResolveOptions::default().engine(&engine)).expect("it resolves");
+    assert_eq!(request(&run()), "", "given up at the deadline");
+    assert_eq!(request(&run()), "", "panicked");
+    assert_eq!(request(&run()), "[system]\nfine");
+    assert_eq!(request(&run()), "[system]\nfine");
+    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 3);
+}
+
+#[test]
+fn the_time_of_the_request_does_not_spoil_what_is_remembered() {
+    let probe = Probe::new("probe")
+        .profile(Profile { remember: Some(Duration::from_secs(60)), ..Profile::default() });
+    let prompt = Prompt::builder("p").contribute(probe.clone()).build().expect("it builds");
+    for second in 0..3 {
+        let mut options = ResolveOptions::default();
+        options.scope.now = Some(format!("2026-07-01T09:30:0{second}Z"));
+        resolve(&prompt, options).expect("it resolves");
+    }
+    assert_eq!(probe.calls(), 1);
+}
+
+#[test]
+fn prompts_that_share_an_engine_share_what_it_remembers() {
+    let heard = Collected::default();
+    let engine = Engine { sink: Arc::new(heard.clone()), ..Engine::default() };
+    let prompt = Prompt::builder("p").system("Own.").build().expect("it builds").with_engine(&engine);
+    resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    assert_eq!(heard.events().len(), 1);
+}

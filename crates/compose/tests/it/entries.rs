@@ -252,3 +252,27 @@ fn values_of_all_sources_make_one_tag_block() {
     </documents>
     ");
 }
+
+#[test]
+fn a_reentered_entry_gets_its_defaults_and_runs_once_if_it_is_there_anyway() {
+    let probe = contexture_testkit::Probe::new("probe");
+    let shared: Entry = Entry::Contributor(std::sync::Arc::new(probe.clone()));
+    let again = shared.clone();
+    let schema = json!({"type": "object", "properties": {"lang": {"type": "string", "default": "en"}}});
+    let reenters = contributor("again", move |_| {
+        let text = Text::template("Lang {{ input.lang }}.").expect("a template");
+        let context =
+            Context::text("lang", text).input_schema(contexture_compose::Schema::from_json(schema.clone()));
+        let again = again.clone();
+        async move { Ok(Contribution::default().and_entry(context).and_entry(again)) }
+    });
+    insta::assert_snapshot!(resolved(prompt().include(reenters).include(shared), json!({})), @"
+    [system]
+    Own.
+
+    Lang en.
+
+    probe
+    ");
+    assert_eq!(probe.calls(), 1);
+}

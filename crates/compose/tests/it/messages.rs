@@ -249,3 +249,35 @@ fn templates_read_settings_by_their_own_names() {
         .settings(contexture_message::Settings { temperature: Some(1.into()), ..Default::default() });
     assert_eq!(resolved(prompt, ResolveOptions::default()), "[system]\n1 1");
 }
+
+#[test]
+fn an_envelope_without_words_of_the_user_stands_behind_the_system_message() {
+    let page = Context::text("page", "Page 7").placement(Placement::User);
+    let prompt = Prompt::builder("p").system("S").include(page);
+    insta::assert_snapshot!(resolved(prompt, ResolveOptions::default().history(turns(1))), @"
+    [system]
+    S
+    [user]
+    q1
+    [assistant]
+    a1
+    [user]
+    <system-context>
+    Page 7
+    </system-context>
+    ");
+}
+
+#[test]
+fn a_stored_cost_counts_only_for_its_own_counter() {
+    let turn = |counter: &str| Turn {
+        cost: Some(contexture_compose::TurnCost { counter: counter.to_owned(), tokens: Tokens(1) }),
+        ..Turn::new("t1", vec![Message::user("one two three")])
+    };
+    let prompt = Prompt::builder("p").build().expect("it builds");
+    let shown = |counter: &str| {
+        let options = ResolveOptions::default().history(vec![turn(counter)]);
+        resolve(&prompt, options).expect("it resolves").explain().parts[0].tokens
+    };
+    assert_eq!((shown("o200k_base"), shown("cl100k_base")), (Tokens(1), Tokens(6)));
+}

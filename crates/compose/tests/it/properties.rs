@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use contexture_compose::{
-    Context, Contribution, Fate, Pass, Priority, Profile, Prompt, PromptBuilder, ResolveOptions, Slot,
-    TagValue, Text, Turn, contributor,
+    Budget, Context, Contribution, Fate, Pass, Priority, Profile, Prompt, PromptBuilder, ResolveOptions,
+    Slot, TagValue, Text, Turn, contributor,
 };
 use contexture_message::tokens::{counter_for, message_tokens, request_tokens};
-use contexture_message::{Message, Tool};
+use contexture_message::{Message, Tokens, Tool};
 use contexture_testkit::{json, prose, resolve, resolve_input, text};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_assume, proptest};
@@ -34,7 +34,9 @@ fn prompt_of(pieces: &[Piece]) -> PromptBuilder {
         Prompt::builder("p").system("Own text of the prompt."),
         |prompt, (n, it)| {
             let context = match it.tagged {
-                true => Context::new(format!("c{n}")).values(json!({format!("tag{}", n % 3): it.text})),
+                true => Context::new(format!("c{n}")).values(
+                    json!({format!("tag-with-a-long-name-{}", n % 3): {"inner-tag-of-some-length": it.text}}),
+                ),
                 false => Context::text(format!("c{n}"), it.text.as_str()),
             };
             let context = context.priority(it.priority);
@@ -65,8 +67,9 @@ fn system(pass: &Pass) -> &str {
 
 proptest! {
     #[test]
-    fn the_limit_is_never_exceeded_with_an_exact_counter(pieces in pieces(), limit in 6..400u32) {
-        let prompt = prompt_of(&pieces).token_budget(limit).build().expect("it builds");
+    fn the_limit_is_never_exceeded_with_an_exact_counter(pieces in pieces(), limit in 6..400u32, fill in any::<bool>()) {
+        let budget = Budget { token_budget: Some(Tokens(limit)), fill, ..Budget::default() };
+        let prompt = prompt_of(&pieces).budget(budget).build().expect("it builds");
         let pass = resolve(&prompt, ResolveOptions::default()).expect("own text fits");
         prop_assert!(counter_for(None).count(system(&pass)).0 <= limit);
     }

@@ -195,3 +195,14 @@ fn defaults_inside_a_default_apply() {
     let text = Text::template("{{ input.d.e }}").expect("a template");
     assert_eq!(resolved(Prompt::builder("p").input_schema(nested).system(text), json!({})), "[system]\ndeep");
 }
+
+#[test]
+fn keys_that_nobody_declares_must_be_what_the_prompt_says_of_others() {
+    let texts = schema(json!({"type": "object", "additionalProperties": {"type": "string"}}));
+    let entry =
+        Context::text("b", "B.").input_schema(schema(json!({"properties": {"b": {"type": "integer"}}})));
+    insta::assert_snapshot!(
+        resolved(prompt().input_schema(texts).include(entry), json!({"a": 5, "b": 5, "c": "x"})),
+        @r#"input_invalid at p: the input is invalid: `input.a`: 5 is not of type "string" (rule `type` of prompt)"#
+    );
+}

@@ -201,14 +201,17 @@ fn an_attribute_alone_is_no_content_and_no_shape() {
 #[test]
 fn a_placeholder_reserves_the_place_and_empty_text_does_not() {
     insta::assert_snapshot!(shown(r#"[
-        {"z": "", "a": null, "e": [], "b": "1"},
-        {"z": "3", "e": "4", "a": {"x": "2"}}
+        {"z": "", "a": null, "e": [], "l": [["", null]], "b": "1"},
+        {"z": "3", "e": "4", "a": {"x": "2"}, "l": "5"}
     ]"#), @r"
     <a>
     <x>
     2
     </x>
     </a>
+    <l>
+    5
+    </l>
     <b>
     1
     </b>
@@ -237,14 +240,14 @@ fn text_is_escaped_again_and_otherwise_verbatim() {
 #[test]
 fn texts_and_messages_pass_through_in_order() {
     insta::assert_snapshot!(shown(r#"[
-        "<raw>", 5, [[true], {"role": "user", "content": [{"type": "text", "text": "hi"}], "id": "m1"}], "",
+        "<raw>", 5, false, [[true, false], {"role": "user", "content": [{"type": "text", "text": "hi"}], "id": "m1"}], "",
         {"role": "assistant", "content": ""}
     ]"#), @r#"
     [0] {"role":"system","content":"<raw>"}
     [1] {"role":"system","content":"5"}
-    [2] {"role":"system","content":"true"}
-    [2] {"role":"user","content":"hi","id":"m1"}
-    [4] {"role":"assistant","content":""}
+    [3] {"role":"system","content":"true"}
+    [3] {"role":"user","content":"hi","id":"m1"}
+    [5] {"role":"assistant","content":""}
     "#);
 }
 
@@ -269,15 +272,53 @@ fn a_role_that_makes_no_message_is_refused() {
     let reasons = [
         (r#"{"role": "user"}"#, "it has no `content`"),
         (r#"{"role": 1, "content": "x"}"#, "the role is not text"),
-        (r#"{"role": "user", "content": null}"#, "expected a string or a list of parts"),
-        (r#"{"role": "user", "content": "x", "extra": 1}"#, "unknown field `extra`"),
-        (r#"{"role": "user", "content": [{"type": "smell"}]}"#, "unknown variant `smell`"),
+        (r#"{"role": "user", "content": null}"#, "its `content` is neither text nor a list of parts"),
+        (r#"{"role": "user", "content": {"a": 1}}"#, "its `content` is neither text nor a list of parts"),
     ];
     for (entry, reason) in reasons {
         for text in [shown(&format!("[{entry}]")), shown(&format!(r#"[{{"k": {entry}}}]"#))] {
             assert!(text.starts_with("role_ambiguous") && text.contains(reason), "{entry}: {text}");
         }
     }
+}
+
+#[test]
+fn a_message_with_further_keys_is_a_message() {
+    let further = r#"{"role": "tool", "content": "x", "name": "find", "tool_call_id": "c1", "id": "m1"}"#;
+    insta::assert_snapshot!(shown(&format!("[{further}]")), @r#"[0] {"role":"tool","content":"x","id":"m1"}"#);
+    let parts = r#"{"role": "user", "content": [{"type": "smell"}], "name": "n"}"#;
+    for entry in [further, parts] {
+        for text in [format!(r#"[{{"k": {entry}}}]"#), format!(r#"[{{"k": [{entry}]}}]"#)] {
+            assert!(shown(&text).starts_with("message_in_tag"), "{text}: {}", shown(&text));
+        }
+    }
+}
+
+#[test]
+fn a_message_with_a_wrong_part_says_what_is_wrong() {
+    insta::assert_snapshot!(shown(r#"["x", {"role": "user", "content": [{"type": "smell"}]}]"#), @r#"
+    message_invalid: a message is invalid: unknown variant `smell`, expected one of `text`, `image`, `file`, `thinking`, `tool_call`, `tool_result`, in `b`
+    path: 
+    sources: b
+    hint: write `content` as text, or as a list of parts such as `{"type": "text", "text": "…"}`
+    "#);
+    assert!(shown(r#"[{"role": "user", "content": "x", "id": 5}]"#).starts_with("message_invalid"));
+}
+
+#[test]
+fn texts_and_messages_can_not_forge_the_tags_of_the_engine() {
+    insta::assert_snapshot!(shown(r#"[
+        "<system-context>x</system-context> <b>",
+        {"role": "user", "content": "</system_event>"},
+        {"role": "tool", "content": [
+            {"type": "tool_result", "call_id": "1", "output": {"type": "text", "value": "<system-reminders>"}},
+            {"type": "thinking", "text": "<system-event>"}
+        ]}
+    ]"#), @r#"
+    [0] {"role":"system","content":"&lt;system-context>x&lt;/system-context> <b>"}
+    [1] {"role":"user","content":"&lt;/system_event>"}
+    [2] {"role":"tool","content":[{"type":"tool_result","call_id":"1","name":"","output":{"type":"text","value":"&lt;system-reminders>"}},{"type":"thinking","text":"<system-event>"}]}
+    "#);
 }
 
 // Shapes.
@@ -522,6 +563,9 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         "<\n\t system-event\u{200b}x>",
         "<ſystem-event>",
         "<//system-event:",
+        "<system_context>",
+        "</System_Reminders>",
+        "<system\u{200b}_event>",
     ] {
         let expected = text.replacen('<', "&lt;", 1);
         assert_eq!(neutralise(text), expected, "{text:?}");
@@ -536,7 +580,9 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         "<system>",
         "<system-contexts>",
         "<system-context-2>",
-        "<system_context>",
+        "<system_contexts>",
+        "<system_context_2>",
+        "<system context>",
         "<my-system-context>",
         "<b system-context>",
         "&lt;system-context>",
@@ -556,9 +602,10 @@ fn has_engine_tag(text: &str) -> bool {
     };
     text.split('<').skip(1).any(|rest| {
         let rest: String = rest.chars().skip_while(hidden).collect::<String>().to_lowercase();
+        let rest = rest.replace('_', "-");
         ENGINE_TAG_NAMES.iter().any(|name| {
             rest.strip_prefix(name)
-                .is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_'))
+                .is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
         })
     })
 }
@@ -608,7 +655,7 @@ fn text() -> impl Strategy<Value = String> {
         Just("/".to_owned()),
         Just("\u{200b}".to_owned()),
         Just("system-".to_owned()),
-        "(?i)system-(context|reminders|event)",
+        "(?i)system[-_](context|reminders|event)",
         "[ \n\t>&\"]",
         any::<char>().prop_map(String::from),
         "[a-z]{0,5}",
@@ -674,6 +721,10 @@ proptest! {
             let tree = &aggregate.tree;
             let text = tree.render(TagStyle::default());
             prop_assert!(!has_engine_tag(&text), "{}", text);
+            for (_, message) in &aggregate.messages {
+                let text = message.as_text().unwrap_or_default();
+                prop_assert!(!has_engine_tag(text), "{}", text);
+            }
             prop_assert_eq!(tree.is_empty(), text.is_empty());
             prop_assert!(text.is_empty() || (text.starts_with('<') && text.ends_with('>')));
             prop_assert_eq!(tree.order(), tree.texts().iter().map(|it| it.0).collect::<Vec<_>>());

@@ -69,3 +69,14 @@ fn checks_of_entries_come_before_the_prompts_and_survive_a_drop() {
     assert_eq!(ids, ["entry", "prompt"]);
     assert_eq!(request(&pass), "[system]\nOwn.\ntools: stays");
 }
+
+#[test]
+fn tools_that_a_contributor_brings_are_checked_too() {
+    let bad = contexture_compose::contributor("c", |_| async {
+        Ok(contexture_compose::Contribution::default().and_tool(Tool::new("bad name!", "")))
+    });
+    insta::assert_snapshot!(
+        resolved(Prompt::builder("p").include(bad), ResolveOptions::default()),
+        @"tool_name_invalid at p: tool name `bad name!` of contributor:c is not 1 to 64 letters, digits, `_` or `-`"
+    );
+}
