@@ -75,7 +75,8 @@ pub(crate) struct ResolveArgs {
     /// The input: a JSON object, `@FILE`, or `-` for standard input.
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
-    /// Set one key of the input, by a dotted path; the value is JSON, or else text.
+    /// Set one key of the input, by a dotted path; the value is text where the prompt declares a string, and elsewhere
+    /// JSON, or else text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
     #[command(flatten)]

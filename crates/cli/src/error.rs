@@ -163,12 +163,6 @@ impl From<ProjectError> for Failure {
     }
 }
 
-impl From<contexture_compose::Error> for Failure {
-    fn from(err: contexture_compose::Error) -> Self {
-        ProjectError::from(&err).into()
-    }
-}
-
 impl From<TagError> for Failure {
     fn from(err: TagError) -> Self {
         let failure = Failure::new(err.code(), err.to_string()).sources(err.sources());

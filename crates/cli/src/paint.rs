@@ -103,9 +103,51 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Wraps an unstyled text behind a styled front that is `indent` columns wide; further lines stand below the text.
+pub(crate) fn behind(front: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
+    let lines = wrapped(text, columns.saturating_sub(indent));
+    let lines = lines.iter().enumerate();
+    lines
+        .map(|(idx, it)| if idx == 0 { format!("{front}{it}") } else { format!("{:indent$}{it}", "") })
+        .collect()
+}
+
+/// Joins texts on lines of at most `columns`, which break only between them. Each is painted in its style.
+pub(crate) fn joined(texts: &[(Style, String)], separator: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut used = 0;
+    for (style, text) in texts {
+        let fits = used + width(separator) + width(text) <= columns;
+        match lines.last_mut().filter(|_| fits) {
+            Some(line) => {
+                line.push_str(&paint(DIM, separator));
+                line.push_str(&paint(*style, text));
+                used += width(separator) + width(text);
+            }
+            None => {
+                let wrapped = wrapped(text, columns);
+                used = wrapped.last().map_or(0, |it| width(it));
+                lines.extend(wrapped.iter().map(|it| paint(*style, it)));
+            }
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{cut, visible, wrapped};
+    use super::{PLAIN, behind, cut, joined, visible, wrapped};
+
+    #[test]
+    fn facts_are_broken_between_each_other() {
+        let facts = ["one two", "three", "a-very-long-name"].map(|it| (PLAIN, it.to_owned()));
+        let plain = |it: &String| anstream::adapter::strip_str(it).to_string();
+        let lines: Vec<String> = joined(&facts, " | ", 12).iter().map(plain).collect();
+        assert_eq!(lines, ["one two", "three", "a-very-long-", "name"]);
+        let lines: Vec<String> = joined(&facts, " | ", 15).iter().map(plain).collect();
+        assert_eq!(lines, ["one two | three", "a-very-long-nam", "e"]);
+        assert_eq!(behind("a: ", 3, "one two three", 11), ["a: one two", "   three"]);
+    }
 
     #[test]
     fn an_escape_sequence_is_shown_and_not_obeyed() {

@@ -66,7 +66,7 @@ impl<'a> Passes<'a> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime
             .map_err(|err| Failure::new("runtime_failed", format!("no timers are available: {err}")))?;
-        Ok(runtime.block_on(prompt.resolve(options))?)
+        runtime.block_on(prompt.resolve(options)).map_err(|err| self.project.error(&err).into())
     }
 
     fn prompt(&self) -> Result<&Prompt, Failure> {
@@ -91,11 +91,11 @@ pub(crate) fn resolve(args: &ResolveArgs, globals: &Globals) -> Result<Pass, Fai
     }
     let passes = Passes::of(&args.prompt, &args.call, globals)?;
     // An unknown prompt is told before anything is said about its input.
-    passes.prompt()?;
+    let schema = passes.prompt()?.input_schema();
     let mut input = match &args.input {
         Some(value) => read::json_option("--input", value)?,
         None => Value::Object(Map::new()),
     };
-    args.sets.iter().try_for_each(|it| read::set(&mut input, it))?;
+    args.sets.iter().try_for_each(|it| read::set(&mut input, it, &schema))?;
     passes.resolve(input)
 }

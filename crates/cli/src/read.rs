@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use contexture_compose::Turn;
 use contexture_message::Message;
@@ -18,12 +19,18 @@ const STDIN: &str = "standard input";
 /// Reads a text file, or standard input for `-`.
 pub(crate) fn text(path: &str) -> Result<String, Failure> {
     let name = if path == "-" { STDIN } else { path };
+    if path.is_empty() {
+        return Err(Failure::usage("the name of a file is empty").hint("write `-` for standard input"));
+    }
+    if Path::new(path).is_dir() {
+        return Err(Failure::new("not_found", format!("`{name}` is a folder, not a file")).at(name));
+    }
     let bytes = match path {
         "-" => bytes(io::stdin().lock()),
         path => File::open(path).and_then(bytes),
     };
     let bytes = bytes.map_err(|err| match err.kind() {
-        io::ErrorKind::NotFound => Failure::new("not_found", format!("`{name}` does not exist")).at(name),
+        io::ErrorKind::NotFound => missing(name),
         _ => Failure::new("not_found", format!("`{name}` can't be read: {err}")).at(name),
     })?;
     if bytes.len() as u64 > MAX_BYTES {
@@ -34,6 +41,14 @@ pub(crate) fn text(path: &str) -> Result<String, Failure> {
         Failure::input(format!("`{name}` is not UTF-8: the byte at {byte} is not part of a character"))
             .at(name)
     })
+}
+
+fn missing(name: &str) -> Failure {
+    let failure = Failure::new("not_found", format!("`{name}` does not exist")).at(name);
+    match std::env::current_dir().ok().filter(|_| Path::new(name).is_relative()) {
+        Some(here) => failure.hint(format!("it was looked for in `{}`", here.display())),
+        None => failure,
+    }
 }
 
 fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
@@ -52,6 +67,10 @@ pub(crate) fn json_file(path: &str) -> Result<Value, Failure> {
 pub(crate) fn json_option(option: &str, value: &str) -> Result<Value, Failure> {
     match (value, value.strip_prefix('@')) {
         ("-", _) => json_file("-"),
+        ("@", _) => {
+            let failure = Failure::usage(format!("`{option} @` names no file"));
+            Err(failure.hint(format!("write `{option} @FILE`, or `{option} -` for standard input")))
+        }
         (_, Some(path)) => json_file(path),
         _ => parse(value, option).map_err(|failure| match value.ends_with(".json") {
             true => failure.hint(format!("to read a file, write `{option} @{value}`")),
@@ -74,15 +93,19 @@ fn parse(text: &str, name: &str) -> Result<Value, Failure> {
     })
 }
 
-/// Sets one key of an input, given as `key.inner=value`.
-pub(crate) fn set(input: &mut Value, assignment: &str) -> Result<(), Failure> {
+/// Sets one key of an input, given as `key.inner=value`. The value is the text itself where `schema` declares the key
+/// as a string; otherwise it is JSON, or else text.
+pub(crate) fn set(input: &mut Value, assignment: &str, schema: &Value) -> Result<(), Failure> {
     let wrong = |what: String| Failure::usage(format!("--set {assignment}: {what}"));
     let Some((path, value)) = assignment.split_once('=') else {
         return Err(
             wrong("there is no `=`".to_owned()).hint("write `--set key=value` or `--set key.inner=value`")
         );
     };
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    let value = match serde_json::from_str(value) {
+        Ok(json) if !is_declared_text(schema, path, &json) => json,
+        _ => Value::String(value.to_owned()),
+    };
     let mut place = input;
     for (idx, key) in path.split('.').enumerate() {
         if key.is_empty() {
@@ -102,6 +125,29 @@ pub(crate) fn set(input: &mut Value, assignment: &str) -> Result<(), Failure> {
     }
     *place = value;
     Ok(())
+}
+
+/// Whether a schema declares the key at a dotted path as a string, and not also as what `json` is.
+fn is_declared_text(schema: &Value, path: &str, json: &Value) -> bool {
+    let declared = path.split('.').try_fold(schema, |schema, key| match key.parse::<usize>() {
+        Ok(_) if schema.get("items").is_some() => schema.get("items"),
+        _ => schema.get("properties")?.get(key),
+    });
+    let types = match declared.and_then(|it| it.get("type")) {
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(one)) => vec![one.as_str()],
+        _ => Vec::new(),
+    };
+    let is = |name: &str| match name {
+        "null" => json.is_null(),
+        "boolean" => json.is_boolean(),
+        "integer" => json.is_i64() || json.is_u64(),
+        "number" => json.is_number(),
+        "array" => json.is_array(),
+        "object" => json.is_object(),
+        _ => false,
+    };
+    types.contains(&"string") && !types.iter().any(|it| is(it))
 }
 
 /// Reads the earlier turns of a conversation: one JSON message a line. Without a `turn` id a turn starts at each
@@ -151,7 +197,12 @@ mod tests {
 
     fn with(assignments: &[&str]) -> String {
         let mut input = json!({"items": [{"n": 1}], "plan": "free"});
-        match assignments.iter().try_for_each(|it| set(&mut input, it)) {
+        let schema = json!({"properties": {
+            "text": {"type": "string"}, "maybe": {"type": ["string", "null"]}, "either": {"type": ["string", "integer"]},
+            "deep": {"properties": {"text": {"type": "string"}}},
+            "list": {"type": "array", "items": {"type": "string"}},
+        }});
+        match assignments.iter().try_for_each(|it| set(&mut input, it, &schema)) {
             Ok(()) => input.to_string(),
             Err(failure) => failure.to_json()["error"]["message"].to_string(),
         }
@@ -162,6 +213,18 @@ mod tests {
         assert_eq!(with(&["plan=pro", "age=41"]), r#"{"items":[{"n":1}],"plan":"pro","age":41}"#);
         assert_eq!(with(&["plan=a=b"]), r#"{"items":[{"n":1}],"plan":"a=b"}"#);
         assert_eq!(with(&["plan="]), r#"{"items":[{"n":1}],"plan":""}"#);
+    }
+
+    #[test]
+    fn a_key_that_is_declared_as_a_string_takes_the_text() {
+        let rest = r#"{"items":[{"n":1}],"plan":"free","#;
+        let set = |assignments: &[&str]| with(assignments).replace(rest, "{");
+        assert_eq!(set(&["text=3", "deep.text=true"]), r#"{"text":"3","deep":{"text":"true"}}"#);
+        assert_eq!(set(&["text={\"a\": 1}"]), r#"{"text":"{\"a\": 1}"}"#);
+        assert_eq!(set(&["maybe=null"]), r#"{"maybe":null}"#);
+        assert_eq!(set(&["maybe=3"]), r#"{"maybe":"3"}"#);
+        assert_eq!(set(&["either=3"]), r#"{"either":3}"#);
+        assert_eq!(set(&["list=[\"a\"]", "list.0=7"]), r#"{"list":["7"]}"#);
     }
 
     #[test]

@@ -6,7 +6,13 @@ use crate::paint::{DIM, PLAIN, cut, one_line, paint, width, wrapped};
 
 /// The widest a column becomes before its text is cut; the last one is wrapped instead.
 const MAX_COLUMN: usize = 40;
+/// Columns are not cut further than this.
+const MIN_COLUMN: usize = 8;
+/// With less room than this the last column goes below its row.
+const MIN_LAST: usize = 24;
 const GAP: usize = 2;
+/// How far a last column is indented below its row.
+const BELOW: usize = 4;
 
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,6 +39,14 @@ impl Cell {
     }
 }
 
+/// How wide the columns are.
+struct Layout {
+    front: Vec<usize>,
+    last: usize,
+    /// Whether the last column stands below its row.
+    below: bool,
+}
+
 /// Rows under headings. Every row has as many cells as there are headings; the last column is wrapped.
 pub(crate) struct Table {
     headings: Vec<(&'static str, Align)>,
@@ -50,30 +64,43 @@ impl Table {
 
     /// Returns the lines of the table, each indented by `indent` and at most `columns` wide.
     pub(crate) fn lines(&self, indent: usize, columns: usize) -> Vec<String> {
-        let widths = self.widths(columns.saturating_sub(indent));
-        let headings = self.headings.iter().map(|(name, _)| Cell::new(name).style(DIM)).collect();
+        let layout = self.layout(columns.saturating_sub(indent));
+        let mut headings: Vec<Cell> =
+            self.headings.iter().map(|(name, _)| Cell::new(name).style(DIM)).collect();
+        // Below a row a text says by itself what it is.
+        if let Some(last) = headings.last_mut().filter(|_| layout.below) {
+            last.text.clear();
+        }
         let has_headings = self.headings.iter().any(|(name, _)| !name.is_empty());
         let all = has_headings.then_some(headings).into_iter().chain(self.rows.iter().cloned());
-        all.flat_map(|row: Vec<Cell>| self.row_lines(&row, &widths, indent)).collect()
+        all.flat_map(|row: Vec<Cell>| self.row_lines(&row, &layout, indent)).collect()
     }
 
-    fn widths(&self, columns: usize) -> Vec<usize> {
+    fn layout(&self, columns: usize) -> Layout {
         let widest = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|it| width(&it.text));
             cells.chain([width(self.headings[column].0)]).max().unwrap_or_default()
         };
         let last = self.headings.len().saturating_sub(1);
-        let mut widths: Vec<usize> = (0..last).map(|column| widest(column).min(MAX_COLUMN)).collect();
-        let used: usize = widths.iter().map(|it| it + GAP).sum();
-        widths.push(columns.saturating_sub(used).max(8));
-        widths
+        let wanted = self.headings.get(last).map_or(0, |_| widest(last));
+        let mut front: Vec<usize> = (0..last).map(|column| widest(column).min(MAX_COLUMN)).collect();
+        let room = |front: &[usize]| columns.saturating_sub(front.iter().map(|it| it + GAP).sum());
+        if room(&front) >= wanted.min(MIN_LAST) {
+            return Layout { last: room(&front).max(MIN_COLUMN), front, below: false };
+        }
+        // The gap behind the last column of the row is not needed any more.
+        while front.iter().map(|it| it + GAP).sum::<usize>() > columns + GAP {
+            let Some(column) = front.iter_mut().max().filter(|it| **it > MIN_COLUMN) else { break };
+            *column -= 1;
+        }
+        Layout { front, last: columns.saturating_sub(BELOW), below: true }
     }
 
-    fn row_lines(&self, row: &[Cell], widths: &[usize], indent: usize) -> Vec<String> {
+    fn row_lines(&self, row: &[Cell], layout: &Layout, indent: usize) -> Vec<String> {
         let Some((last, front)) = row.split_last() else { return Vec::new() };
         let mut head = " ".repeat(indent);
         let mut taken = indent;
-        for ((cell, (_, align)), columns) in front.iter().zip(&self.headings).zip(widths) {
+        for ((cell, (_, align)), columns) in front.iter().zip(&self.headings).zip(&layout.front) {
             let text = cut(&cell.text, *columns);
             let pad = " ".repeat(columns.saturating_sub(width(&text)));
             let text = paint(cell.style, &text);
@@ -84,8 +111,14 @@ impl Table {
             head.push_str(&" ".repeat(GAP));
             taken += columns + GAP;
         }
-        let wrapped = wrapped(&last.text, widths.last().copied().unwrap_or(8));
-        let mut lines = Vec::with_capacity(wrapped.len());
+        let wrapped = wrapped(&last.text, layout.last);
+        let mut lines = Vec::with_capacity(wrapped.len() + 1);
+        if layout.below {
+            lines.push(head.trim_end().to_owned());
+            let texts = wrapped.iter().filter(|it| !it.is_empty());
+            lines.extend(texts.map(|it| format!("{:1$}{2}", "", indent + BELOW, paint(last.style, it))));
+            return lines;
+        }
         for (idx, text) in wrapped.iter().enumerate() {
             let front = if idx == 0 { head.clone() } else { " ".repeat(taken) };
             lines.push(format!("{front}{}", paint(last.style, text)).trim_end().to_owned());
@@ -99,15 +132,41 @@ mod tests {
     use super::{Align, Cell, Table};
 
     #[test]
-    fn columns_are_aligned_and_the_last_one_is_wrapped() {
-        let mut table = Table::new(&[("a", Align::Left), ("n", Align::Right), ("why", Align::Left)]);
-        table.row(["prompt", "7", "one two three"].map(Cell::new).to_vec());
+    fn without_room_the_last_column_goes_below_and_names_are_cut() {
+        let mut table = Table::new(&[("source", Align::Left), ("n", Align::Right), ("why", Align::Left)]);
+        table.row(
+            ["context:a-rather-long-name", "7", "it did not fit, and so it went"].map(Cell::new).to_vec(),
+        );
         table.row(["x", "120", ""].map(Cell::new).to_vec());
         let lines: Vec<String> =
             table.lines(2, 24).iter().map(|it| anstream::adapter::strip_str(it).to_string()).collect();
         assert_eq!(
             lines,
-            ["  a         n  why", "  prompt    7  one two", "               three", "  x       120"]
+            [
+                "  source               n",
+                "  context:a-rathe..    7",
+                "      it did not fit,",
+                "      and so it went",
+                "  x                  120"
+            ]
+        );
+    }
+
+    #[test]
+    fn columns_are_aligned_and_the_last_one_is_wrapped() {
+        let mut table = Table::new(&[("a", Align::Left), ("n", Align::Right), ("why", Align::Left)]);
+        table.row(["prompt", "7", "one two three four five six seven"].map(Cell::new).to_vec());
+        table.row(["x", "120", ""].map(Cell::new).to_vec());
+        let lines: Vec<String> =
+            table.lines(2, 40).iter().map(|it| anstream::adapter::strip_str(it).to_string()).collect();
+        assert_eq!(
+            lines,
+            [
+                "  a         n  why",
+                "  prompt    7  one two three four five",
+                "               six seven",
+                "  x       120"
+            ]
         );
     }
 }

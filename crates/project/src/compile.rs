@@ -6,20 +6,23 @@
 //! 1. A context file is lowered once, after the contexts that it uses; a clone is the same context everywhere.
 //! 2. Contexts that use each other in a circle are never lowered; the entry that closes the circle is a fault.
 //! 3. A unit none of whose files changed is taken over from the previous compilation.
-//! 4. A prompt is built if nothing it reaches has a fault.
+//! 4. A prompt is built if nothing it reaches has a fault. What the engine refuses in a definition is `file_invalid`
+//!    here, with the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_compose::{Context, Prompt, PromptBuilder};
+use contexture_compose::{Context, Prompt, PromptBuilder, Volatility};
 
 use crate::config::Config;
 use crate::context_file::context_file;
-use crate::entries::{context_path, names};
+use crate::decode;
+use crate::entries::names;
 use crate::error::{Fault, Place, ProjectError};
 use crate::facts::{Facts, Spot, Use};
 use crate::files::{CONFIG, FileKind};
 use crate::front::{self, Document};
+use crate::index::{INDEX, Index, Located, context_name};
 use crate::partials::Library;
 use crate::prompt_file::{prompt_file, prompt_name};
 use crate::reader::{Reader, Shelf};
@@ -53,11 +56,14 @@ pub(crate) struct PromptUnit {
     /// Whether the file gives any text of its own.
     pub(crate) has_text: bool,
     pub(crate) arranges_by_author: bool,
+    /// Whether its own system text changes from turn to turn.
+    pub(crate) own_text_changes: bool,
 }
 
 /// All units of a project, by file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Compiled {
+    index: Arc<Index>,
     pub(crate) contexts: BTreeMap<String, Arc<ContextUnit>>,
     pub(crate) prompts: BTreeMap<String, Arc<PromptUnit>>,
 }
@@ -77,8 +83,18 @@ impl Previous<'_> {
 /// Compiles all files; takes over from `previous` what has not changed.
 pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Previous<'_>>) -> Compiled {
     let library = Library::new(sources);
-    let contexts = contexts(sources, &library, previous);
-    let shelf = Shelf { sources, library: &library, contexts: &contexts, circles: &BTreeMap::new() };
+    let (index, documents) = index(sources, previous);
+    let mut changes = previous.map(|it| it.changes.clone()).unwrap_or_default();
+    if previous.is_some_and(|it| *it.compiled.index != index) {
+        changes.insert(INDEX.to_owned());
+    }
+    let previous = previous.map(|it| Previous { changes: &changes, ..*it });
+    let previous = previous.as_ref();
+    let none = BTreeMap::new();
+    let shelf =
+        Shelf { sources, library: &library, index: &index, contexts: &none, circles: &BTreeMap::new() };
+    let contexts = contexts(shelf, documents, previous);
+    let shelf = Shelf { contexts: &contexts, ..shelf };
     let mut prompts = BTreeMap::new();
     for file in sources.of_kind(FileKind::Prompt) {
         let before = previous.and_then(|it| Some((it, it.compiled.prompts.get(file)?)));
@@ -88,23 +104,56 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
         };
         prompts.insert(file.to_owned(), unit);
     }
-    Compiled { contexts, prompts }
+    Compiled { index: Arc::new(index), contexts, prompts }
+}
+
+/// The context files that were read to learn their ids.
+type Documents<'a> = BTreeMap<&'a str, Result<Document, ProjectError>>;
+
+/// Lists the context files with their ids.
+fn index<'a>(sources: &'a Sources, previous: Option<&Previous<'_>>) -> (Index, Documents<'a>) {
+    let mut documents = Documents::new();
+    let mut ids = BTreeMap::new();
+    for file in sources.of_kind(FileKind::Context) {
+        let unchanged = previous.filter(|it| !it.changes.contains(file));
+        let id = match unchanged.and_then(|it| it.compiled.index.id(file)) {
+            Some(id) => id.to_owned(),
+            None => {
+                let document = sources.text(file).map(front::split);
+                let declared = document.as_ref().ok().and_then(declared_id);
+                documents.insert(file, document);
+                declared.unwrap_or_else(|| context_name(file).unwrap_or(file).to_owned())
+            }
+        };
+        ids.insert(file.to_owned(), id);
+    }
+    (Index::new(ids), documents)
+}
+
+fn declared_id(document: &Document) -> Option<String> {
+    let Data::Map(pairs) = &document.front.data else { return None };
+    let id = pairs.iter().find(|it| it.key == "id" && !it.value.is_null())?;
+    decode::word(&id.value).ok()
 }
 
 fn contexts(
-    sources: &Sources,
-    library: &Library<'_>,
+    shelf: Shelf<'_>,
+    mut documents: Documents<'_>,
     previous: Option<&Previous<'_>>,
 ) -> BTreeMap<String, Arc<ContextUnit>> {
     let mut done: BTreeMap<String, Arc<ContextUnit>> = BTreeMap::new();
     let mut open: BTreeMap<&str, Pending> = BTreeMap::new();
-    for file in sources.of_kind(FileKind::Context) {
+    for file in shelf.sources.of_kind(FileKind::Context) {
         let before = previous.and_then(|it| Some((it, it.compiled.contexts.get(file)?)));
         match before {
             Some((previous, unit)) if previous.is_untouched(&unit.reads) => {
                 done.insert(file.to_owned(), Arc::clone(unit));
             }
-            _ => drop(open.insert(file, Pending::new(file, sources))),
+            _ => {
+                let document = documents.remove(file);
+                let document = document.unwrap_or_else(|| shelf.sources.text(file).map(front::split));
+                open.insert(file, Pending::new(document, shelf.index));
+            }
         }
     }
     loop {
@@ -117,12 +166,11 @@ fn contexts(
         }
         for file in ready {
             let Some(pending) = open.remove(file) else { continue };
-            let shelf = Shelf { sources, library, contexts: &done, circles: &BTreeMap::new() };
-            let unit = context(file, pending, shelf);
+            let unit = context(file, pending, Shelf { contexts: &done, ..shelf });
             done.insert(file.to_owned(), Arc::new(unit));
         }
     }
-    let circular = circular(open, Shelf { sources, library, contexts: &done, circles: &BTreeMap::new() });
+    let circular = circular(open, Shelf { contexts: &done, ..shelf });
     done.extend(circular);
     done
 }
@@ -134,13 +182,16 @@ struct Pending {
 }
 
 impl Pending {
-    fn new(file: &str, sources: &Sources) -> Self {
-        let document = sources.text(file).map(front::split);
+    fn new(document: Result<Document, ProjectError>, index: &Index) -> Self {
         let mut found = Vec::new();
         if let Ok(Document { front: Node { data: Data::Map(pairs), .. }, .. }) = &document {
             pairs.iter().filter(|it| it.key == "use").for_each(|it| names(&it.value, &mut found));
         }
-        let uses = found.into_iter().map(context_path).collect();
+        let located = found.into_iter().filter_map(|it| match index.locate(it) {
+            Located::Path(path) | Located::Found(path) => Some(path.to_owned()),
+            Located::Several(_) | Located::Nowhere => None,
+        });
+        let uses = located.collect();
         Self { document, uses }
     }
 }
@@ -203,6 +254,7 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
         || definition.user.is_some()
         || !definition.messages.is_empty();
     let arranges_by_author = definition.cache.arrange == contexture_compose::Arrangement::Author;
+    let own_text_changes = definition.system.as_ref().is_some_and(|it| it.volatility() == Volatility::Turn);
     let id = definition.id.clone();
     let prompt = match faults.is_empty() {
         true => PromptBuilder::from(definition).build().map_err(|err| {
@@ -214,7 +266,7 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
         false => Err(ProjectError::new(faults)),
     };
     let Reader { reads, facts, .. } = reader;
-    PromptUnit { id, prompt, reads, facts, has_text, arranges_by_author }
+    PromptUnit { id, prompt, reads, facts, has_text, arranges_by_author, own_text_changes }
 }
 
 fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
@@ -225,6 +277,7 @@ fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
         facts: Facts::default(),
         has_text: true,
         arranges_by_author: true,
+        own_text_changes: false,
     }
 }
 
@@ -249,13 +302,22 @@ pub(crate) fn reached<'a>(
     found
 }
 
+/// What the engine says of definitions that can't be, whatever the input is. To the author of a file they are all the
+/// same: the file is wrong.
+const OF_DEFINITIONS: [&str; 4] =
+    ["schema_invalid", "tool_name_invalid", "priority_invalid", "definition_invalid"];
+
 /// Adds the place of whoever the engine complains about, where a single one is to blame.
 fn placed(
-    fault: Fault,
+    mut fault: Fault,
     owners: &BTreeMap<String, Place>,
     file: &str,
     reached: &BTreeMap<String, &Arc<ContextUnit>>,
 ) -> Fault {
+    if OF_DEFINITIONS.contains(&fault.code.as_str()) {
+        "file_invalid".clone_into(&mut fault.code);
+        fault.file.get_or_insert_with(|| file.to_owned());
+    }
     let [owner] = fault.sources.as_slice() else { return fault };
     if fault.line.is_some() {
         return fault;

@@ -7,10 +7,11 @@ use contexture_compose::{
 use contexture_message::Tokens;
 
 use crate::decode;
-use crate::entries::{context_name, entries};
+use crate::entries::entries;
 use crate::error::{Place, Problem};
 use crate::facts::{Remark, Spot, Use};
 use crate::front::Document;
+use crate::index::context_name;
 use crate::reader::{Fields, Reader};
 use crate::sections::{Section, stripped};
 use crate::yaml::{Data, Node};
@@ -53,7 +54,7 @@ pub(crate) fn context_file(reader: &mut Reader<'_>, document: Document) -> (Cont
     let begin = Place { line: document.body_line, column: 1 };
     let body = stripped(&document.body, begin);
     let body = Some(body).filter(|it| !it.text.is_empty());
-    let text = body.as_ref().and_then(|it| reader.template(&it.text, it.place));
+    let text = body.as_ref().and_then(|it| reader.section(&it.text, it.place));
     let default_id = context_name(reader.file).unwrap_or(reader.file).to_owned();
     let id = id(reader, fields).unwrap_or(default_id);
     let place = document.front.place;
@@ -94,7 +95,7 @@ fn context(reader: &mut Reader<'_>, fields: Fields<'_>, content: Content, place:
     let Content { id, text, noted } = content;
     let name = id.as_ref().map_or("context".to_owned(), |id| format!("context:{id}"));
     reader.owners.insert(name.clone(), place);
-    let volatility = text.as_ref().map(Text::volatility);
+    let (volatility, has_text) = (text.as_ref().map(Text::volatility), text.is_some());
     let mut context = match (id, text) {
         (Some(id), Some(text)) => Context::text(id, text),
         (Some(id), None) => Context::new(id),
@@ -116,12 +117,14 @@ fn context(reader: &mut Reader<'_>, fields: Fields<'_>, content: Content, place:
     context = conditions(reader, fields, context);
     context = belongings(reader, fields, context);
     let inferred = volatility.unwrap_or_default();
+    // Declared `cached`, a text that reads the input still differs between threads, but not between turns.
+    let inferred = if layout.cached { inferred.min(Volatility::Conversation) } else { inferred };
     let spot = Spot {
         name,
         place,
         volatility: layout.volatility.unwrap_or(inferred),
         cached: layout.cached,
-        in_system: layout.placement == Placement::System && volatility.is_some(),
+        in_system: layout.placement == Placement::System && has_text,
         uses,
     };
     (context, spot)

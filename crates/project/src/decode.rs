@@ -28,7 +28,7 @@ pub(crate) fn each_key<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Proble
         Err(problem) => problem,
     };
     let Data::Map(pairs) = &node.data else { return Err(vec![whole]) };
-    let alone = pairs.iter().map(|pair| Node { data: Data::Map(vec![pair.clone()]), ..node.clone_empty() });
+    let alone = pairs.iter().map(|pair| Node::new(Data::Map(vec![pair.clone()]), node.place));
     let mut problems: Vec<Problem> =
         alone.filter_map(|it| value::<T>(&it).err()).filter(|it| !it.is_absence()).collect();
     if problems.is_empty() {
@@ -115,12 +115,6 @@ pub(crate) fn choice<T: Copy>(node: &Node, choices: &[(&str, T)]) -> Result<T, P
 /// Says what was expected and what was found.
 pub(crate) fn wrong(node: &Node, expected: &str) -> Problem {
     Problem::invalid(format!("expected {expected}, found {}", node.describe())).at(node.place)
-}
-
-impl Node {
-    fn clone_empty(&self) -> Node {
-        Node { data: Data::Null, place: self.place, text_place: self.text_place }
-    }
 }
 
 impl Error for Problem {

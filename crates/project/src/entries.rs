@@ -8,8 +8,10 @@ use crate::context_file::inline_context;
 use crate::decode;
 use crate::error::{Place, Problem};
 use crate::facts::Use;
+use crate::files::FileKind;
+use crate::index::{INDEX, Located, context_name, context_path};
 use crate::nearest::did_you_mean;
-use crate::reader::Reader;
+use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node, Pair};
 
 /// The kinds of entries that are maps, by the key that tells them apart.
@@ -61,11 +63,6 @@ pub(crate) fn names<'n>(node: &'n Node, found: &mut Vec<&'n str>) {
     }
 }
 
-/// Returns the file of a context by its name.
-pub(crate) fn context_path(name: &str) -> String {
-    format!("contexts/{name}.md")
-}
-
 // What is wrong is noted; the entry is then nothing, for the file will not be built.
 fn entry(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
     match &node.data {
@@ -80,9 +77,27 @@ fn entry(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
 }
 
 fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>) -> Entry {
-    let path = context_path(name);
-    reader.reads.insert(path.clone());
     let shelf = reader.shelf;
+    reader.reads.insert(context_path(name));
+    let located = shelf.index.locate(name);
+    if !matches!(located, Located::Path(_)) {
+        reader.reads.insert(INDEX.to_owned());
+    }
+    let path = match located {
+        Located::Path(path) | Located::Found(path) => path.to_owned(),
+        Located::Several(files) => {
+            let names: Vec<String> =
+                files.iter().filter_map(|it| context_name(it)).map(|it| format!("`{it}`")).collect();
+            let problem = Problem::new("unknown_entry", format!("`{name}` may be {}", files.join(" or ")));
+            let hint = format!("name one by its path: {}", names.join(" or "));
+            reader.problem(problem.at(place).sources(files.to_vec()).hint(Some(hint)));
+            return Entry::Nothing;
+        }
+        Located::Nowhere => {
+            reader.problem(nowhere(shelf, name).at(place));
+            return Entry::Nothing;
+        }
+    };
     if let Some(unit) = shelf.contexts.get(&path) {
         reader.reads.extend(unit.reads.iter().cloned());
         if unit.height >= MAX_DEPTH {
@@ -94,29 +109,36 @@ fn named(reader: &mut Reader<'_>, name: &str, place: Place, uses: &mut Vec<Use>)
         uses.push(Use::File { path, place });
         return unit.context.clone().map_or(Entry::Nothing, Entry::Context);
     }
-    if shelf.circles.contains_key(&path) {
-        if let Some(chain) = chain(reader, &path) {
-            let message = format!("contexts use each other in a circle: {}", chain.join(" → "));
-            reader.problem(Problem::new("depth_exceeded", message).at(place).sources(chain));
-        }
-        uses.push(Use::File { path, place });
-        return Entry::Nothing;
+    if let Some(chain) = chain(reader, &path) {
+        reader.problem(circle(shelf, &chain).at(place));
     }
-    let known = shelf.sources.of_kind(crate::files::FileKind::Context).filter_map(context_name);
-    let problem = Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`"));
-    let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
-    reader.problem(problem.at(place).hint(did_you_mean(name, known).or_else(write)));
+    uses.push(Use::File { path, place });
     Entry::Nothing
+}
+
+fn nowhere(shelf: Shelf<'_>, name: &str) -> Problem {
+    let path = context_path(name);
+    let known = shelf.sources.of_kind(FileKind::Context).filter_map(context_name);
+    let write = || is_plain(name).then(|| format!("write `{path}`, or an inline `context:`"));
+    let hint = did_you_mean(name, known).or_else(write);
+    Problem::new("unknown_entry", format!("there is no context `{name}`, no file `{path}`")).hint(hint)
+}
+
+/// Names the contexts of a circle; the last file of `chain` is its first.
+fn circle(shelf: Shelf<'_>, chain: &[String]) -> Problem {
+    let source = |file: &String| format!("context:{}", shelf.index.id(file).unwrap_or(file));
+    let mut steps: Vec<String> = chain.iter().map(|it| format!("{} ({it})", source(it))).collect();
+    steps.pop();
+    steps.extend(chain.last().map(source));
+    let message = format!("contexts use each other in a circle: {}", steps.join(" → "));
+    let hint = "remove one of these uses, or move what both need to a context of its own".to_owned();
+    let sources = chain.iter().map(source).collect();
+    Problem::new("depth_exceeded", message).sources(sources).hint(Some(hint))
 }
 
 /// Whether a name could be that of a file in the project.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.split('/').any(|it| it.is_empty() || it.starts_with('.'))
-}
-
-/// Returns the name by which a context file is used.
-pub(crate) fn context_name(path: &str) -> Option<&str> {
-    path.strip_prefix("contexts/")?.strip_suffix(".md")
 }
 
 /// Returns the way from the file being read over `first` back to itself.
@@ -144,8 +166,12 @@ fn chain(reader: &Reader<'_>, first: &str) -> Option<Vec<String>> {
 fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<Use>) -> Entry {
     let of_kind = |kinds: &[&str]| pairs.iter().find(|it| kinds.contains(&it.key.as_str()));
     if let Some(later) = of_kind(&LATER) {
-        let message = format!("entries of the kind `{}` can't be written in a file yet", later.key);
-        reader.problem(Problem::new("unsupported_entry", message).at(later.place));
+        let message = match entry_name(&later.value) {
+            Some(name) => format!("there is no entry `{}:{name}`", later.key),
+            None => format!("there is no entry `{}`", later.key),
+        };
+        let hint = format!("this version does not have entries of the kind `{}` yet", later.key);
+        reader.problem(Problem::new("unknown_entry", message).at(later.place).hint(Some(hint)));
         return Entry::Nothing;
     }
     match of_kind(&KINDS).map(|it| it.key.as_str()) {
@@ -172,6 +198,18 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
             reader.problem(problem);
             Entry::Nothing
         }
+    }
+}
+
+/// Returns what an entry is called: its value, or a field of it.
+fn entry_name(node: &Node) -> Option<&str> {
+    match &node.data {
+        Data::Text(name) => Some(name),
+        Data::Map(pairs) => {
+            let named = pairs.iter().find(|it| matches!(it.key.as_str(), "id" | "name"));
+            named.and_then(|it| entry_name(&it.value))
+        }
+        _ => None,
     }
 }
 

@@ -18,6 +18,12 @@ impl Place {
     pub(crate) const START: Place = Place { line: 1, column: 1 };
 }
 
+impl From<contexture_template::Place> for Place {
+    fn from(place: contexture_template::Place) -> Self {
+        Self { line: place.line, column: place.column }
+    }
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -94,8 +100,7 @@ impl From<&Error> for Fault {
             ..Fault::new(err.code(), err.kind().to_string())
         };
         if let ErrorKind::Template { fault: template, .. } = err.kind() {
-            let place = template.place();
-            fault = fault.at_place(Place { line: place.line, column: place.column });
+            fault = fault.at_place(template.place().into());
             fault.message = template.to_string();
             fault.file = template.name().map(str::to_owned).or(fault.file);
         }
@@ -186,17 +191,18 @@ impl Problem {
         Self::invalid(message).with(|it| it.is_absence = true)
     }
 
-    /// A template that does not parse; it knows its own file.
-    pub(crate) fn of_template(err: &contexture_template::Error) -> Self {
-        let place = err.place();
-        let problem = Self::new("template_error", err.to_string());
-        let problem = problem.at(Place { line: place.line, column: place.column });
+    /// A template that does not parse; it knows its own file. `in_file` finds the place there.
+    pub(crate) fn of_template(
+        err: &contexture_template::Error,
+        in_file: impl FnOnce(Place) -> Place,
+    ) -> Self {
+        let problem = Self::new("template_error", err.to_string()).at(in_file(err.place().into()));
         problem.with(|it| it.file = err.name().map(str::to_owned))
     }
 
     /// A file that could not be read.
     pub(crate) fn of_file(fault: Fault) -> Self {
-        Self::invalid(fault.message).with(|it| it.file = fault.file)
+        Self::invalid(fault.message).hint(fault.hint).with(|it| it.file = fault.file)
     }
 
     /// Adds the file, unless a closer one is known.
@@ -229,6 +235,10 @@ impl Problem {
     /// Whether something is absent, which says nothing about what is there.
     pub(crate) fn is_absence(&self) -> bool {
         self.0.is_absence
+    }
+
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.0.place
     }
 
     pub(crate) fn message(&self) -> &str {

@@ -4,6 +4,7 @@ use contexture_compose::Volatility;
 use serde_json::Value;
 
 use crate::error::Place;
+use crate::spread::Spread;
 
 /// What was noted about one file.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +21,21 @@ pub(crate) struct Facts {
     pub(crate) slot: Vec<(String, Place)>,
     /// What a `<context>` section reads of the tag tree, if there is one.
     pub(crate) section: Option<Vec<Read>>,
+    /// Where its templates stand.
+    pub(crate) texts: Vec<Spread>,
     /// Remarks that need no other file.
     pub(crate) remarks: Vec<Remark>,
+}
+
+impl Facts {
+    /// Returns the place in the file of what one of its templates counts as `counted`.
+    pub(crate) fn in_file(&self, counted: Place) -> Place {
+        // Escapes let a template count further than its lines go, into the next one: something stands at the place,
+        // and whoever begins last before it has it.
+        let found =
+            self.texts.iter().filter_map(|it| Some(((it.has_ink(counted), it.start), it.find(counted)?)));
+        found.max_by_key(|(rank, _)| *rank).map_or(counted, |(_, place)| place)
+    }
 }
 
 /// A variable that is read somewhere.

@@ -49,6 +49,18 @@ pub enum FilesError {
         /// How many bytes are text.
         valid_up_to: usize,
     },
+    /// A symbolic link that leads out of the project.
+    #[error("`{path}` is a link that leads out of the project; such links are not followed")]
+    LinkOutside {
+        /// The path.
+        path: String,
+    },
+    /// A symbolic link to something that does not exist.
+    #[error("`{path}` is a link that leads nowhere")]
+    LinkNowhere {
+        /// The path.
+        path: String,
+    },
     /// Anything else that the system says.
     #[error("`{path}` can't be read: {source}")]
     Io {
@@ -68,8 +80,24 @@ impl FilesError {
             FilesError::NotUtf8 { valid_up_to, .. } => {
                 format!("the file is not UTF-8: the byte at {valid_up_to} is not part of a character")
             }
+            FilesError::LinkOutside { .. } => {
+                "the file is a link that leads out of the project; such links are not followed".to_owned()
+            }
+            FilesError::LinkNowhere { .. } => "the file is a link that leads nowhere".to_owned(),
             FilesError::Io { source, .. } => format!("the file can't be read: {source}"),
         }
+    }
+
+    /// Says what to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let hint = match self {
+            FilesError::LinkOutside { .. } | FilesError::LinkNowhere { .. } => {
+                "copy the file into the project, or link to a file inside it"
+            }
+            FilesError::NotUtf8 { .. } => "save the file as UTF-8",
+            FilesError::NotFound { .. } | FilesError::TooLarge { .. } | FilesError::Io { .. } => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -116,7 +144,8 @@ const FOLDERS: [&str; 6] = ["prompts", "contexts", "blocks", "partials", "skills
 
 /// A project in a real folder.
 ///
-/// Hidden files are skipped, and so are symbolic links that lead out of the folder.
+/// Hidden files are skipped. Symbolic links that lead out of the folder are not followed: what should be a file of the
+/// project is listed and can't be read, so that its author learns of it.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
@@ -148,10 +177,17 @@ impl Files for Folder {
 
     fn read(&self, path: &str) -> Result<String, FilesError> {
         let io = |it| failed(path, it);
-        let root = self.0.canonicalize().map_err(io)?;
-        let real = root.join(path).canonicalize().map_err(io)?;
-        if FileKind::of(path).is_none() || !real.starts_with(&root) {
+        if FileKind::of(path).is_none() {
             return Err(FilesError::NotFound { path: path.to_owned() });
+        }
+        let root = self.0.canonicalize().map_err(io)?;
+        let file = root.join(path);
+        let real = file.canonicalize().map_err(|err| match file.is_symlink() {
+            true => FilesError::LinkNowhere { path: path.to_owned() },
+            false => failed(path, err),
+        })?;
+        if !real.starts_with(&root) {
+            return Err(FilesError::LinkOutside { path: path.to_owned() });
         }
         let file = fs::File::open(real).map_err(io)?;
         let mut bytes = Vec::new();
@@ -189,7 +225,11 @@ impl Walk {
             // A name that is not text can't be named in a prompt either.
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
             let path = format!("{folder}/{name}");
-            let Some(real) = self.inside(&entry.path()) else { continue };
+            let Some(real) = self.inside(&entry.path()) else {
+                let leads_to_folder = entry.path().is_dir();
+                self.found.extend(Some(path).filter(|it| FileKind::of(it).is_some() && !leads_to_folder));
+                continue;
+            };
             if name.starts_with('.') {
                 continue;
             } else if real.is_dir() {

@@ -9,9 +9,10 @@
 //! column, and nothing is read from disk afterwards until [`Project::reload`].
 //!
 //! `files` finds the files and `sources` holds their texts; `front` splits a file, `yaml` parses its front matter
-//! into a tree of places and `decode` reads types out of it; `sections` finds the texts of a body and `partials` what
-//! templates render. `prompt_file`, `context_file` and `entries` read one file through a `reader`; `compile` puts
-//! them in order, and `lint` says what could be better.
+//! into a tree of places and `decode` reads types out of it; `sections` finds the texts of a body, `spread` where in
+//! the file a template stands and `partials` what it renders. `prompt_file`, `context_file` and `entries` read one file
+//! through a `reader`; `index` finds contexts by name, `compile` puts all in order, and `lint` says what could be
+//! better.
 
 mod compile;
 mod config;
@@ -22,6 +23,7 @@ mod error;
 mod facts;
 mod files;
 mod front;
+mod index;
 mod lint;
 mod nearest;
 mod partials;
@@ -30,6 +32,7 @@ mod prompt_file;
 mod reader;
 mod sections;
 mod sources;
+mod spread;
 mod yaml;
 
 pub use config::{

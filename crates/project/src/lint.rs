@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::compile::{Compiled, PromptUnit, reached};
-use crate::entries::context_name;
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::facts::{Facts, Read, Spot, Use};
 use crate::files::FileKind;
 use crate::front;
+use crate::index::context_name;
 use crate::partials::Library;
 use crate::sources::Sources;
 use crate::yaml::{self, Data};
@@ -243,9 +243,12 @@ impl Findings<'_> {
     fn cache_order(&mut self, file: &str, unit: &PromptUnit) {
         let mut flat = Vec::new();
         self.flatten(file, &unit.facts.uses, &mut BTreeSet::new(), &mut flat);
-        let is_candidate = |it: &&Laid| it.in_system && !it.cached;
-        let mut changing: Option<String> = None;
-        for laid in flat.iter().filter(is_candidate) {
+        flat.retain(|it| it.in_system);
+        // As the engine arranges them: the prompt's own text, what is `cached`, the rest. The sort is stable.
+        flat.sort_by_key(|it| !it.cached);
+        let own = "the prompt's own text";
+        let mut changing = unit.own_text_changes.then(|| own.to_owned());
+        for laid in &flat {
             match (&changing, laid.volatility) {
                 (None, Volatility::Turn) => changing = Some(laid.name.clone()),
                 (Some(first), Volatility::Static) => {
@@ -253,7 +256,12 @@ impl Findings<'_> {
                         "{} never changes but stands behind {first}, which changes each turn: caches can't keep it",
                         laid.name
                     );
-                    let hint = "set `cached: true`, or move it to the front of `use`";
+                    let hint = match first == own {
+                        true => {
+                            "move what changes out of the prompt's own text, such as to a context behind the others"
+                        }
+                        false => "set `cached: true`, or move it to the front of `use`",
+                    };
                     self.warn("cache_order", message, &laid.file, laid.place, Some(hint));
                 }
                 _ => {}

@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contexture_template::{ParseConfig, Partials, Place as TemplatePlace, Template};
+use contexture_template::{ParseConfig, Partials, Template};
 
 use crate::entries::is_plain;
 use crate::error::{Place, Problem};
 use crate::front;
 use crate::sources::Sources;
+use crate::spread::Spread;
 
 /// Finds and parses partials; each file is parsed once.
 #[derive(Debug)]
@@ -60,11 +61,13 @@ impl<'a> Library<'a> {
         Self { sources, parsed: Mutex::default() }
     }
 
-    /// Follows the partials of a template of `file`, and theirs.
-    pub(crate) fn reach(&self, template: &Template, file: &str) -> Reached {
+    /// Follows the partials of a template of `file`, and theirs. `spread` knows where the template stands.
+    pub(crate) fn reach(&self, template: &Template, file: &str, spread: &Spread) -> Reached {
         let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut reached = Reached::default();
-        let mut open: Vec<(String, TemplatePlace, String)> = calls(template, file);
+        let own = calls(template, file).into_iter();
+        let mut open: Vec<(String, Place, String)> =
+            own.map(|(name, place, file)| (name, spread.in_file(place), file)).collect();
         while let Some((name, place, caller)) = open.pop() {
             if reached.templates.contains_key(&name) {
                 continue;
@@ -107,13 +110,13 @@ impl<'a> Library<'a> {
         };
         // An editor ends every file with a newline; it is not part of what is rendered in place.
         let text = document.body.strip_suffix('\n').unwrap_or(&document.body);
-        Template::parse_with(text, &config).map_err(|err| vec![Problem::of_template(&err)])
+        Template::parse_with(text, &config).map_err(|err| vec![Problem::of_template(&err, |it| it)])
     }
 }
 
 /// The partials that a template names in quotes, with the place and the file of the tag.
-fn calls(template: &Template, file: &str) -> Vec<(String, TemplatePlace, String)> {
-    template.partials().into_iter().map(|(name, place)| (name, place, file.to_owned())).collect()
+fn calls(template: &Template, file: &str) -> Vec<(String, Place, String)> {
+    template.partials().into_iter().map(|(name, place)| (name, place.into(), file.to_owned())).collect()
 }
 
 fn candidates(folder: &str, name: &str) -> Vec<String> {
@@ -123,9 +126,9 @@ fn candidates(folder: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn missing(name: &str, place: TemplatePlace, caller: &str, folder: &str) -> Problem {
+fn missing(name: &str, place: Place, caller: &str, folder: &str) -> Problem {
     Problem::new("template_error", format!("there is no partial `{name}`"))
-        .at(Place { line: place.line, column: place.column })
+        .at(place)
         .in_file(caller)
         .hint(is_plain(name).then(|| format!("write it to `partials/{name}.md` or `{folder}/{name}.liquid`")))
 }

@@ -9,7 +9,7 @@ use contexture_compose::{Prompt, ResolveOptions};
 
 use crate::compile::{Compiled, Previous, compile};
 use crate::config::Config;
-use crate::error::{Fault, ProjectError};
+use crate::error::{Fault, Place, ProjectError};
 use crate::files::{CONFIG, Files, Folder};
 use crate::lint::{Lint, lint};
 use crate::nearest::did_you_mean;
@@ -60,6 +60,15 @@ struct Held {
     prompt: Result<Prompt, ProjectError>,
     /// What is wrong with the newest version.
     faults: Vec<Fault>,
+    /// Whether the newest version has the id of another prompt.
+    clash: Option<Clash>,
+}
+
+/// An id that another prompt has already.
+#[derive(Clone, Debug)]
+struct Clash {
+    id: String,
+    fault: Fault,
 }
 
 /// What [`Project::reload`] found.
@@ -109,8 +118,14 @@ impl Project {
         &self.config
     }
 
-    /// Returns the prompt with that id or path; a broken one returns its faults.
+    /// Returns the prompt with that id or path; a broken one returns its faults, and an id that several prompts have
+    /// returns an error that names them.
     pub fn prompt(&self, id: &str) -> Result<&Prompt, ProjectError> {
+        let clashes = self.prompts.values().filter_map(|it| it.clash.as_ref()).filter(|it| it.id == id);
+        let clashes: Vec<Fault> = clashes.map(|it| it.fault.clone()).collect();
+        if !clashes.is_empty() {
+            return Err(ProjectError::new(clashes));
+        }
         let by_id = || self.prompts.values().find(|it| it.id == id && it.prompt.is_ok());
         let broken = || self.prompts.values().find(|it| it.id == id);
         match by_id().or_else(|| self.prompts.get(id)).or_else(broken) {
@@ -141,6 +156,22 @@ impl Project {
             limits: known.map(|it| it.limits()).unwrap_or_default(),
             ..ResolveOptions::default()
         }
+    }
+
+    /// Returns what an error of one of the prompts means in the files: a template that failed is told with its place
+    /// there, also where the text is indented or folded.
+    pub fn error(&self, err: &contexture_compose::Error) -> ProjectError {
+        let mut error = ProjectError::from(err);
+        for fault in &mut error.faults {
+            let Some((file, line)) = fault.file.as_deref().zip(fault.line) else { continue };
+            let of_prompt = || self.compiled.prompts.get(file).map(|it| &it.facts);
+            let of_context = || self.compiled.contexts.get(file).map(|it| &it.facts);
+            if let Some((facts, column)) = of_prompt().or_else(of_context).zip(fault.column) {
+                let place = facts.in_file(Place { line, column });
+                (fault.line, fault.column) = (Some(place.line), Some(place.column));
+            }
+        }
+        error
     }
 
     /// Reads the files again. What depends on a changed file is compiled again; a prompt that is broken now keeps
@@ -218,25 +249,26 @@ fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
     for (file, unit) in &compiled.prompts {
         let path = prompt_name(file).unwrap_or(file);
-        let unique = match owners.insert(&unit.id, file) {
-            Some(first) => Err(duplicate(&unit.id, first, file)),
-            None => Ok(()),
+        let first = owners.insert(&unit.id, file);
+        let clash = first.map(|it| Clash { id: unit.id.clone(), fault: duplicate(&unit.id, it, file) });
+        let newest = match &clash {
+            Some(clash) => Err(clash.fault.clone().into()),
+            None => unit.prompt.clone(),
         };
-        let newest = unique.and_then(|()| unit.prompt.clone());
         let faults = newest.as_ref().err().map(|it| it.faults.clone()).unwrap_or_default();
         let good = before.get(path).filter(|it| it.prompt.is_ok() && newest.is_err());
         let entry = match good {
-            Some(good) => Held { faults, ..good.clone() },
-            None => Held { id: unit.id.clone(), prompt: newest, faults },
+            Some(good) => Held { faults, clash, ..good.clone() },
+            None => Held { id: unit.id.clone(), prompt: newest, faults, clash },
         };
         held.insert(path.to_owned(), entry);
     }
     held
 }
 
-fn duplicate(id: &str, first: &str, second: &str) -> ProjectError {
+fn duplicate(id: &str, first: &str, second: &str) -> Fault {
     let message = format!("two prompts have the id `{id}`: {first} and {second}");
     let hint = Some("give one of them another `id`".to_owned());
     let sources = vec![first.to_owned(), second.to_owned()];
-    Fault { sources, hint, ..Fault::new("duplicate_id", message).in_file(second) }.into()
+    Fault { sources, hint, ..Fault::new("duplicate_id", message).in_file(second) }
 }

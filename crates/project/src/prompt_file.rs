@@ -1,7 +1,7 @@
 //! Reads a prompt file into a [`Definition`].
 
 use contexture_compose::{
-    Adaptation, Around, Definition, HistoryConfig, HistoryLimit, MessageText, TagValue,
+    Adaptation, Around, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue,
 };
 use contexture_message::{Role, Settings, ToolChoice};
 use indexmap::IndexMap;
@@ -14,7 +14,7 @@ use crate::facts::Remark;
 use crate::front::Document;
 use crate::reader::{Fields, Reader};
 use crate::sections::{Body, Section, sections};
-use crate::yaml::{Node, Pair};
+use crate::yaml::{Data, Node, Pair};
 
 /// The fields of a prompt file.
 const FIELDS: [&str; 26] = [
@@ -100,7 +100,7 @@ fn about(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definitio
 
 fn texts(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &mut Definition) {
     let section = |reader: &mut Reader<'_>, it: &Option<Section>| {
-        it.as_ref().and_then(|it| reader.template(&it.text, it.place))
+        it.as_ref().and_then(|it| reader.section(&it.text, it.place))
     };
     let mut field = |name: &str| fields.get(name).and_then(|it| reader.text(name, it));
     (definition.system, definition.prompt, definition.user) =
@@ -138,13 +138,13 @@ fn slot(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &m
     }
     if let Some(section) = &body.context {
         let before = reader.facts.variables.len();
-        definition.context_section = reader.template(&section.text, section.place);
+        definition.context_section = reader.section(&section.text, section.place);
         reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
     }
 }
 
 fn schemas(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
-    definition.input = fields.get("input").and_then(|it| reader.schema("input", it));
+    definition.input = fields.get("input").and_then(|it| input(reader, it, &mut definition.overrides));
     definition.output = fields.get("output").and_then(|it| reader.schema("output", it));
     if let Some(schema) = &definition.input {
         reader.facts.schemas.push((**schema.value()).clone());
@@ -153,6 +153,17 @@ fn schemas(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definit
         definition.input_policy =
             reader.take_all("input_policy", decode::each_key(policy)).unwrap_or_default();
     }
+}
+
+/// Reads the input's schema; the keys that win over entries may be listed in it.
+fn input(reader: &mut Reader<'_>, node: &Node, overrides: &mut Vec<String>) -> Option<Schema> {
+    let pairs = reader.take("input", decode::map(node))?;
+    let (own, schema): (Vec<Pair>, Vec<Pair>) = pairs.iter().cloned().partition(|it| it.key == "override");
+    for pair in own.iter().filter(|it| !it.value.is_null()) {
+        let keys = decode::texts(&pair.value).map_err(|it| it.under("override"));
+        overrides.extend(reader.take("input", keys).unwrap_or_default());
+    }
+    reader.schema("input", &Node::new(Data::Map(schema), node.place))
 }
 
 fn generation(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
@@ -261,10 +272,11 @@ fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
         );
         reader.problem(Problem::invalid(message).at(pair.place));
     }
-    if let Some((one, other)) = fields.pair("prompt").zip(fields.pair("user")) {
+    for (second, why) in [("user", "are the same thing"), ("messages", "exclude each other")] {
+        let Some((one, other)) = fields.pair("prompt").zip(fields.pair(second)) else { continue };
         let (one, other) = if one.place <= other.place { (one, other) } else { (other, one) };
         let message = format!(
-            "`{}` on line {} and `{}` on line {} are the same thing: give one",
+            "`{}` on line {} and `{}` on line {} {why}: give one",
             one.key, one.place.line, other.key, other.place.line
         );
         reader.problem(Problem::invalid(message).at(other.place));

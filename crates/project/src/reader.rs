@@ -11,9 +11,11 @@ use crate::compile::ContextUnit;
 use crate::decode;
 use crate::error::{Fault, Place, Problem};
 use crate::facts::{Facts, Read, Remark};
+use crate::index::Index;
 use crate::nearest::{did_you_mean, nearest};
 use crate::partials::Library;
 use crate::sources::Sources;
+use crate::spread::{Spread, Written};
 use crate::yaml::{Data, Node, Pair};
 
 /// What a file may refer to.
@@ -21,6 +23,7 @@ use crate::yaml::{Data, Node, Pair};
 pub(crate) struct Shelf<'a> {
     pub(crate) sources: &'a Sources,
     pub(crate) library: &'a Library<'a>,
+    pub(crate) index: &'a Index,
     /// Contexts that were read before.
     pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
     /// For contexts that use each other: from a file to the files that it uses.
@@ -100,51 +103,66 @@ impl<'a> Reader<'a> {
     /// Reads a text, which is a template.
     pub(crate) fn text(&mut self, field: &str, node: &Node) -> Option<Text> {
         let text = self.take(field, decode::word(node))?;
-        self.template(&text, node.text_place)
+        self.template(node.spread(&text))
     }
 
-    /// Parses a template that begins at a place of the file.
-    pub(crate) fn template(&mut self, text: &str, place: Place) -> Option<Text> {
-        let template = match Template::parse_with(text, &self.parse_config(place)) {
-            Ok(template) => template,
-            Err(err) => {
-                self.problem(Problem::of_template(&err));
-                return None;
-            }
-        };
-        let reached = self.shelf.library.reach(&template, self.file);
+    /// Parses a template that stands in the file as it is, from a place on.
+    pub(crate) fn section(&mut self, text: &str, place: Place) -> Option<Text> {
+        self.template(Spread::new(text, place, Written::Verbatim))
+    }
+
+    fn template(&mut self, spread: Spread) -> Option<Text> {
+        let template = self.parsed(spread, Template::parse_with)?;
+        let spread = self.facts.texts.last()?;
+        let reached = self.shelf.library.reach(&template, self.file, spread);
         self.reads.extend(reached.files.iter().cloned());
-        self.note(self.file, template.variables());
+        self.note_own(template.variables());
         for (file, partial) in reached.templates() {
-            self.note(file, partial.variables());
+            self.note(file, partial.variables(), |it| it);
         }
         let partials = reached.partials();
         self.problems(reached.problems);
         Some(Text::from_template(template, partials))
     }
 
+    /// Parses a text of this file and remembers where it stands.
+    fn parsed<T>(
+        &mut self,
+        spread: Spread,
+        parse: impl FnOnce(&str, &ParseConfig) -> Result<T, contexture_template::Error>,
+    ) -> Option<T> {
+        let config = ParseConfig {
+            name: Some(self.file.to_owned()),
+            first_line: spread.start.line,
+            first_column: spread.start.column,
+            ..ParseConfig::default()
+        };
+        let parsed = parse(spread.text(), &config);
+        let parsed = parsed.map_err(|err| self.problem(Problem::of_template(&err, |it| spread.in_file(it))));
+        self.facts.texts.push(spread);
+        parsed.ok()
+    }
+
     /// Reads a Liquid condition.
     pub(crate) fn condition(&mut self, field: &str, node: &Node) -> Option<Condition> {
         let text = self.take(field, decode::word(node))?;
-        let condition = Condition::parse_with(&text, &self.parse_config(node.text_place));
-        let condition = condition.map_err(|err| self.problem(Problem::of_template(&err))).ok()?;
-        self.note(self.file, condition.variables());
+        let condition = self.parsed(node.spread(&text), Condition::parse_with)?;
+        self.note_own(condition.variables());
         Some(condition)
     }
 
     /// Reads a Liquid expression.
     pub(crate) fn expression(&mut self, field: &str, node: &Node) -> Option<Expression> {
         let text = self.take(field, decode::word(node))?;
-        let expression = Expression::parse_with(&text, &self.parse_config(node.text_place));
-        let expression = expression.map_err(|err| self.problem(Problem::of_template(&err))).ok()?;
-        self.note(self.file, expression.variables());
+        let expression = self.parsed(node.spread(&text), Expression::parse_with)?;
+        self.note_own(expression.variables());
         Some(expression)
     }
 
     /// Reads a value of the tag tree: every text in it is a template.
     pub(crate) fn tag_value(&mut self, node: &Node) -> Option<TagValue> {
         Some(match &node.data {
-            Data::Text(text) => TagValue::Text(self.template(text, node.text_place)?),
+            Data::Text(text) => TagValue::Text(self.template(node.spread(text))?),
             Data::List(items) => {
                 let values: Vec<_> = items.iter().map(|it| self.tag_value(it)).collect();
                 TagValue::List(values.into_iter().collect::<Option<_>>()?)
@@ -200,20 +218,17 @@ impl<'a> Reader<'a> {
         each.collect()
     }
 
-    fn parse_config(&self, place: Place) -> ParseConfig {
-        ParseConfig {
-            name: Some(self.file.to_owned()),
-            first_line: place.line,
-            first_column: place.column,
-            ..ParseConfig::default()
-        }
+    /// Notes what the text reads that was parsed last.
+    fn note_own(&mut self, variables: Vec<Variable>) {
+        let spread = self.facts.texts.last().cloned();
+        self.note(self.file, variables, |it| spread.as_ref().map_or(it, |spread| spread.in_file(it)));
     }
 
-    fn note(&mut self, file: &str, variables: Vec<Variable>) {
+    fn note(&mut self, file: &str, variables: Vec<Variable>, in_file: impl Fn(Place) -> Place) {
         let reads = variables.into_iter().map(|it| Read {
             path: it.path,
             file: file.to_owned(),
-            place: Place { line: it.place.line, column: it.place.column },
+            place: in_file(it.place.into()),
         });
         self.facts.variables.extend(reads);
     }
@@ -252,7 +267,13 @@ pub(crate) fn unknown_field(pair: &Pair, known: &[&str]) -> Problem {
         return problem.at(pair.place).hint(Some("add them to the prompt's definition in Rust".to_owned()));
     }
     let setting = || known.contains(&"settings").then(|| nearest(&pair.key, SETTINGS)).flatten();
-    let hint = did_you_mean(&pair.key, known.iter().copied())
+    // Prompts and contexts call the same thing by two names.
+    let other = [("context", "values"), ("values", "context")]
+        .into_iter()
+        .find(|(one, other)| pair.key == *one && known.contains(other) && known.contains(&"use"))
+        .map(|(_, other)| format!("did you mean `{other}`?"));
+    let hint = other
+        .or_else(|| did_you_mean(&pair.key, known.iter().copied()))
         .or_else(|| setting().map(|it| format!("did you mean `{it}` under `settings`?")))
         .or_else(|| decode::known_fields(known));
     Problem::new("unknown_field", format!("unknown field `{}`", pair.key)).at(pair.place).hint(hint)

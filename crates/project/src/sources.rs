@@ -18,7 +18,10 @@ impl Sources {
         let paths = files.list()?.into_iter().filter(|it| FileKind::of(it).is_some());
         let read = |path: String| {
             let text = files.read(&path).map(Arc::from);
-            let text = text.map_err(|err| Fault::new("file_invalid", err.reason()).in_file(&path));
+            let text = text.map_err(|err| Fault {
+                hint: err.hint(),
+                ..Fault::new("file_invalid", err.reason()).in_file(&path)
+            });
             (path, text)
         };
         Ok(Self { files: paths.map(read).collect() })

@@ -10,6 +10,7 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag}
 use serde_json::{Map, Number, Value};
 
 use crate::error::{Place, Problem};
+use crate::spread::{Spread, Written};
 
 /// How deep lists and maps may be nested.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -24,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) place: Place,
     /// Where the text of a scalar begins: behind a quote, or below a `|`.
     pub(crate) text_place: Place,
+    /// How the text of a scalar is written.
+    written: Written,
 }
 
 /// What stands there.
@@ -47,7 +50,12 @@ pub(crate) struct Pair {
 
 impl Node {
     pub(crate) fn new(data: Data, place: Place) -> Self {
-        Self { data, place, text_place: place }
+        Self { data, place, text_place: place, written: Written::Verbatim }
+    }
+
+    /// Returns `text`, which was read from this scalar, with where it stands.
+    pub(crate) fn spread(&self, text: &str) -> Spread {
+        Spread::new(text, self.text_place, self.written.clone())
     }
 
     pub(crate) fn is_null(&self) -> bool {
@@ -104,7 +112,7 @@ impl Node {
 ///
 /// The tree is there unless the text is not YAML at all.
 pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem>) {
-    let mut builder = Builder { first_line, ..Builder::default() };
+    let mut builder = Builder { text, first_line, ..Builder::default() };
     let options = granit_parser::options! {
         disallow_directives: true, flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH,
     };
@@ -114,7 +122,8 @@ pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem
             Err(err) => Err(builder.syntax(&err)),
         };
         if let Err(problem) = outcome {
-            builder.problems.push(problem);
+            let hint = builder.hint(&problem);
+            builder.problems.push(problem.hint(hint.map(str::to_owned)));
             return (None, builder.problems);
         }
     }
@@ -124,7 +133,8 @@ pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem
 
 /// The tree under construction.
 #[derive(Default)]
-struct Builder {
+struct Builder<'a> {
+    text: &'a str,
     first_line: usize,
     root: Option<Node>,
     open: Vec<Open>,
@@ -145,14 +155,15 @@ enum Kind {
     Map { pairs: Vec<Pair>, lines: HashMap<String, usize>, key: Option<(String, Place)> },
 }
 
-impl Builder {
+impl Builder<'_> {
     fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Problem> {
         let place = self.place(span);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_key = self.expects_key();
+                let written = self.written(&text, style, span);
                 let node = scalar(text.into_owned(), style, tag.as_deref(), place, is_key)?;
-                self.finish(node, anchor)
+                self.finish(Node { written, ..node }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.start(Kind::List(Vec::new()), anchor, tag.as_deref(), place)
@@ -242,6 +253,48 @@ impl Builder {
         Place { line: self.first_line + span.start.line().saturating_sub(1), column: span.start.col() + 1 }
     }
 
+    /// Finds how the text of a scalar is written.
+    fn written(&self, text: &str, style: ScalarStyle, span: &Span) -> Written {
+        let bytes = span.start.byte_offset().zip(span.end.byte_offset());
+        let Some(raw) = bytes.and_then(|(start, end)| self.text.get(start..end)) else {
+            return Written::Escaped;
+        };
+        let place = self.place(span);
+        match style {
+            ScalarStyle::Literal | ScalarStyle::Folded => Written::spread(text, raw, place),
+            _ if !text.contains('\n') && !raw.contains('\n') => Written::Verbatim,
+            ScalarStyle::Plain => Written::spread(text, raw, place),
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+                Written::spread(text, inner, Place { column: place.column + 1, ..place })
+            }
+        }
+    }
+
+    /// Says what is often behind a text that is not YAML.
+    fn hint(&self, problem: &Problem) -> Option<&'static str> {
+        let line_idx = problem.place()?.line.checked_sub(self.first_line)?;
+        let line = self.text.lines().nth(line_idx).unwrap_or_default();
+        let value = line.split_once(": ").map_or(line, |(_, value)| value).trim_start();
+        let value = value.strip_prefix("- ").unwrap_or(value).trim_start();
+        let indent = line.len() - line.trim_start().len();
+        let message = problem.message();
+        let says = |words: &[&str]| words.iter().any(|it| message.contains(it));
+        if value.starts_with("{{") || value.starts_with("{%") {
+            Some("put quotes around a value that begins with `{{` or `{%`")
+        } else if line.get(..indent).is_some_and(|it| it.contains('\t')) {
+            Some("indent with spaces, not with tabs")
+        } else if says(&["mapping values are not allowed"]) {
+            Some("put quotes around a text that holds `: `")
+        } else if says(&["unclosed"]) {
+            Some("close it, or put quotes around the text that it belongs to")
+        } else if says(&["illegal placement", "quoted scalar", "unexpected end", "expected ',' or"]) {
+            Some("close every bracket and quote before this place")
+        } else {
+            None
+        }
+    }
+
     fn syntax(&self, err: &ScanError) -> Problem {
         let place = self.place(&Span::empty(*err.marker()));
         match err.kind() {
@@ -301,7 +354,7 @@ fn scalar(
     // Keys stay as they are written: `1` and `true` are names there.
     let is_text = is_key || style != ScalarStyle::Plain || tag.and_then(Tag::core_suffix) == Some("str");
     let data = if is_text { Data::Text(text) } else { plain(text).map_err(|it| it.at(place))? };
-    Ok(Node { data, place, text_place })
+    Ok(Node { text_place, ..Node::new(data, place) })
 }
 
 /// Reads a plain scalar by the core schema.

@@ -13,7 +13,7 @@ use crate::bar::{bar, gauge, percent};
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
 use crate::paint::{
-    BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, cut, one_line, paint, width, wrapped,
+    BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, behind, cut, joined, one_line, paint, width,
 };
 use crate::pass;
 use crate::table::{Align, Cell, Table};
@@ -21,6 +21,9 @@ use crate::table::{Align, Cell, Table};
 /// Contributors that take less are not listed one by one.
 const SLOW_MS: f64 = 1.0;
 const MAX_TIMINGS: usize = 12;
+/// Bars and gauges in columns.
+const MIN_BAR: usize = 10;
+const MAX_GAUGE: usize = 40;
 
 pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let pass = pass::resolve(args, globals)?;
@@ -52,21 +55,20 @@ fn header(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -
         Some(model) => one_line(model),
         None => "no model".to_owned(),
     };
-    let exactness = match it.counter.exact {
-        true => paint(GREEN, "exact"),
-        false => paint(YELLOW, "an estimate"),
+    let (exactness, style) = match it.counter.exact {
+        true => ("exact", GREEN),
+        false => ("an estimate", YELLOW),
     };
-    vec![
-        format!("{} {} {}", paint(BOLD, &one_line(prompt)), paint(DIM, arrow), paint(CYAN, &model)),
-        format!(
-            "{} tokens {dot} {} {dot} {} {dot} counted by {}, {exactness}",
-            paint(BOLD, &it.total_tokens.to_string()),
-            counted(it.messages, "message"),
-            counted(it.tools.len(), "tool"),
-            it.counter.name,
-        ),
-        paint(DIM, &format!("fingerprint {}", it.fingerprint)),
-    ]
+    let facts = [
+        (BOLD, format!("{} tokens", it.total_tokens)),
+        (PLAIN, counted(it.messages, "message")),
+        (PLAIN, counted(it.tools.len(), "tool")),
+        (style, format!("counted by {}, {exactness}", it.counter.name)),
+    ];
+    let mut lines = joined(&[(BOLD, one_line(prompt)), (CYAN, model)], &format!(" {arrow} "), screen.width);
+    lines.extend(joined(&facts, &format!(" {dot} "), screen.width));
+    lines.push(paint(DIM, &format!("fingerprint {}", it.fingerprint)));
+    lines
 }
 
 /// One bar per source, in the order of the request, and one for what stands between the parts.
@@ -84,10 +86,12 @@ fn sources(it: &Explanation, screen: Screen) -> Vec<String> {
     if rest > 0 {
         rows.push(("framing".to_owned(), rest, DIM));
     }
-    let names = rows.iter().map(|(name, ..)| width(name)).max().unwrap_or_default().min(32);
     let digits = width(&total.to_string()).max(5);
-    // Two blanks on the left, two around the bar, and a share such as ` 100.0%`.
-    let columns = screen.width.saturating_sub(2 + names + 2 + 2 + digits + 8).max(10);
+    // Two blanks on the left, two on each side of the bar, and a share such as ` 100.0%`.
+    let room = screen.width.saturating_sub(2 + 2 + 2 + digits + 8);
+    let widest = rows.iter().map(|(name, ..)| width(name)).max().unwrap_or_default();
+    let names = widest.min(32).min(room.saturating_sub(MIN_BAR));
+    let columns = room.saturating_sub(names).max(MIN_BAR);
     let largest = rows.iter().map(|(_, tokens, _)| *tokens).max().unwrap_or_default();
     let mut lines = vec![paint(BOLD, "Tokens by source")];
     for (name, tokens, style) in &rows {
@@ -146,9 +150,13 @@ fn budget(it: &Explanation, screen: Screen) -> Vec<String> {
         ("system text", budget.used.0, budget.token_budget),
         ("whole request", it.total_tokens.0, budget.input_budget),
     ];
+    let text = |used: u32, limit: u32| format!("{used} of {limit} tokens, {}", percent(used, limit));
+    let texts = limits.iter().filter_map(|(_, used, limit)| Some(width(&text(*used, (*limit)?.0))));
+    // Behind the name: a gauge in brackets, a blank and the text; all gauges are equally long.
+    let room = screen.width.saturating_sub(LABEL + 3 + texts.max().unwrap_or_default());
     for (name, used, limit) in limits {
         let Some(limit) = limit else {
-            lines.push(format!("  {name:<13}  {used} tokens, no limit"));
+            lines.extend(labelled(name, &format!("{used} tokens, no limit"), screen));
             continue;
         };
         let style = match u64::from(used) * 100 / u64::from(limit.0.max(1)) {
@@ -156,9 +164,13 @@ fn budget(it: &Explanation, screen: Screen) -> Vec<String> {
             75..95 => YELLOW,
             _ => RED,
         };
-        let (full, empty) = gauge(screen, used, limit.0, 40);
-        let bar = format!("[{}{}]", paint(style, &full), paint(DIM, &empty));
-        lines.push(format!("  {name:<13}  {bar} {used} of {limit} tokens, {}", percent(used, limit.0)));
+        let text = text(used, limit.0);
+        if room < MIN_BAR {
+            lines.extend(labelled(name, &text, screen));
+            continue;
+        }
+        let (full, empty) = gauge(screen, used, limit.0, room.min(MAX_GAUGE));
+        lines.push(format!("{}[{}{}] {text}", label(name), paint(style, &full), paint(DIM, &empty)));
     }
     lines
 }
@@ -167,23 +179,31 @@ fn cache(it: &Explanation, screen: Screen) -> Vec<String> {
     let cache = &it.cache;
     let share = percent(cache.prefix_tokens.0, it.total_tokens.0);
     let mut lines = vec![paint(BOLD, "Cache")];
-    lines.push(format!(
-        "  prefix         {} tokens ({share}) stay the same from turn to turn",
-        cache.prefix_tokens
-    ));
+    let prefix = format!("{} tokens ({share}) stay the same from turn to turn", cache.prefix_tokens);
+    lines.extend(labelled("prefix", &prefix, screen));
     let marks: Vec<String> = cache.breakpoints.iter().map(breakpoint).collect();
     let marks = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
-    lines.push(format!("  breakpoints    {marks}"));
+    lines.extend(labelled("breakpoints", &marks, screen));
     if let Some(forecast) = &cache.forecast {
-        let mut line =
-            format!("  forecast       {} tokens should be read from the cache", forecast.read_tokens);
+        let mut text = format!("{} tokens should be read from the cache", forecast.read_tokens);
         if let Some(change) = &forecast.changed {
-            let _ = write!(line, "; {} changed byte {}", change.source, change.byte);
-            let _ = write!(line, ", which costs {} tokens", change.lost_tokens);
+            let _ = write!(text, "; {} changed byte {}", change.source, change.byte);
+            let _ = write!(text, ", which costs {} tokens", change.lost_tokens);
         }
-        lines.extend(hanging(&line, 17, screen));
+        lines.extend(labelled("forecast", &text, screen));
     }
     lines
+}
+
+/// The columns of a label, with the blanks around it.
+const LABEL: usize = 17;
+
+fn label(name: &str) -> String {
+    format!("  {name:<13}  ")
+}
+
+fn labelled(name: &str, text: &str, screen: Screen) -> Vec<String> {
+    behind(&label(name), LABEL, text, screen.width)
 }
 
 fn breakpoint(it: &Breakpoint) -> String {
@@ -199,7 +219,7 @@ fn warnings(it: &Explanation, screen: Screen) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = vec![paint(YELLOW.bold(), "Warnings")];
-    lines.extend(it.warnings.iter().flat_map(|it| hanging(&format!("  ! {}", one_line(it)), 4, screen)));
+    lines.extend(it.warnings.iter().flat_map(|it| behind("  ! ", 4, &one_line(it), screen.width)));
     lines
 }
 
@@ -224,17 +244,6 @@ fn timings(it: &Explanation) -> Vec<String> {
         lines.push(paint(DIM, &format!("  {n_quick} {others}below {:.0} ms", least.ceil())));
     }
     lines
-}
-
-/// Wraps a line; what follows the first one is indented.
-fn hanging(line: &str, indent: usize, screen: Screen) -> Vec<String> {
-    let front = line.len() - line.trim_start().len();
-    let lines = wrapped(line.trim_start(), screen.width.saturating_sub(indent));
-    let indented = |(idx, it): (usize, &String)| match idx {
-        0 => format!("{:front$}{it}", ""),
-        _ => format!("{:indent$}{it}", ""),
-    };
-    lines.iter().enumerate().map(indented).collect()
 }
 
 fn is_sent(state: &str) -> bool {
@@ -262,5 +271,58 @@ fn state_style(state: &str) -> Style {
         "shortened" => YELLOW,
         "dropped" => RED,
         _ => DIM,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::Arc;
+
+    use contexture_compose::Pass;
+    use contexture_message::Tokens;
+    use contexture_project::{InMemory, Project};
+
+    use super::{page, width};
+    use crate::output::Screen;
+
+    /// A pass with long names, many tokens, reasons and warnings.
+    pub(crate) fn pass() -> Pass {
+        let long =
+            format!("---\nid: a-context-with-a-rather-long-name\npriority: 10\n---\n{}", "word ".repeat(400));
+        let files = InMemory::new([
+            (
+                "prompts/p.md",
+                "---\nuse: [long, b, {when: input.on, use: b2}]\nbudget: {token_budget: 300}\n---\nIt is {{ ctx.now }}.",
+            ),
+            ("contexts/long.md", &long),
+            ("contexts/b.md", "Be kind."),
+            ("contexts/b2.md", "Never."),
+        ]);
+        let project = Project::from_files(Arc::new(files)).expect("it is a project");
+        let prompt = project.prompt("p").expect("it is fine");
+        let mut options =
+            project.options(prompt, None, Some("some-provider/a-model-with-a-very-long-name-2026-07-01"));
+        options.input = serde_json::json!({"on": false});
+        options.scope.now = Some("2026-07-01T09:30:00Z".to_owned());
+        options.budget.input_budget = Some(Tokens(1_000_000));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
+        runtime.block_on(prompt.resolve(options)).expect("it resolves")
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        let pass = pass();
+        let explanation = pass.explain();
+        assert!(!explanation.warnings.is_empty() && !explanation.dropped.is_empty());
+        for columns in [60, 80, 100] {
+            for terminal in [true, false] {
+                let screen = Screen { width: columns, terminal };
+                let page = page(pass.prompt(), pass.request().model.as_deref(), &explanation, screen);
+                let page = anstream::adapter::strip_str(&page).to_string();
+                for line in page.lines() {
+                    assert!(width(line) <= columns, "{columns}: {line}\n{page}");
+                }
+            }
+        }
     }
 }

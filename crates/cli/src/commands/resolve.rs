@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::args::{Globals, ResolveArgs};
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
-use crate::paint::{BOLD, CYAN, DIM, YELLOW, one_line, paint, visible, width};
+use crate::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
 use crate::pass;
 
 pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
@@ -144,10 +144,10 @@ fn totals(request: &Request, explanation: &Explanation, screen: Screen) -> Strin
         facts.extend((n > 0).then(|| format!("{n} {word}")));
     }
     let separator = if screen.terminal { " · " } else { " | " };
-    let mut lines = vec![paint(DIM, &one_line(&facts.join(separator)))];
-    lines.extend(
-        explanation.warnings.iter().map(|it| format!("{} {}", paint(YELLOW, "warning:"), one_line(it))),
-    );
+    let facts: Vec<_> = facts.iter().map(|it| (DIM, one_line(it))).collect();
+    let mut lines = joined(&facts, separator, screen.width);
+    let front = format!("{} ", paint(YELLOW, "warning:"));
+    lines.extend(explanation.warnings.iter().flat_map(|it| behind(&front, 9, &one_line(it), screen.width)));
     lines.join("\n")
 }
 
@@ -156,5 +156,24 @@ pub(super) fn counted(n: usize, word: &str) -> String {
     match n {
         1 => format!("1 {word}"),
         n => format!("{n} {word}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{totals, width};
+    use crate::commands::inspect::tests::pass;
+    use crate::output::Screen;
+
+    #[test]
+    fn the_totals_are_not_wider_than_the_screen() {
+        let pass = pass();
+        for columns in [60, 80] {
+            let screen = Screen { width: columns, terminal: true };
+            let text = totals(pass.request(), &pass.explain(), screen);
+            let text = anstream::adapter::strip_str(&text).to_string();
+            assert!(text.lines().all(|it| width(it) <= columns), "{columns}: {text}");
+            assert!(text.contains("a-model-with-a-very-long-name-2026-07-01"), "{text}");
+        }
     }
 }

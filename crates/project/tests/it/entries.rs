@@ -77,10 +77,45 @@ fn unknown_entries_name_the_place_and_the_nearest_name() {
 
 #[test]
 fn entries_of_later_kinds_are_refused_by_name() {
-    insta::assert_snapshot!(faults_of("---\nuse:\n  - skill: refunds\n  - memory: {id: m}\n---\n"), @r"
-    prompts/p.md:3:5 unsupported_entry: entries of the kind `skill` can't be written in a file yet
-    prompts/p.md:4:5 unsupported_entry: entries of the kind `memory` can't be written in a file yet
+    insta::assert_snapshot!(faults_of("---\nuse:\n  - skill: refunds\n  - memory: {id: m}\n  - block: [a]\n---\n"), @r"
+    prompts/p.md:3:5 unknown_entry: there is no entry `skill:refunds` [this version does not have entries of the kind `skill` yet]
+    prompts/p.md:4:5 unknown_entry: there is no entry `memory:m` [this version does not have entries of the kind `memory` yet]
+    prompts/p.md:5:5 unknown_entry: there is no entry `block` [this version does not have entries of the kind `block` yet]
     ");
+}
+
+#[test]
+fn a_context_is_found_by_its_id_and_by_its_file_name_in_any_folder() {
+    let files = [
+        ("prompts/p.md", "---\nuse: [brand, deep, both]\n---\nOwn."),
+        ("contexts/x.md", "---\nid: brand\nuse: [y]\n---\nBrand."),
+        ("contexts/other.md", "---\nid: y\n---\nY."),
+        ("contexts/some/where/deep.md", "Deep."),
+        ("contexts/both.md", "Path."),
+        ("contexts/z.md", "---\nid: both\n---\nId."),
+    ];
+    assert_eq!(resolved(&files, json!({})), "system: Own.\n\nY.\n\nBrand.\n\nDeep.\n\nPath.");
+    let several = [
+        ("prompts/p.md", "---\nuse: [a, b]\n---\nOwn."),
+        ("contexts/one/a.md", "1"),
+        ("contexts/two/a.md", "2"),
+        ("contexts/x.md", "---\nid: b\n---\n3"),
+        ("contexts/y.md", "---\nid: b\n---\n4"),
+    ];
+    insta::assert_snapshot!(faults(&several), @r"
+    prompts/p.md:2:7 unknown_entry: `a` may be contexts/one/a.md or contexts/two/a.md [name one by its path: `one/a` or `two/a`]
+    prompts/p.md:2:10 unknown_entry: `b` may be contexts/x.md or contexts/y.md [name one by its path: `x` or `y`]
+    ");
+    let circle = [
+        ("prompts/p.md", "---\nuse: [one]\n---\nOwn."),
+        ("contexts/x.md", "---\nid: one\nuse: [two]\n---\n"),
+        ("contexts/deep/two.md", "---\nuse: [one]\n---\n"),
+    ];
+    let found = faults(&circle);
+    assert!(
+        found.contains("context:one (contexts/x.md) → context:deep/two (contexts/deep/two.md)"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -100,13 +135,15 @@ fn circles_are_found_and_the_chain_is_named() {
         ("prompts/p.md", "---\nuse: [outside]\n---\n"),
         ("contexts/outside.md", "---\nuse: [a]\n---\n"),
         ("contexts/a.md", "---\nuse: [b]\n---\nA."),
-        ("contexts/b.md", "---\nuse:\n  - context: {use: [{match: x, cases: {y: a}}]}\n---\nB."),
+        ("contexts/b.md", "---\nid: other\nuse:\n  - context: {use: [{match: x, cases: {y: a}}]}\n---\nB."),
     ];
     insta::assert_snapshot!(faults(&files), @r"
-    contexts/a.md:2:7 depth_exceeded: contexts use each other in a circle: contexts/a.md → contexts/b.md → contexts/a.md
-    contexts/b.md:3:43 depth_exceeded: contexts use each other in a circle: contexts/b.md → contexts/a.md → contexts/b.md
+    contexts/a.md:2:7 depth_exceeded: contexts use each other in a circle: context:a (contexts/a.md) → context:other (contexts/b.md) → context:a [remove one of these uses, or move what both need to a context of its own]
+    contexts/b.md:4:43 depth_exceeded: contexts use each other in a circle: context:other (contexts/b.md) → context:a (contexts/a.md) → context:other [remove one of these uses, or move what both need to a context of its own]
     ");
-    insta::assert_snapshot!(faults(&[("prompts/p.md", "---\nuse: a\n---\n"), ("contexts/a.md", "---\nuse: a\n---\n")]), @"contexts/a.md:2:6 depth_exceeded: contexts use each other in a circle: contexts/a.md → contexts/a.md");
+    insta::assert_snapshot!(faults(&[("prompts/p.md", "---\nuse: a\n---\n"), ("contexts/a.md", "---\nuse: a\n---\n")]), @"contexts/a.md:2:6 depth_exceeded: contexts use each other in a circle: context:a (contexts/a.md) → context:a [remove one of these uses, or move what both need to a context of its own]");
+    let error = super::support::project(&files).prompt("p").unwrap_err();
+    assert_eq!(error.faults[0].sources, ["context:a", "context:other", "context:a"]);
 }
 
 #[test]
@@ -136,6 +173,29 @@ fn both_forms_of_the_context_slot_are_templates_at_every_depth() {
     system: Raw 1 < 2
     assistant: Said 1 < 2
     ");
+}
+
+#[test]
+fn an_override_may_stand_in_the_schema() {
+    let context = ("contexts/a.md", "---\ninput: {properties: {k: {type: integer}}}\n---\nA.");
+    let with = |front: &str| {
+        resolved(
+            &[("prompts/p.md", &format!("---\nuse: [a]\n{front}\n---\nOwn {{{{ input.k }}}}.")), context],
+            json!({"k": "x"}),
+        )
+    };
+    assert!(with("input: {properties: {k: {type: string}}}").contains("schema_conflict"));
+    assert_eq!(with("input: {override: [k], properties: {k: {type: string}}}"), "system: Own x.\n\nA.");
+    assert_eq!(
+        with("input: {override: k, properties: {k: {type: string}}}\noverride: [z]"),
+        "system: Own x.\n\nA."
+    );
+    insta::assert_snapshot!(with("input: {override: {k: true}}"), @"prompts/p.md:3:19 file_invalid: `input.override`: expected a text, found a map");
+    let project = super::support::project(&[(
+        "prompts/p.md",
+        "---\ninput: {override: [k], properties: {k: {}}}\n---\n",
+    )]);
+    assert!(project.prompt("p").unwrap().input_schema().get("override").is_none());
 }
 
 #[test]

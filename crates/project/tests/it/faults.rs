@@ -64,6 +64,18 @@ fn wrong_values_of_a_context_are_named_with_its_file() {
 }
 
 #[test]
+fn a_name_of_the_other_kind_of_file_is_guessed() {
+    let files = [
+        ("prompts/p.md", "---\nuse: [a]\nvalues: {a: b}\n---\nOwn."),
+        ("contexts/a.md", "---\ncontext: {a: b}\n---\n"),
+    ];
+    insta::assert_snapshot!(faults(&files), @r"
+    contexts/a.md:2:1 unknown_field: unknown field `context` [did you mean `values`?]
+    prompts/p.md:3:1 unknown_field: unknown field `values` [did you mean `context`?]
+    ");
+}
+
+#[test]
 fn faults_of_all_files_come_together_in_order() {
     let files = [
         ("prompts/p.md", "---\nuse: [b, a]\nmodle: x\n---\n{{ input.x | nope }}"),
@@ -81,7 +93,11 @@ fn faults_of_all_files_come_together_in_order() {
 
 #[test]
 fn front_matter_that_is_not_yaml_is_placed() {
-    insta::assert_snapshot!(faults_of("---\na: [1\nb: 2\n---\n"), @"prompts/p.md:3:2 file_invalid: this is not YAML: illegal placement of ':' indicator");
+    insta::assert_snapshot!(faults_of("---\na: [1\nb: 2\n---\n"), @"prompts/p.md:3:2 file_invalid: this is not YAML: illegal placement of ':' indicator [close every bracket and quote before this place]");
+    insta::assert_snapshot!(faults_of("---\nsystem: {{ input.x }}\n---\n"), @"prompts/p.md:2:10 file_invalid: a key must be a single word or text, not a list or map [put quotes around a value that begins with `{{` or `{%`]");
+    insta::assert_snapshot!(faults_of("---\ndescription: One: two\n---\n"), @"prompts/p.md:2:17 file_invalid: this is not YAML: mapping values are not allowed in this context [put quotes around a text that holds `: `]");
+    insta::assert_snapshot!(faults_of("---\ninput:\n\ttype: object\n---\n"), @"prompts/p.md:3:2 file_invalid: this is not YAML: tabs disallowed within this context (block indentation) [indent with spaces, not with tabs]");
+    insta::assert_snapshot!(faults_of("---\nsystem: \"Hi\n---\n"), @"prompts/p.md:3:1 file_invalid: this is not YAML: invalid indentation in multiline quoted scalar [close every bracket and quote before this place]");
     insta::assert_snapshot!(faults_of("---\n- a\n---\n"), @"prompts/p.md:2:1 file_invalid: the front matter must be a map of fields, found a list");
     insta::assert_snapshot!(faults_of("---\nid: p\nNo end."), @"prompts/p.md:1:1 file_invalid: the front matter is not closed [end it with a line `---`, or begin the file with an empty line]");
     insta::assert_snapshot!(faults_of("---\nid: p\ntags: [a]\nid: q\n---\n"), @"prompts/p.md:4:1 file_invalid: key `id` stands on line 2 and again on line 4");
@@ -129,10 +145,50 @@ fn hooks_are_refused_with_a_reason() {
 fn template_errors_name_the_place_in_the_file() {
     insta::assert_snapshot!(faults_of("---\nid: p\n---\n\nHello\n  {{ input.a | nope }}"), @"prompts/p.md:6:16 template_error: unknown filter `nope`");
     insta::assert_snapshot!(faults_of("---\nsystem: \"Hi {{ x | nope }}\"\n---\n"), @"prompts/p.md:2:20 template_error: unknown filter `nope`");
-    insta::assert_snapshot!(faults_of("---\nsystem: |\n  Hi\n  {{ x | nope }}\n---\n"), @"prompts/p.md:4:8 template_error: unknown filter `nope`");
+    insta::assert_snapshot!(faults_of("---\nsystem: |\n  Hi\n  {{ x | nope }}\n---\n"), @"prompts/p.md:4:10 template_error: unknown filter `nope`");
     insta::assert_snapshot!(faults_of("---\ncontext: {a: [{b: '{{ x'}]}\n---\n"), @"prompts/p.md:2:20 template_error: output `{{` is not closed by `}}`");
     insta::assert_snapshot!(faults_of("---\nuse:\n  - when: input.a ==\n    use: null\n---\n"), @"prompts/p.md:3:21 template_error: expected a value, found the end");
     insta::assert_snapshot!(faults_of("<system>S</system>\n<user>a\n{{ | }}</user>"), @"prompts/p.md:3:4 template_error: expected a value, found `|`");
+}
+
+#[test]
+fn template_errors_in_texts_of_several_lines_name_the_place_in_the_file() {
+    let place = |front: &str| {
+        let faults = faults_of(&format!("---\n{front}\n---\n"));
+        faults.split(' ').next().unwrap_or_default().to_owned()
+    };
+    // The column is that of `nope` in all of them.
+    assert_eq!(place("system: |\n\n    Hi\n      {{ x | nope }}"), "prompts/p.md:5:14");
+    assert_eq!(place("system: |2\n    {{ x | nope }}"), "prompts/p.md:3:12");
+    assert_eq!(place("system: |-\n  {{ x | nope }}"), "prompts/p.md:3:10");
+    assert_eq!(place("system: >\n  One\n  two\n\n  three\n  {{ x | nope }}"), "prompts/p.md:7:10");
+    assert_eq!(place("system: One\n  two {{ x | nope }}"), "prompts/p.md:3:14");
+    assert_eq!(place("system: 'One\n\n  two {{ x | nope }}'"), "prompts/p.md:4:14");
+    assert_eq!(place("system: \"One\n\n  two {{ x | nope }}\""), "prompts/p.md:4:14");
+    assert_eq!(
+        place("use:\n  - context:\n      text: |\n        Hi\n        {{ x | nope }}"),
+        "prompts/p.md:6:16"
+    );
+    // With escapes only the start is known.
+    assert_eq!(place("system: \"One\\n\\n{{ x | nope }}\""), "prompts/p.md:2:10");
+    assert_eq!(place("system: \"One \\\n\n  {{ x | nope }}\""), "prompts/p.md:2:10");
+    assert_eq!(place("use:\n  - when: |\n      input.a\n      ===\n    use: null"), "prompts/p.md:5:9");
+}
+
+#[test]
+fn an_error_while_rendering_names_the_place_in_texts_of_several_lines() {
+    let place = |front: &str| {
+        let project = project(&[("prompts/p.md", &format!("---\n{front}\n---\n"))]);
+        let prompt = project.prompt("p").unwrap();
+        let options = project.options(prompt, None, None);
+        let err = futures::executor::block_on(prompt.resolve(options)).map(|_| ()).unwrap_err();
+        project.error(&err).faults[0].at().unwrap_or_default()
+    };
+    assert_eq!(place("system: |\n  Hi\n    {{ input.x }}"), "prompts/p.md:4:8");
+    assert_eq!(place("system: >\n  Hi\n  {{ input.x }}"), "prompts/p.md:4:6");
+    assert_eq!(place("system: \"a\\nb\\n{{ input.x }}\"\nuser: |\n  U"), "prompts/p.md:2:10");
+    assert_eq!(place("system: \"a\\nb\"\nuser: '{{ input.x }}'"), "prompts/p.md:3:11");
+    assert_eq!(place("system: 'Hi {{ input.x }}'"), "prompts/p.md:2:16");
 }
 
 #[test]
@@ -145,6 +201,7 @@ fn an_error_while_rendering_names_the_place_too() {
 fn a_text_stands_in_one_place_only() {
     insta::assert_snapshot!(faults_of("---\nsystem: A\n---\nB"), @"prompts/p.md:2:1 file_invalid: `system` on line 2 and the text of `<system>` on line 4 are the same thing: give one");
     insta::assert_snapshot!(faults_of("---\nuser: A\n---\n<user>B</user>"), @"prompts/p.md:2:1 file_invalid: `user` on line 2 and the text of `<user>` on line 4 are the same thing: give one");
+    insta::assert_snapshot!(faults_of("---\nprompt: A\nmessages: [{role: user, content: B}]\n---\n"), @"prompts/p.md:3:1 file_invalid: `prompt` on line 2 and `messages` on line 3 exclude each other: give one");
     insta::assert_snapshot!(faults_of("---\nprompt: A\nuser: B\n---\n"), @"prompts/p.md:3:1 file_invalid: `prompt` on line 2 and `user` on line 3 are the same thing: give one");
 }
 
@@ -154,11 +211,18 @@ fn faults_of_the_engine_are_placed_where_one_file_is_to_blame() {
     let files =
         [("prompts/p.md", "---\ninput: {type: nonsense}\nuse: [a]\n---\nOwn."), ("contexts/a.md", context)];
     insta::assert_snapshot!(faults(&files), @r#"
-    contexts/a.md:2:1 schema_invalid: the schema of context:a is invalid: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
-    prompts/p.md:2:1 schema_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
+    contexts/a.md:2:1 file_invalid: the schema of context:a is invalid: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
+    prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
     "#);
     let tool = "---\nuse:\n  - context: {id: note, tools: [{name: 'not a name'}]}\n---\nOwn.";
-    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:14 tool_name_invalid: tool name `not a name` of context:note is not 1 to 64 letters, digits, `_` or `-`");
+    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:14 file_invalid: tool name `not a name` of context:note is not 1 to 64 letters, digits, `_` or `-`");
+}
+
+#[test]
+fn a_wrong_tag_name_keeps_its_code() {
+    let text = "---\ncontext: {user: x}\n---\nOwn.";
+    let shown = super::support::resolved(&[("prompts/p.md", text)], serde_json::json!({}));
+    assert!(shown.contains("tag_name_reserved"), "{shown}");
 }
 
 #[test]
@@ -174,10 +238,13 @@ fn two_files_with_one_id_are_both_named() {
 }
 
 #[test]
-fn two_prompts_with_one_id_leave_the_first_usable() {
-    let project =
-        project(&[("prompts/a.md", "---\nid: same\n---\nA."), ("prompts/b.md", "---\nid: same\n---\nB.")]);
-    assert!(project.prompt("same").is_ok());
+fn two_prompts_with_one_id_are_both_named() {
+    let files = [("prompts/a.md", "---\nid: same\n---\nA."), ("prompts/b.md", "---\nid: same\n---\nB.")];
+    let project = project(&files);
+    insta::assert_snapshot!(project.prompt("same").unwrap_err(), @"prompts/b.md: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
+    assert!(project.prompt("a").is_ok(), "a path is unique");
+    let files = [("prompts/p.md", "---\nid: q\n---\nP."), ("prompts/q.md", "Q.")];
+    insta::assert_snapshot!(super::support::project(&files).prompt("q").unwrap_err(), @"prompts/q.md: two prompts have the id `q`: prompts/p.md and prompts/q.md (give one of them another `id`)");
     insta::assert_snapshot!(project.prompt("b").unwrap_err(), @"prompts/b.md: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
 }
 

@@ -79,7 +79,7 @@ fn only_files_of_a_project_are_listed() {
 
 #[cfg(unix)]
 #[test]
-fn links_that_lead_outside_or_in_circles_are_skipped() {
+fn links_that_lead_outside_or_in_circles_are_not_followed() {
     use std::os::unix::fs::symlink;
     let (folder, outside) = (Temporary::new(), Temporary::new());
     outside.write("secret.md", "s").write("more/secret.md", "s");
@@ -89,8 +89,15 @@ fn links_that_lead_outside_or_in_circles_are_skipped() {
     symlink(folder.0.join("prompts"), folder.0.join("prompts/loop")).unwrap();
     symlink(folder.0.join("gone"), folder.0.join("prompts/gone.md")).unwrap();
     symlink(folder.0.join("prompts/a.md"), folder.0.join("prompts/same.md")).unwrap();
-    assert_eq!(listed(&folder.0), "prompts/a.md\nprompts/same.md");
-    assert!(Folder::new(&folder.0).read("prompts/link.md").is_err());
+    assert_eq!(
+        listed(&folder.0),
+        "prompts/a.md\nprompts/gone.md\nprompts/link.md\nprompts/same.md",
+        "a link that is not followed is known, so that it can be told"
+    );
+    let project = Project::open(&folder.0).unwrap();
+    assert!(project.prompt("same").is_ok());
+    insta::assert_snapshot!(project.prompt("link").unwrap_err(), @"prompts/link.md: the file is a link that leads out of the project; such links are not followed (copy the file into the project, or link to a file inside it)");
+    insta::assert_snapshot!(project.prompt("gone").unwrap_err(), @"prompts/gone.md: the file is a link that leads nowhere (copy the file into the project, or link to a file inside it)");
     assert!(Folder::new(&folder.0).read("../secret.md").is_err());
 }
 
@@ -104,7 +111,7 @@ fn files_that_are_too_large_or_no_text_break_only_themselves() {
     let project = Project::open(&folder.0).unwrap();
     assert!(project.prompt("good").is_ok());
     insta::assert_snapshot!(project.prompt("large").unwrap_err(), @"prompts/large.md: the file is larger than 1048576 bytes");
-    insta::assert_snapshot!(project.prompt("latin").unwrap_err(), @"prompts/latin.md: the file is not UTF-8: the byte at 3 is not part of a character");
+    insta::assert_snapshot!(project.prompt("latin").unwrap_err(), @"prompts/latin.md: the file is not UTF-8: the byte at 3 is not part of a character (save the file as UTF-8)");
     assert_eq!(project.lint().len(), 2);
 }
 

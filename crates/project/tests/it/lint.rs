@@ -18,7 +18,7 @@ fn a_good_project_is_quiet() {
             "prompts/p.md",
             "---\ninput: {type: object, properties: {a: {type: object, properties: {b: {type: array}}}}}\nuse: [c]\n---\n{{ input.a.b.size }} {{ input.a.b.first }} {% for x in input.a.b %}{{ x.y }}{% endfor %}",
         ),
-        ("contexts/c.md", "C."),
+        ("contexts/c.md", "C {{ input.a.b.size }}."),
         ("skills/s/SKILL.md", "---\nname: s\ndescription: Does it.\n---\nDo it."),
         ("flows/f.yaml", "nodes: []"),
         ("partials/x.md", "X"),
@@ -40,9 +40,9 @@ fn errors_of_files_that_nobody_uses_are_found() {
     contexts/lonely.md:1:1: warning[context_unused]: no prompt uses the context `lonely`
     contexts/lonely.md:1:1: warning[empty_context]: the context says nothing: it has no text, values, tools or entries
     contexts/lonely.md:2:1: error[unknown_field]: unknown field `prio` [did you mean `priority`?]
-    flows/f.yaml:1:4: error[file_invalid]: this is not YAML: unclosed bracket '['
+    flows/f.yaml:1:4: error[file_invalid]: this is not YAML: unclosed bracket '[' [close it, or put quotes around the text that it belongs to]
     partials/broken.md:1:1: error[template_error]: output `{{` is not closed by `}}`
-    skills/s/SKILL.md:2:5: error[file_invalid]: this is not YAML: mapping values are not allowed in this context
+    skills/s/SKILL.md:2:5: error[file_invalid]: this is not YAML: mapping values are not allowed in this context [put quotes around a text that holds `: `]
     ");
 }
 
@@ -107,6 +107,16 @@ fn a_static_entry_behind_a_changing_one_is_found() {
     insta::assert_snapshot!(linted(&files), @r"
     prompts/p.md:4:5: warning[cache_order]: context:b never changes but stands behind context:a, which changes each turn: caches can't keep it [set `cached: true`, or move it to the front of `use`]
     prompts/p.md:6:14: warning[cache_order]: context:note never changes but stands behind context:a, which changes each turn: caches can't keep it [set `cached: true`, or move it to the front of `use`]
+    ");
+    let own = [
+        ("prompts/p.md", "---\nuse: [b, c, v]\n---\nOwn {{ input.x }}."),
+        files[2],
+        files[3],
+        ("contexts/v.md", "---\nvalues: {v: x}\n---\n"),
+    ];
+    insta::assert_snapshot!(linted(&own), @r"
+    prompts/p.md:2:7: warning[cache_order]: context:b never changes but stands behind the prompt's own text, which changes each turn: caches can't keep it [move what changes out of the prompt's own text, such as to a context behind the others]
+    prompts/p.md:2:10: warning[cache_order]: context:c never changes but stands behind the prompt's own text, which changes each turn: caches can't keep it [move what changes out of the prompt's own text, such as to a context behind the others]
     ");
     let mut arranged = files;
     arranged[0].1 = "---\ncache: {arrange: cache_first}\nuse: [a, b, c, d]\n---\nOwn.";

@@ -134,3 +134,36 @@ fn a_wrong_configuration_leaves_everything_as_it_was() {
     assert_eq!(project.config().store.url, "sqlite:.contexture/contexture.db");
     assert_eq!(project.prompt("one").unwrap().definition().entries.len(), 1);
 }
+
+#[test]
+fn a_context_that_is_found_by_its_id_follows_the_ids() {
+    let (files, mut project) = opened(&[
+        ("prompts/p.md", "---\nuse: [brand]\n---\nP."),
+        ("contexts/x.md", "---\nid: brand\n---\nX."),
+    ]);
+    assert!(project.prompt("p").is_ok());
+    files.set("contexts/y.md", "Y.");
+    assert_eq!(reloaded(&mut project), "changed [\"p\"] removed []");
+    files.set("contexts/y.md", "Y2.");
+    assert_eq!(reloaded(&mut project), "changed [] removed []", "the ids are the same");
+    files.set("contexts/y.md", "---\nid: brand\n---\nY.");
+    insta::assert_snapshot!(reloaded(&mut project), @r#"
+    changed ["p"] removed []
+    prompts/p.md:2:7 unknown_entry: `brand` may be contexts/x.md or contexts/y.md [name one by its path: `x` or `y`]
+    "#);
+    files.remove("contexts/x.md");
+    assert_eq!(reloaded(&mut project), "changed [\"p\"] removed []");
+    files.set("contexts/brand.md", "Brand.");
+    assert_eq!(reloaded(&mut project), "changed [\"p\"] removed []");
+}
+
+#[test]
+fn a_new_prompt_with_a_known_id_is_told() {
+    let (files, mut project) = opened(&[("prompts/b.md", "---\nid: same\n---\nB.")]);
+    files.set("prompts/a.md", "---\nid: same\n---\nA.");
+    project.reload().unwrap();
+    assert_eq!(project.prompt("same").unwrap_err().faults[0].code, "duplicate_id");
+    files.set("prompts/a.md", "A.");
+    project.reload().unwrap();
+    assert!(project.prompt("same").is_ok());
+}

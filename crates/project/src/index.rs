@@ -1,0 +1,75 @@
+//! Finds context files by the names that entries give them.
+//!
+//! The rule, in full: `brand` is `contexts/brand.md`; else the only context file that declares `id: brand`; else the
+//! only `brand.md` in any folder below `contexts/`. Where several files would do, none is meant.
+
+use std::collections::BTreeMap;
+
+/// Stands among the files that a unit reads if it found a context, or none, by more than a path.
+pub(crate) const INDEX: &str = "contexts/";
+
+/// The context files of a project with their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Index {
+    ids: BTreeMap<String, String>,
+    /// Files by id.
+    by_id: BTreeMap<String, Vec<String>>,
+    /// Files by the last part of their path.
+    by_name: BTreeMap<String, Vec<String>>,
+}
+
+/// Where a name leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Located<'a> {
+    /// The file of that path.
+    Path(&'a str),
+    /// The only file of that id or file name.
+    Found(&'a str),
+    /// All files that would do.
+    Several(&'a [String]),
+    Nowhere,
+}
+
+impl Index {
+    /// Takes all context files with their ids.
+    pub(crate) fn new(ids: BTreeMap<String, String>) -> Self {
+        let mut index = Index::default();
+        for (file, id) in &ids {
+            index.by_id.entry(id.clone()).or_default().push(file.clone());
+            index.by_name.entry(last_part(file).to_owned()).or_default().push(file.clone());
+        }
+        Self { ids, ..index }
+    }
+
+    /// Returns the id of a context file.
+    pub(crate) fn id(&self, file: &str) -> Option<&str> {
+        self.ids.get(file).map(String::as_str)
+    }
+
+    /// Finds the file that `name` means.
+    pub(crate) fn locate(&self, name: &str) -> Located<'_> {
+        if let Some((path, _)) = self.ids.get_key_value(&context_path(name)) {
+            return Located::Path(path);
+        }
+        let by_name = || self.by_name.get(&format!("{name}.md"));
+        match self.by_id.get(name).or_else(by_name).map(Vec::as_slice) {
+            None | Some([]) => Located::Nowhere,
+            Some([file]) => Located::Found(file),
+            Some(several) => Located::Several(several),
+        }
+    }
+}
+
+/// Returns the path of the context file that a name means at first.
+pub(crate) fn context_path(name: &str) -> String {
+    format!("contexts/{name}.md")
+}
+
+/// Returns the name by which a context file is used.
+pub(crate) fn context_name(path: &str) -> Option<&str> {
+    path.strip_prefix("contexts/")?.strip_suffix(".md")
+}
+
+fn last_part(file: &str) -> &str {
+    file.rsplit_once('/').map_or(file, |(_, last)| last)
+}
