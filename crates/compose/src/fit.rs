@@ -254,9 +254,10 @@ impl Fitting<'_> {
         order.sort_by_key(|&position| {
             let segment = &segments[position];
             let is_history = segment.slot == Slot::History;
-            // The later one goes first; of the history, which comes last, the older turn.
+            // The later entry goes first, and of one entry what stands later; of the history, which comes last, the
+            // older turn.
             let age = if is_history { Reverse(usize::MAX - position) } else { Reverse(position) };
-            (segment.priority, Reverse(is_history), age)
+            (segment.priority, Reverse(is_history), Reverse(segment.order), age)
         });
         order
     }

@@ -31,6 +31,8 @@ pub struct Segment {
     pub volatility: Volatility,
     /// Where its words come from.
     pub trust: Trust,
+    /// Where its entry stands in resolved order; everything else stands behind the entries.
+    pub order: usize,
     /// What it costs in the form it has now.
     pub tokens: Tokens,
     /// Shorter forms that it offers.
@@ -319,6 +321,7 @@ impl Segment {
             cached: false,
             volatility: Volatility::Turn,
             trust: Trust::Developer,
+            order: usize::MAX,
             tokens: Tokens(0),
             offers: Offers::none(),
             fate: Fate::Kept,

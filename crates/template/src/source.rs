@@ -43,6 +43,25 @@ impl Source {
         Place { line: self.first_line.saturating_add(line), column: first.saturating_add(column) }
     }
 
+    /// Returns the places of many byte offsets, in their order, in one walk over the text.
+    pub(crate) fn places(&self, offsets: &[usize]) -> Vec<Place> {
+        let mut order: Vec<usize> = (0..offsets.len()).collect();
+        order.sort_by_key(|&it| offsets[it]);
+        let mut places = vec![self.place(0); offsets.len()];
+        let (mut at, mut here) = (0, self.place(0));
+        for position in order {
+            for c in self.text.get(at..offsets[position]).unwrap_or_default().chars() {
+                match c {
+                    '\n' => here = Place { line: here.line.saturating_add(1), column: 1 },
+                    _ => here.column = here.column.saturating_add(1),
+                }
+            }
+            at = offsets[position];
+            places[position] = here;
+        }
+        places
+    }
+
     /// Returns `fault` with its place.
     pub(crate) fn error(&self, offset: usize, fault: Fault) -> Error {
         Error::new(fault, self.place(offset), self.name.clone())

@@ -36,8 +36,9 @@ pub(crate) struct Reads {
 
 impl Reads {
     pub(crate) fn variables(self, source: &Source) -> Vec<Variable> {
-        let variables = self.found.into_iter();
-        variables.map(|(path, at)| Variable { path, place: source.place(at) }).collect()
+        let (paths, offsets): (Vec<_>, Vec<_>) = self.found.into_iter().unzip();
+        let places = source.places(&offsets);
+        paths.into_iter().zip(places).map(|(path, place)| Variable { path, place }).collect()
     }
 
     pub(crate) fn time(&self) -> bool {
@@ -56,7 +57,8 @@ impl Reads {
     }
 
     pub(crate) fn partials(self, source: &Source) -> Vec<(String, Place)> {
-        self.partials.into_iter().map(|(name, at)| (name, source.place(at))).collect()
+        let (names, offsets): (Vec<_>, Vec<_>) = self.partials.into_iter().unzip();
+        names.into_iter().zip(source.places(&offsets)).collect()
     }
 
     pub(crate) fn nodes(&mut self, nodes: &[Node]) {

@@ -111,14 +111,14 @@ impl Merging<'_> {
     /// Turns contributions into Segments, in resolved order; tag values are put aside.
     fn entries(&mut self, outcomes: &[Outcome]) -> Vec<Segment> {
         let mut segments = Vec::with_capacity(outcomes.len());
-        for outcome in outcomes {
+        for (order, outcome) in outcomes.iter().enumerate() {
             match outcome {
                 Outcome::Excluded { source, priority, reason } => {
                     let excluded = Segment::excluded(source.clone(), reason.clone());
                     segments.push(Segment { priority: *priority, ..excluded });
                 }
                 Outcome::Contributed { node, contribution } => {
-                    self.entry(node, contribution, &mut segments);
+                    self.entry(node, contribution, order, &mut segments);
                 }
             }
         }
@@ -129,7 +129,13 @@ impl Merging<'_> {
         segments
     }
 
-    fn entry(&mut self, node: &Arc<Node>, contribution: &Contribution, segments: &mut Vec<Segment>) {
+    fn entry(
+        &mut self,
+        node: &Arc<Node>,
+        contribution: &Contribution,
+        order: usize,
+        segments: &mut Vec<Segment>,
+    ) {
         let Contribution { pieces, values, messages, tools: _, constraints, guardrails, metadata, entries } =
             contribution;
         if pieces.is_empty() && values.is_empty() && messages.is_empty() && entries.is_empty() {
@@ -139,9 +145,9 @@ impl Merging<'_> {
             Placement::System => Slot::System,
             Placement::User => Slot::Envelope,
         };
-        segments.extend(pieces.iter().map(|piece| piece_segment(node, slot, piece)));
+        segments.extend(pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) }));
         for value in values.iter().cloned().flat_map(flattened) {
-            self.values.push(Valued::new(value, Owner::Entry(Arc::clone(node))));
+            self.values.push(Valued::new(value, Owner::Entry(Arc::clone(node), order)));
         }
         self.extras.constraints.extend(constraints.iter().cloned());
         self.extras.guardrails.extend(guardrails.iter().cloned());
@@ -193,7 +199,7 @@ impl Merging<'_> {
                 self.segments.push(Segment { fate: Fate::Excluded { reason }, ..segment });
                 continue;
             }
-            if made_messages.contains(&entry) || valued.value.is_null() {
+            if made_messages.contains(&entry) || matches!(valued.value, Value::Null | Value::Bool(false)) {
                 continue;
             }
             // Under a section the values are read by it; they have no place of their own.
@@ -246,14 +252,14 @@ impl Merging<'_> {
     }
 
     fn provider_messages(&mut self, outcomes: &[Outcome]) {
-        for outcome in outcomes {
+        for (order, outcome) in outcomes.iter().enumerate() {
             let Outcome::Contributed { node, contribution } = outcome else { continue };
             if contribution.messages.is_empty() {
                 continue;
             }
             let messages = contribution.messages.iter().map(|it| neutral_message(&Arc::new(it.clone())));
             let body = Body::Messages(messages.collect());
-            self.segments.push(node_segment(node, Slot::Provider, body));
+            self.segments.push(Segment { order, ..node_segment(node, Slot::Provider, body) });
         }
     }
 

@@ -23,7 +23,8 @@ pub(super) struct Valued {
 /// Who a value belongs to.
 pub(super) enum Owner {
     Prompt(Volatility),
-    Entry(Arc<Node>),
+    /// An entry, by its place in resolved order.
+    Entry(Arc<Node>, usize),
 }
 
 impl Valued {
@@ -39,14 +40,14 @@ impl Valued {
     pub(super) fn source(&self) -> Source {
         match &self.owner {
             Owner::Prompt(_) => Source::prompt(),
-            Owner::Entry(node) => node.source.clone(),
+            Owner::Entry(node, _) => node.source.clone(),
         }
     }
 
     pub(super) fn segment(&self, slot: Slot, body: Body) -> Segment {
         match &self.owner {
             Owner::Prompt(volatility) => own_segment(Source::prompt(), slot, body, *volatility),
-            Owner::Entry(node) => node_segment(node, slot, body),
+            Owner::Entry(node, order) => Segment { order: *order, ..node_segment(node, slot, body) },
         }
     }
 }

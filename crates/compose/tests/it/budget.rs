@@ -278,3 +278,14 @@ fn a_cut_of_blank_lines_takes_no_time() {
     let shown = fitted(prompt, limit(30));
     assert!(shown.contains("context:a system"), "{shown}");
 }
+
+#[test]
+fn among_equals_the_later_entry_gives_way_whatever_it_contributes() {
+    let tags = Context::new("a").values(json!({"docs": text(10)}));
+    let prompt = Prompt::builder("p").include(tags).include(context("b", 50, 10));
+    insta::assert_snapshot!(fitted(prompt, limit(15)), @"
+    context:b system 10 dropped (did not fit token_budget: 6 tokens over, priority 50)
+    context:a tags 12 kept
+    system 12, total 12
+    ");
+}
