@@ -11,10 +11,10 @@ use contexture_message::{Breakpoint, Message, Tokens};
 
 use crate::cache::{CacheFacts, CacheRules};
 use crate::define::Arrangement;
-use crate::engine::Setup;
 use crate::merge::Draft;
 use crate::render::{SystemText, message_segments, system_text};
 use crate::segment::{Slot, Volatility};
+use crate::setup::Setup;
 use crate::{Segment, Source};
 
 /// A draft in its final order.

@@ -22,11 +22,11 @@ use contexture_message::{TokenCounter, Tokens};
 
 use crate::arrange::system_order;
 use crate::define::Arrangement;
-use crate::engine::Setup;
 use crate::merge::Draft;
 use crate::merge::values::count_shares;
 use crate::render::{SEPARATOR, system_text};
 use crate::segment::{Body, Fate, SharedText, Slot};
+use crate::setup::Setup;
 use crate::shorten::cut;
 use crate::{Error, ErrorKind, Segment, Source};
 

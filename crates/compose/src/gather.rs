@@ -11,12 +11,12 @@ use std::time::Duration;
 use futures::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::engine::{Engine, Setup};
 use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered};
 use crate::own::{Own, own_texts};
 use crate::ports::{Event, MemoKey};
-use crate::{BoxError, Call, Contribution, Error, ErrorKind, OnError, Priority, Source};
+use crate::setup::Setup;
+use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source};
 
 /// What everyone contributed, in resolved order.
 pub(crate) struct Gathered {

@@ -5,10 +5,10 @@
 
 use contexture_message::Tokens;
 
-use crate::engine::Setup;
 use crate::merge::messages_tokens;
 use crate::neutral::neutral_message;
 use crate::segment::{Fate, Slot, Trust, Volatility};
+use crate::setup::Setup;
 use crate::{Body, HistoryLimit, Priority, Segment, Source, Turn};
 
 /// Returns the turns as Segments.

@@ -5,8 +5,8 @@ use futures::future::{try_join_all, try_join5};
 use serde_json::Value;
 
 use crate::define::Around;
-use crate::engine::Setup;
 use crate::segment::{SharedText, Volatility};
+use crate::setup::Setup;
 use crate::{Call, Definition, Error, MessageText, Source, Text};
 
 /// What the prompt itself says.

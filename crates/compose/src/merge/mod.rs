@@ -23,7 +23,6 @@ use self::segments::{node_segment, own_segment, piece_segment, without_leading_b
 use self::tools::{collect_tools, merge_tools, tool_segment};
 use self::values::{Owner, Valued, count_shares, flattened};
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
-use crate::engine::Setup;
 use crate::fit::Usage;
 use crate::gather::{Gathered, Outcome, Timing};
 use crate::history::history_segments;
@@ -32,6 +31,7 @@ use crate::neutral::neutral_message;
 use crate::own::OwnText;
 use crate::ports::Verdict;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
+use crate::setup::Setup;
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate, neutralise};
 use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Segment, Source};
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use indexmap::IndexMap;
 
-use crate::engine::Setup;
 use crate::gather::Outcome;
 use crate::lower::is_tool_name;
 use crate::segment::{SharedTool, Slot, Volatility};
+use crate::setup::Setup;
 use crate::{Body, Error, ErrorKind, Segment, Source};
 
 /// Lists the tools of all entries that take part, in resolved order.

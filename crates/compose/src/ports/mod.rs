@@ -4,6 +4,7 @@
 
 mod clock;
 mod counters;
+mod engine;
 mod memo;
 mod observe;
 mod policy;
@@ -11,6 +12,7 @@ mod skills;
 
 pub use clock::{Clock, ManualClock, StoppedClock};
 pub use counters::{Counters, FixedCounter, ModelCounters};
+pub use engine::Engine;
 pub use memo::{ContextMemo, InMemoryMemo, MemoKey, Remembering};
 pub use observe::{Collected, Diagnostics, Event, Ignore, Sink};
 pub use policy::{AllowAll, DenySources, Policy, Verdict};

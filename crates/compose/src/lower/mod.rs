@@ -4,22 +4,23 @@
 //! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas and nesting are
 //! checked here, and all faults are reported together. Nothing runs yet.
 
+mod context;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use contexture_message::Tool;
-use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::context::{ContextContributor, inferred_volatility};
 use crate::define::{ContextParts, Predicate, Selector};
-use crate::engine::Engine;
 use crate::schema::{InputSchema, OwnedSchema};
-use crate::segment::{SharedText, SharedTool, Volatility};
+use crate::segment::SharedTool;
 use crate::{
-    BoxError, Branch, Call, Contribution, Contributor, Declaration, Definition, Entry, Error, ErrorKind,
-    Piece, Priority, Profile, Source,
+    Branch, Contribution, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority,
+    Profile, Source,
 };
 
 /// Why something under a condition took no part.
@@ -403,91 +404,4 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
 pub(crate) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
-}
-
-fn inferred_volatility(parts: &ContextParts) -> Volatility {
-    let text = parts.text.as_ref().map(crate::Text::volatility);
-    let values = parts.values.as_ref().map(crate::TagValue::volatility);
-    let inferred = text.max(values).unwrap_or_default();
-    // Declared `cached`, a function of the input still differs between threads.
-    if parts.profile.cached { inferred.min(Volatility::Conversation) } else { inferred }
-}
-
-/// A context as a contributor.
-struct ContextContributor {
-    parts: Arc<ContextParts>,
-    profile: Profile,
-    tools: Vec<SharedTool>,
-}
-
-impl ContextContributor {
-    async fn pieces(&self, call: &Call) -> Result<Vec<Piece>, BoxError> {
-        let Some(text) = &self.parts.text else { return Ok(Vec::new()) };
-        let shorter = self.profile.shorter.iter().map(|it| it.evaluate(call).wait());
-        let (text, shorter) =
-            futures::future::try_join(text.evaluate(call).wait(), futures::future::try_join_all(shorter))
-                .await?;
-        Ok(vec![Piece { shorter, ..Piece::from(trimmed(text)) }])
-    }
-
-    fn contribution(&self, pieces: Vec<Piece>, values: Vec<Value>) -> Contribution {
-        Contribution {
-            pieces,
-            values,
-            tools: self.tools.clone(),
-            constraints: self.parts.constraints.clone(),
-            guardrails: self.parts.guardrails.clone(),
-            ..Contribution::default()
-        }
-    }
-
-    /// Returns what it contributes if it consists of literals, so that no pass has to ask again.
-    fn constant(&self) -> Option<Contribution> {
-        if self.parts.values.is_some() {
-            return None;
-        }
-        let Some(text) = &self.parts.text else { return Some(self.contribution(Vec::new(), Vec::new())) };
-        let text = trimmed(text.as_literal()?.clone());
-        let shorter: Option<Vec<_>> =
-            self.profile.shorter.iter().map(|it| it.as_literal().cloned()).collect();
-        Some(self.contribution(vec![Piece { shorter: shorter?, ..Piece::from(text) }], Vec::new()))
-    }
-
-    async fn values(&self, call: &Call) -> Result<Vec<Value>, BoxError> {
-        match &self.parts.values {
-            Some(values) => Ok(vec![values.evaluate(call).await?]),
-            None => Ok(Vec::new()),
-        }
-    }
-}
-
-/// A text of nothing but white space says nothing.
-fn trimmed(text: SharedText) -> SharedText {
-    if !text.is_empty() && text.trim().is_empty() { SharedText::authored("") } else { text }
-}
-
-impl Contributor for ContextContributor {
-    fn id(&self) -> &str {
-        self.parts.id.as_deref().unwrap_or_default()
-    }
-
-    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
-        async move {
-            let (pieces, values) = futures::future::try_join(self.pieces(&call), self.values(&call)).await?;
-            Ok(self.contribution(pieces, values))
-        }
-        .boxed()
-    }
-
-    fn gate(&self, call: &Call) -> Result<bool, BoxError> {
-        self.parts.when.as_ref().map_or(Ok(true), |it| it.holds(call))
-    }
-
-    fn declare(&self) -> Declaration {
-        Declaration {
-            input: self.parts.input.clone(),
-            entries: self.parts.entries.clone(),
-            profile: self.profile.clone(),
-        }
-    }
 }

@@ -1,0 +1,96 @@
+//! What differs from one pass to the next.
+
+use std::sync::Arc;
+
+use contexture_message::{Message, Settings, Tool, ToolChoice};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Budget, CacheRules, Engine, ModelLimits, Pass, Scope, Turn};
+
+/// Everything that differs from one pass of a prompt to the next.
+///
+/// ```
+/// use contexture_compose::ResolveOptions;
+/// use serde_json::json;
+///
+/// let options = ResolveOptions::new(json!({"plan": "pro"})).model("openai/gpt-5-mini");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ResolveOptions {
+    /// The input, a JSON object.
+    pub input: Value,
+    /// Who the pass is for.
+    pub scope: Scope,
+    /// The provider, if the model's name does not say it.
+    pub provider: Option<String>,
+    /// The model, `model` or `provider/model`; wins over the prompt's own.
+    pub model: Option<String>,
+    /// What the model can take.
+    pub limits: ModelLimits,
+    /// How the provider caches; by default known from the model's name.
+    pub cache_rules: Option<CacheRules>,
+    /// Settings that win over the prompt's and its adaptations'.
+    pub settings: Settings,
+    /// Tools of the call site; they replace others of the same name.
+    pub tools: Vec<Tool>,
+    /// Wins over the prompt's.
+    pub tool_choice: Option<ToolChoice>,
+    /// Limits that win over the prompt's, each where it is set.
+    pub budget: Budget,
+    /// Finished turns, oldest first.
+    pub history: Vec<Turn>,
+    /// What has happened in this turn so far, with its durable user message if there is one.
+    pub in_flight: Vec<Arc<Message>>,
+    /// The previous pass of the thread, for the cache forecast.
+    pub previous: Option<Pass>,
+    /// Other ports than the prompt's own.
+    pub engine: Option<Engine>,
+}
+
+impl ResolveOptions {
+    /// Returns the options for an input given as JSON.
+    pub fn new(input: Value) -> Self {
+        Self { input, ..Self::default() }
+    }
+
+    /// Returns the options for a typed input.
+    pub fn for_input(input: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::to_value(input).map(Self::new)
+    }
+
+    /// Sets the model.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Sets the ports.
+    #[must_use]
+    pub fn engine(mut self, engine: &Engine) -> Self {
+        self.engine = Some(engine.clone());
+        self
+    }
+
+    /// Sets the history.
+    #[must_use]
+    pub fn history(mut self, turns: Vec<Turn>) -> Self {
+        self.history = turns;
+        self
+    }
+
+    /// Adds the user's message of this turn.
+    #[must_use]
+    pub fn user_message(mut self, text: impl Into<String>) -> Self {
+        self.in_flight.push(Arc::new(Message::user(text)));
+        self
+    }
+
+    /// Sets the previous pass.
+    #[must_use]
+    pub fn previous(mut self, pass: &Pass) -> Self {
+        self.previous = Some(pass.clone());
+        self
+    }
+}

@@ -1,0 +1,59 @@
+//! A pass: what is sent, and why.
+
+use std::sync::{Arc, OnceLock};
+
+use contexture_message::Request;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::arrange::Arranged;
+use crate::explain::explain;
+use crate::render::Rendered;
+use crate::{Explanation, Segment};
+
+/// One resolution of a Prompt: what is sent, and why it looks like that. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Pass(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) prompt: String,
+    pub(crate) arranged: Arranged,
+    pub(crate) rendered: Rendered,
+    pub(crate) fingerprint: OnceLock<String>,
+}
+
+impl Pass {
+    /// Returns the prompt's id.
+    pub fn prompt(&self) -> &str {
+        &self.0.prompt
+    }
+
+    /// Returns what is sent.
+    pub fn request(&self) -> &Request {
+        &self.0.rendered.request
+    }
+
+    /// Says why the request looks like that. Runs nothing again: it reads the same Segments.
+    pub fn explain(&self) -> Explanation {
+        explain(&self.0.arranged, self.request(), self.fingerprint())
+    }
+
+    /// Returns all Segments in order, with their fates.
+    pub fn segments(&self) -> &[Segment] {
+        &self.0.arranged.draft.segments
+    }
+
+    /// Returns what is joined from all contributors besides text and tools.
+    pub fn extras(&self) -> &crate::Extras {
+        &self.0.arranged.draft.extras
+    }
+
+    /// Returns the hash of the request: equal requests have equal fingerprints.
+    pub fn fingerprint(&self) -> &str {
+        self.0.fingerprint.get_or_init(|| {
+            // Plain data with string keys: writing it as JSON can't fail.
+            let bytes = serde_json::to_vec(self.request()).unwrap_or_default();
+            format!("{:032x}", xxh3_128(&bytes))
+        })
+    }
+}

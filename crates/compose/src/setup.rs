@@ -1,0 +1,93 @@
+//! What is settled before the first stage: model, settings, adaptations, limits, counter.
+
+use std::sync::Arc;
+
+use contexture_message::{Settings, TokenCounter};
+use serde_json::{Value, json};
+
+use crate::arrange::Arranged;
+use crate::cache::{Forecast, forecast, prefix_pieces};
+use crate::define::{Input, matching_keys};
+use crate::merge::Draft;
+use crate::ports::Event;
+use crate::render::Rendered;
+use crate::{Adaptation, Budget, Call, Engine, Prompt, ResolveOptions};
+
+/// What is settled before the first stage.
+pub(crate) struct Setup<'a> {
+    pub(crate) prompt: &'a Prompt,
+    pub(crate) options: &'a ResolveOptions,
+    pub(crate) engine: &'a Engine,
+    pub(crate) counter: Arc<dyn TokenCounter>,
+    /// `provider/model`, as far as it is known.
+    pub(crate) model: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) adaptations: Vec<(&'a str, &'a Adaptation)>,
+    pub(crate) budget: Budget,
+}
+
+impl<'a> Setup<'a> {
+    pub(crate) fn new(prompt: &'a Prompt, options: &'a ResolveOptions) -> Self {
+        let definition = prompt.definition();
+        let named = options.model.as_deref().or(definition.model.as_deref());
+        let provider = options.provider.as_deref();
+        let model = match (provider, named) {
+            (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
+            (_, model) => model.map(str::to_owned),
+        };
+        let keys = matching_keys(provider, named, model.as_deref());
+        let adaptations: Vec<_> = keys
+            .iter()
+            .filter_map(|key| definition.adapt.get_key_value(*key))
+            .map(|(key, adaptation)| (key.as_str(), adaptation))
+            .collect();
+        let adapted = adaptations
+            .iter()
+            .fold(definition.settings.clone(), |settings, (_, it)| settings.overridden_by(&it.settings));
+        let engine = options.engine.as_ref().unwrap_or(&prompt.1);
+        Self {
+            prompt,
+            options,
+            engine,
+            counter: engine.counters.for_model(model.as_deref()),
+            model,
+            settings: adapted.overridden_by(&options.settings),
+            adaptations,
+            budget: Budget {
+                token_budget: options.budget.token_budget.or(definition.budget.token_budget),
+                input_budget: options.budget.input_budget.or(definition.budget.input_budget),
+                fill: options.budget.fill || definition.budget.fill,
+            },
+        }
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        Call::new(Input::new(self.options.input.clone()), self.options.scope.clone(), self.config())
+    }
+
+    /// What templates see as `config` before anything was gathered.
+    pub(crate) fn config(&self) -> Value {
+        let provider = self.options.provider.as_deref();
+        let prefix = self.model.as_deref().and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
+        let mut config = json!(self.settings);
+        // Each setting can be read by its own name, unless that is taken.
+        config["settings"] = json!(self.settings);
+        config["model"] = json!(self.model);
+        config["provider"] = json!(provider.or(prefix));
+        config
+    }
+
+    /// What the provider should read from its cache, if the previous pass is known.
+    pub(crate) fn forecast(&self, arranged: &Arranged, rendered: &Rendered) -> Option<Forecast> {
+        let previous = &self.options.previous.as_ref()?.0;
+        let before = prefix_pieces(&previous.arranged, &previous.rendered, &*self.counter);
+        let now = prefix_pieces(arranged, rendered, &*self.counter);
+        Some(forecast(&before, &now, arranged.rules))
+    }
+
+    pub(crate) fn report(&self, draft: &Draft) {
+        let total_tokens = draft.usage.total.0;
+        self.engine.sink.record(Event::Resolved { prompt: self.prompt.id().to_owned(), total_tokens });
+        draft.warnings.iter().for_each(|it| self.engine.diagnostics.warn(self.prompt.id(), it));
+    }
+}
