@@ -9,8 +9,8 @@ use crate::arrows;
 pub(crate) fn test() -> Result<(), String> {
     lint()?;
     examples()?;
-    cargo(&["test", "--workspace", "--all-targets", "--locked"])?;
-    cargo(&["test", "--workspace", "--doc", "--locked"])
+    cargo(&["test", "--workspace", "--doc", "--locked"])?;
+    cargo(&["test", "--workspace", "--all-targets", "--locked"])
 }
 
 /// Checks formatting, lints and arrows.
