@@ -22,7 +22,7 @@ use crate::error::{Fault, Place, ProjectError};
 use crate::facts::{Facts, Spot, Use};
 use crate::files::{CONFIG, FileKind};
 use crate::front::{self, Document};
-use crate::index::{INDEX, Index, Located, context_name};
+use crate::index::{INDEX, Index, Located, default_id};
 use crate::partials::Library;
 use crate::prompt_file::{prompt_file, prompt_name};
 use crate::reader::{Reader, Shelf};
@@ -122,7 +122,7 @@ fn index<'a>(sources: &'a Sources, previous: Option<&Previous<'_>>) -> (Index, D
                 let document = sources.text(file).map(front::split);
                 let declared = document.as_ref().ok().and_then(declared_id);
                 documents.insert(file, document);
-                declared.unwrap_or_else(|| context_name(file).unwrap_or(file).to_owned())
+                declared.unwrap_or_else(|| default_id(file).to_owned())
             }
         };
         ids.insert(file.to_owned(), id);

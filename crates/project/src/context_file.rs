@@ -11,7 +11,7 @@ use crate::entries::entries;
 use crate::error::{Place, Problem};
 use crate::facts::{Remark, Spot, Use};
 use crate::front::Document;
-use crate::index::context_name;
+use crate::index::default_id;
 use crate::reader::{Fields, Reader};
 use crate::sections::{Section, stripped};
 use crate::yaml::{Data, Node};
@@ -55,8 +55,7 @@ pub(crate) fn context_file(reader: &mut Reader<'_>, document: Document) -> (Cont
     let body = stripped(&document.body, begin);
     let body = Some(body).filter(|it| !it.text.is_empty());
     let text = body.as_ref().and_then(|it| reader.section(&it.text, it.place));
-    let default_id = context_name(reader.file).unwrap_or(reader.file).to_owned();
-    let id = id(reader, fields).unwrap_or(default_id);
+    let id = id(reader, fields).unwrap_or_else(|| default_id(reader.file).to_owned());
     let place = document.front.place;
     let (context, spot) = context(reader, fields, Content { id: Some(id), text, noted }, place);
     remark_if_empty(reader, fields, body.as_ref());

@@ -70,6 +70,11 @@ pub(crate) fn context_name(path: &str) -> Option<&str> {
     path.strip_prefix("contexts/")?.strip_suffix(".md")
 }
 
+/// Returns the id of a context file that declares none: its file name, whatever folder it is in.
+pub(crate) fn default_id(path: &str) -> &str {
+    last_part(context_name(path).unwrap_or(path))
+}
+
 fn last_part(file: &str) -> &str {
     file.rsplit_once('/').map_or(file, |(_, last)| last)
 }

@@ -103,12 +103,12 @@ impl<'a> Reader<'a> {
     /// Reads a text, which is a template.
     pub(crate) fn text(&mut self, field: &str, node: &Node) -> Option<Text> {
         let text = self.take(field, decode::word(node))?;
-        self.template(node.spread(&text)).map(Text::without_outer_newlines)
+        self.template(node.spread(&text))
     }
 
     /// Parses a template that stands in the file as it is, from a place on.
     pub(crate) fn section(&mut self, text: &str, place: Place) -> Option<Text> {
-        self.template(Spread::new(text, place, Written::Verbatim)).map(Text::without_outer_newlines)
+        self.template(Spread::new(text, place, Written::Verbatim))
     }
 
     fn template(&mut self, spread: Spread) -> Option<Text> {

@@ -62,8 +62,6 @@ impl Literal {
 struct TemplateText {
     template: Template,
     partials: Option<Arc<dyn Partials>>,
-    /// Whether newlines at both ends of the output are left out.
-    trims: bool,
 }
 
 impl Text {
@@ -81,18 +79,7 @@ impl Text {
     pub fn from_template(template: Template, partials: Option<Arc<dyn Partials>>) -> Self {
         match template.as_literal() {
             Some(literal) => Self::literal(literal),
-            None => Self(Kind::Template(TemplateText { template, partials, trims: false })),
-        }
-    }
-
-    /// Returns the text without newlines at both ends, as texts in files are read: what a tag of a template leaves at
-    /// the end of a line is not meant to be seen.
-    #[must_use]
-    pub fn without_outer_newlines(self) -> Self {
-        match self.0 {
-            Kind::Literal(literal) => Self::literal(literal.original().trim_matches(NEWLINES)),
-            Kind::Template(text) => Self(Kind::Template(TemplateText { trims: true, ..text })),
-            function @ (Kind::Sync(_) | Kind::Async(_)) => Self(function),
+            None => Self(Kind::Template(TemplateText { template, partials })),
         }
     }
 
@@ -207,9 +194,6 @@ impl Evaluated {
     }
 }
 
-/// What stands at the ends of lines.
-const NEWLINES: [char; 2] = ['\n', '\r'];
-
 /// How deep partials are followed to learn what a text reads.
 const MAX_PARTIALS: usize = 8;
 
@@ -233,8 +217,7 @@ impl TemplateText {
     fn render(&self, call: &Call) -> Result<String, BoxError> {
         let rendered = call
             .in_template(self.partials.as_deref(), |globals, config| self.template.render(globals, config));
-        let text = rendered?;
-        Ok(if self.trims { text.trim_matches(NEWLINES).to_owned() } else { text })
+        Ok(rendered?)
     }
 }
 

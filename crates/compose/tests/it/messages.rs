@@ -281,11 +281,3 @@ fn a_stored_cost_counts_only_for_its_own_counter() {
     };
     assert_eq!((shown("o200k_base"), shown("cl100k_base")), (Tokens(1), Tokens(6)));
 }
-
-#[test]
-fn newlines_that_a_template_leaves_at_its_ends_can_be_left_out() {
-    let text = |it: &str| Text::template(it).expect("a template").without_outer_newlines();
-    let list = text("\n{% for it in input.l %}- {{ it }}\n{% endfor %}");
-    let prompt = Prompt::builder("p").system(list).include(Context::text("a", text("\nA.\n")));
-    assert_eq!(resolved(prompt, ResolveOptions::new(json!({"l": [1, 2]}))), "[system]\n- 1\n- 2\n\nA.");
-}

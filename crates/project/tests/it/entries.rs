@@ -112,10 +112,7 @@ fn a_context_is_found_by_its_id_and_by_its_file_name_in_any_folder() {
         ("contexts/deep/two.md", "---\nuse: [one]\n---\n"),
     ];
     let found = faults(&circle);
-    assert!(
-        found.contains("context:one (contexts/x.md) → context:deep/two (contexts/deep/two.md)"),
-        "{found}"
-    );
+    assert!(found.contains("context:one (contexts/x.md) → context:two (contexts/deep/two.md)"), "{found}");
 }
 
 #[test]
@@ -220,4 +217,23 @@ fn contexts_that_share_contexts_on_many_levels_are_read_once_each() {
     files.push(("contexts/b28.md".to_owned(), "B.".to_owned()));
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     assert_eq!(resolved(&files, json!({})), "system: Own.\n\nA.\n\nB.");
+}
+
+#[test]
+fn the_id_of_a_context_is_its_file_name_whatever_folder_it_is_in() {
+    let files = |other: &str| {
+        let prompt = "---\nuse: [sub/a, other/a]\n---\nOwn.";
+        let files = [("prompts/p.md", prompt), ("contexts/sub/a.md", "A."), ("contexts/other/a.md", other)];
+        contexture_project::Project::from_files(std::sync::Arc::new(contexture_project::InMemory::new(files)))
+    };
+    let project = files("B.").expect("it is read");
+    let fault = &project.prompt("p").expect_err("two ids").faults[0];
+    assert_eq!(fault.code, "duplicate_id");
+    assert!(fault.message.contains("contexts/sub/a.md") && fault.message.contains("contexts/other/a.md"));
+
+    let project = files("---\nid: b\n---\nB.").expect("it is read");
+    let prompt = project.prompt("p").expect("two ids");
+    let pass = futures::executor::block_on(prompt.resolve(Default::default())).expect("it resolves");
+    let sources: Vec<String> = pass.explain().parts.into_iter().map(|it| it.source).collect();
+    assert_eq!(sources, ["prompt", "context:a", "context:b"]);
 }
