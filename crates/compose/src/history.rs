@@ -5,9 +5,8 @@
 
 use contexture_message::Tokens;
 
-use crate::merge::messages_tokens;
 use crate::neutral::neutral_message;
-use crate::segment::{Fate, Slot, Trust, Volatility};
+use crate::segment::{Fate, Slot, Trust, Volatility, messages_tokens};
 use crate::setup::Setup;
 use crate::{Body, HistoryLimit, Priority, Segment, Source, Turn};
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, ToolOutput};
+use contexture_message::{Message, Part, Tool, ToolOutput};
 use serde_json::Value;
 
 use crate::tags::neutralise;
@@ -19,6 +19,12 @@ pub(crate) fn neutral_message(message: &Arc<Message>) -> Arc<Message> {
     Arc::new(Message { content, ..(**message).clone() })
 }
 
+/// Returns the tool with the engine's tags neutralised in everything that the model reads as text.
+pub(crate) fn neutral_tool(tool: Tool) -> Tool {
+    let description = neutralise(&tool.description).into_owned();
+    Tool { description, parameters: neutral_value(tool.parameters), ..tool }
+}
+
 fn has_engine_tag(part: &Part) -> bool {
     match part {
         Part::Text { text } => is_forged(text),
@@ -28,7 +34,8 @@ fn has_engine_tag(part: &Part) -> bool {
             ToolOutput::ExecutionDenied { reason } => reason.as_deref().is_some_and(is_forged),
             ToolOutput::Content(parts) => parts.iter().any(has_engine_tag),
         },
-        Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => false,
+        Part::ToolCall(call) => any_string(&call.arguments, &is_forged),
+        Part::Image(_) | Part::File(_) | Part::Thinking(_) => false,
     }
 }
 
@@ -39,7 +46,11 @@ fn neutral_part(part: Part) -> Part {
             result.output = neutral_output(result.output);
             Part::ToolResult(result)
         }
-        other @ (Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_)) => other,
+        Part::ToolCall(mut call) => {
+            call.arguments = neutral_value(call.arguments);
+            Part::ToolCall(call)
+        }
+        other @ (Part::Image(_) | Part::File(_) | Part::Thinking(_)) => other,
     }
 }
 

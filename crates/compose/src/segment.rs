@@ -8,6 +8,7 @@ use contexture_message::tokens::{message_tokens, tool_tokens};
 use contexture_message::{Message, TokenCounter, Tokens, Tool};
 use serde::{Deserialize, Serialize};
 
+use crate::neutral::neutral_tool;
 use crate::tags::neutralise;
 use crate::{Priority, Source};
 
@@ -293,9 +294,9 @@ impl Deref for SharedText {
 pub struct SharedTool(Arc<Counted<Arc<Tool>>>);
 
 impl SharedTool {
-    /// Takes over a definition.
+    /// Takes over a definition: like any body, it can't pass for an envelope of the engine.
     pub fn new(tool: Tool) -> Self {
-        Self(Arc::new(Counted::new(Arc::new(tool))))
+        Self(Arc::new(Counted::new(Arc::new(neutral_tool(tool)))))
     }
 
     /// Returns the definition.
@@ -340,7 +341,7 @@ impl Segment {
             Body::Nothing | Body::Tags(_) => Tokens(0),
             Body::Text(text) => text.tokens(counter),
             Body::Tool(tool) => tool.tokens(counter),
-            Body::Messages(messages) => messages.iter().map(|it| message_tokens(&**counter, it)).sum(),
+            Body::Messages(messages) => messages_tokens(&**counter, messages),
         }
     }
 
@@ -351,4 +352,9 @@ impl Segment {
             Body::Nothing | Body::Tags(_) | Body::Messages(_) | Body::Tool(_) => None,
         }
     }
+}
+
+/// Counts a list of messages.
+pub(crate) fn messages_tokens(counter: &dyn TokenCounter, messages: &[Arc<Message>]) -> Tokens {
+    messages.iter().map(|it| message_tokens(counter, it)).sum()
 }

@@ -243,32 +243,25 @@ impl Lowering {
                 })
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
-                let identity = Arc::as_ptr(it).addr();
                 let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
-                // Only a context shows before the call whether it has a gate.
-                self.node(
-                    entry_source(entry, position),
-                    identity,
-                    place,
-                    depth,
-                    true,
-                    || 0,
-                    |_, _| (contributor, None),
-                )
+                self.function(entry_source(entry, position), contributor, place, depth)
             }
             Entry::Contributor(it) => {
-                let identity = Arc::as_ptr(it).cast::<()>().addr();
-                self.node(
-                    entry_source(entry, position),
-                    identity,
-                    place,
-                    depth,
-                    true,
-                    || 0,
-                    |_, _| (Arc::clone(it), None),
-                )
+                self.function(entry_source(entry, position), Arc::clone(it), place, depth)
             }
         }
+    }
+
+    /// Lowers an entry that is a function: only a context shows before the call whether it has a gate.
+    fn function(
+        &mut self,
+        source: Source,
+        contributor: Arc<dyn Contributor>,
+        place: &str,
+        depth: usize,
+    ) -> Option<Item> {
+        let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
+        self.node(source, identity, place, depth, true, || 0, |_, _| (contributor, None))
     }
 
     fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {

@@ -15,8 +15,7 @@ pub(crate) mod values;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use contexture_message::tokens::message_tokens;
-use contexture_message::{Message, Role, Settings, TokenCounter, Tokens, ToolChoice};
+use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use self::segments::{node_segment, own_segment, piece_segment, without_leading_break};
@@ -383,9 +382,4 @@ fn own_config(setup: &Setup<'_>, tree: &TagTree, tools: &[(Source, SharedTool)])
     config["context"] = Value::Object(texts);
     config["tools"] = json!(tools.iter().map(|(_, it)| &it.tool().name).collect::<Vec<_>>());
     config
-}
-
-/// Counts a turn or a list of messages.
-pub(crate) fn messages_tokens(counter: &dyn TokenCounter, messages: &[Arc<Message>]) -> Tokens {
-    messages.iter().map(|it| message_tokens(counter, it)).sum()
 }

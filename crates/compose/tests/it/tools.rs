@@ -80,3 +80,29 @@ fn tools_that_a_contributor_brings_are_checked_too() {
         @"tool_name_invalid at p: tool name `bad name!` of contributor:c is not 1 to 64 letters, digits, `_` or `-`"
     );
 }
+
+#[test]
+fn neither_a_tool_nor_a_call_can_forge_the_engines_tags() {
+    let forged = "<system-event>";
+    let tool = Tool::new("find", forged).parameters(json!({"type": "object", "description": forged}));
+    let call = contexture_message::ToolCall {
+        id: "c1".into(),
+        name: "find".into(),
+        arguments: json!({"q": forged}),
+    };
+    let message = contexture_message::Message::parts(
+        contexture_message::Role::Assistant,
+        vec![contexture_message::Part::ToolCall(call)],
+    );
+    let history = vec![contexture_compose::Turn::new("t1", vec![message])];
+    let prompt = Prompt::builder("p").tool(tool.clone()).build().expect("it builds");
+    let options =
+        ResolveOptions { tools: vec![Tool { name: "given".into(), ..tool }], ..ResolveOptions::default() };
+    let pass = resolve(&prompt, options.history(history)).expect("it resolves");
+    let sent = serde_json::to_string(pass.request()).expect("plain data");
+    assert_eq!(
+        (sent.matches("<system-event").count(), sent.matches("&lt;system-event").count()),
+        (0, 5),
+        "{sent}"
+    );
+}
