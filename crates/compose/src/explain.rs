@@ -3,8 +3,9 @@
 //! In come the arranged Segments that the request was rendered from, out comes an [`Explanation`]. A plain
 //! read: nothing runs again and no token is counted again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use contexture_history::{Repair, RepairKind};
 use contexture_message::{Request, Tokens};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::arrange::{Arranged, SystemPiece, system_order};
 use crate::cache::CacheFacts;
 use crate::segment::{Body, Slot, Volatility};
-use crate::{Fate, Priority, Segment};
+use crate::{Fate, Priority, Segment, Source};
 
 /// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Explanation {
     pub budget: BudgetInfo,
     /// What is known about the provider's cache.
     pub cache: CacheFacts,
+    /// What was done so that every tool call has its result directly after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<RepairInfo>,
     /// How long contributors took, where a clock ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timings: Vec<TimingInfo>,
@@ -119,6 +123,19 @@ pub struct BudgetInfo {
     pub used: Tokens,
 }
 
+/// A repair in a turn that takes part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairInfo {
+    /// The turn's id, or `in_flight`.
+    pub turn: String,
+    /// The id of the call or of the result.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// What was done.
+    pub what: RepairKind,
+}
+
 /// How long a contributor took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimingInfo {
@@ -148,6 +165,7 @@ pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str)
             used: usage.system,
         },
         cache: arranged.cache.clone(),
+        repairs: repairs(arranged),
         timings: timings(arranged),
         fingerprint: fingerprint.to_owned(),
         warnings: draft.warnings.clone(),
@@ -222,6 +240,23 @@ fn drop_record(segment: &Segment) -> Option<Drop> {
         }),
         Fate::Kept | Fate::Shortened { .. } | Fate::Excluded { .. } | Fate::Empty => None,
     }
+}
+
+fn repairs(arranged: &Arranged) -> Vec<RepairInfo> {
+    let draft = &arranged.draft;
+    if draft.repairs.is_empty() {
+        return Vec::new();
+    }
+    // What gave way is of no interest; what is empty may be so because of a repair.
+    let is_there = |it: &&Segment| !matches!(it.fate, Fate::Dropped { .. } | Fate::Excluded { .. });
+    let there: HashSet<&Source> = draft.segments.iter().filter(is_there).map(|it| &it.source).collect();
+    let info = |(source, Repair { call_id, name, what }): &(Source, Repair)| RepairInfo {
+        turn: source.as_str().strip_prefix("history:").unwrap_or(source.as_str()).to_owned(),
+        call_id: call_id.clone(),
+        name: name.clone(),
+        what: *what,
+    };
+    draft.repairs.iter().filter(|(source, _)| there.contains(source)).map(info).collect()
 }
 
 fn timings(arranged: &Arranged) -> Vec<TimingInfo> {

@@ -1,78 +1,70 @@
 //! The window over the history that was handed in.
 //!
-//! Every turn is a Segment of its own, oldest first. The prompt's `history.limit` decides how many take part,
-//! counted from the newest back; whole turns only, and the newest turn that has content always takes part.
+//! Every turn is a Segment of its own, oldest first. The prompt's `history.limit` decides how many take part, see
+//! [`window`]; the others are excluded with the reason. Calls and results are paired within each turn, so that any
+//! turn can give way later.
 
+use contexture_history::neutral::neutral_message;
+use contexture_history::{Repair, RepairedTurn, window};
 use contexture_message::Tokens;
 
-use crate::neutral::neutral_message;
-use crate::segment::{Fate, Slot, Trust, Volatility, messages_tokens};
+use crate::segment::{Fate, Slot, Trust, Volatility};
 use crate::setup::Setup;
-use crate::{Body, HistoryLimit, Priority, Segment, Source, Turn};
+use crate::{Body, Priority, Segment, Source, Turn};
+
+/// The history on its way into a request.
+pub(crate) struct History {
+    pub(crate) segments: Vec<Segment>,
+    /// What was done to pair calls with results, by the Segment that was repaired.
+    pub(crate) repairs: Vec<(Source, Repair)>,
+}
 
 /// Returns the turns as Segments.
-pub(crate) fn history_segments(setup: &Setup<'_>) -> Vec<Segment> {
+pub(crate) fn history_segments(setup: &Setup<'_>) -> History {
     let turns = &setup.options.history;
-    let newest = turns.iter().rposition(Turn::has_content);
-    let limit = setup.prompt.definition().history.limit;
-    let counter_name = setup.counter.profile().name;
-    let tokens = |turn: &Turn| match &turn.cost {
-        Some(cost) if cost.counter == counter_name => cost.tokens,
-        _ => messages_tokens(&*setup.counter, &turn.messages),
-    };
-    let first = limit.map_or(0, |limit| first_within(turns, limit, newest, &tokens));
-    let segment = |(position, turn): (usize, &Turn)| {
-        let is_newest = Some(position) == newest;
-        match position < first && !is_newest {
-            // Nothing of a turn outside the window is looked at: old turns must not cost anything.
-            true => Segment {
-                slot: Slot::History,
-                ..Segment::excluded(source(turn), limit.map(outside).unwrap_or_default())
-            },
-            false => Segment { pinned: is_newest, tokens: tokens(turn), ..segment(turn) },
+    let window = window(turns, setup.prompt.definition().history.limit, &*setup.counter);
+    let (mut kept, mut dropped) = (window.repaired_turns().into_iter(), window.dropped());
+    let mut history = History { segments: Vec::with_capacity(turns.len()), repairs: Vec::new() };
+    for position in 0..turns.len() {
+        if !window.is_kept(position) {
+            history.segments.extend(dropped.next().map(|(turn, reason)| excluded(turn, &reason)));
+            continue;
         }
-    };
-    turns.iter().enumerate().map(segment).collect()
+        let Some(turn) = kept.next() else { continue };
+        let source = source(turn.turn);
+        history.repairs.extend(turn.repairs.iter().map(|it| (source.clone(), it.clone())));
+        let segment = Segment { pinned: window.is_pinned(position), ..segment(source, turn, setup) };
+        history.segments.push(segment);
+    }
+    history
 }
 
 fn source(turn: &Turn) -> Source {
-    Source::named("history", &turn.id)
+    Source::named("history", turn.id())
 }
 
-fn segment(turn: &Turn) -> Segment {
-    let body = Body::Messages(turn.messages.iter().map(neutral_message).collect());
+/// Nothing of a turn outside the window is looked at: old turns must not cost anything.
+fn excluded(turn: &Turn, reason: &str) -> Segment {
+    let excluded = Segment::excluded(source(turn), format!("{reason} (history.limit)"));
+    Segment { slot: Slot::History, ..excluded }
+}
+
+fn segment(source: Source, turn: RepairedTurn<'_>, setup: &Setup<'_>) -> Segment {
+    // Also a turn that had content may be empty now: it was a result that has no call.
+    let (fate, tokens) = match turn.messages.iter().all(|it| it.is_blank()) {
+        true => (Fate::Empty, Tokens(0)),
+        false => (Fate::Kept, turn.tokens(&*setup.counter)),
+    };
+    let messages = match turn.turn.is_neutral() {
+        true => turn.messages,
+        false => turn.messages.iter().map(neutral_message).collect(),
+    };
     Segment {
         priority: Priority::HISTORY,
         volatility: Volatility::Conversation,
         trust: Trust::User,
-        fate: if turn.has_content() { Fate::Kept } else { Fate::Empty },
-        ..Segment::new(source(turn), Slot::History, body)
-    }
-}
-
-/// Returns the position of the oldest turn within the limit.
-fn first_within(
-    turns: &[Turn],
-    limit: HistoryLimit,
-    newest: Option<usize>,
-    tokens: &impl Fn(&Turn) -> Tokens,
-) -> usize {
-    match limit {
-        HistoryLimit::Turns(count) => turns.len().saturating_sub(count),
-        HistoryLimit::Tokens(limit) => {
-            let mut used = Tokens(0);
-            let fits = |(position, turn): &(usize, &Turn)| {
-                used += tokens(turn);
-                used <= limit || Some(*position) == newest
-            };
-            turns.len() - turns.iter().enumerate().rev().take_while(fits).count()
-        }
-    }
-}
-
-fn outside(limit: HistoryLimit) -> String {
-    match limit {
-        HistoryLimit::Turns(count) => format!("older than the newest {count} turns (history.limit)"),
-        HistoryLimit::Tokens(limit) => format!("beyond {limit} tokens of history (history.limit)"),
+        tokens,
+        fate,
+        ..Segment::new(source, Slot::History, Body::Messages(messages))
     }
 }

@@ -22,7 +22,6 @@ mod gather;
 mod history;
 mod lower;
 mod merge;
-mod neutral;
 mod options;
 mod own;
 mod pass;
@@ -37,19 +36,20 @@ mod source;
 pub mod tags;
 
 pub use cache::{CacheFacts, CacheRules, Forecast, PrefixChange, Reconciliation};
+pub use contexture_history::{Cost, Limit as HistoryLimit, RepairKind, Turn, TurnStatus};
 pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
 pub use define::{
     Adaptation, Around, Arrangement, Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor,
-    Declaration, Definition, Entry, FnContributor, HistoryConfig, HistoryLimit, Hooks, Input, InputPolicy,
-    Match, MatchBuilder, MessageText, ModelLimits, OnError, Piece, Placement, Predicate, Priority,
-    PriorityOutOfRange, Profile, PromptBuilder, Schema, Scope, Selector, TagValue, Text, Turn, TurnCost,
-    When, contributor, injectable, matching, provider, when,
+    Declaration, Definition, Entry, FnContributor, HistoryConfig, Hooks, Input, InputPolicy, Match,
+    MatchBuilder, MessageText, ModelLimits, OnError, Piece, Placement, Predicate, Priority,
+    PriorityOutOfRange, Profile, PromptBuilder, Schema, Scope, Selector, TagValue, Text, When, contributor,
+    injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};
-pub use explain::{BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, TimingInfo};
+pub use explain::{BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, RepairInfo, TimingInfo};
 pub use futures::future::BoxFuture;
 pub use gather::Timing;
 pub use lower::{MAX_DEPTH, Prompt};

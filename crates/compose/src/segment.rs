@@ -4,12 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use contexture_history::neutral::{neutral_tool, neutralise};
 use contexture_message::tokens::{message_tokens, tool_tokens};
 use contexture_message::{Message, TokenCounter, Tokens, Tool};
 use serde::{Deserialize, Serialize};
 
-use crate::neutral::neutral_tool;
-use crate::tags::neutralise;
 use crate::{Priority, Source};
 
 /// One contribution on its way into a request. Nothing is removed on the way: what does not take part keeps

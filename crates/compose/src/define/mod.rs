@@ -29,7 +29,7 @@ pub use contributor::{
 pub use entry::{
     Branch, Entry, Match, MatchBuilder, Predicate, Selector, When, injectable, matching, provider, when,
 };
-pub use history::{HistoryConfig, HistoryLimit, Turn, TurnCost};
+pub use history::HistoryConfig;
 pub use hooks::Hooks;
 pub use input::Input;
 pub use policy::InputPolicy;

@@ -1,9 +1,10 @@
 //! What happens to input before anyone sees it.
 
+use contexture_history::neutral::is_invisible;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tags::{escape_text, is_invisible};
+use crate::tags::escape_text;
 
 /// Rules for strings in the input. All off by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,8 @@ pub(crate) mod values;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use contexture_history::neutral::{neutral_message, neutralise};
+use contexture_history::{Repair, Repaired, repair};
 use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
@@ -26,12 +28,11 @@ use crate::fit::Usage;
 use crate::gather::{Gathered, Outcome, Timing};
 use crate::history::history_segments;
 use crate::lower::Node;
-use crate::neutral::neutral_message;
 use crate::own::OwnText;
 use crate::ports::Verdict;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::setup::Setup;
-use crate::tags::{Aggregate, TagEntry, TagTree, aggregate, neutralise};
+use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
 use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Segment, Source};
 
 /// Everything that may go into the request, in order.
@@ -44,6 +45,8 @@ pub(crate) struct Draft {
     pub(crate) extras: Extras,
     pub(crate) timings: Vec<Timing>,
     pub(crate) warnings: Vec<String>,
+    /// What was done to pair calls with results, by the Segment that was repaired.
+    pub(crate) repairs: Vec<(Source, Repair)>,
     /// What it all costs; filled in by `fit`.
     pub(crate) usage: Usage,
 }
@@ -73,7 +76,13 @@ pub struct Extras {
 /// Joins everything that was gathered.
 pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Error> {
     let Gathered { call, outcomes, mut own, timings, warnings } = gathered;
-    let mut merging = Merging { setup, segments: Vec::new(), values: Vec::new(), extras: Extras::default() };
+    let mut merging = Merging {
+        setup,
+        segments: Vec::new(),
+        values: Vec::new(),
+        repairs: Vec::new(),
+        extras: Extras::default(),
+    };
     let outcomes = distinct(outcomes)?;
     let entry_tools = collect_tools(&outcomes);
     for (value, volatility) in std::mem::take(&mut own.context) {
@@ -91,7 +100,9 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
     merging.context_messages(messages);
     merging.own_messages(own.messages, &call)?;
     merging.provider_messages(&outcomes);
-    merging.segments.extend(history_segments(setup));
+    let history = history_segments(setup);
+    merging.segments.extend(history.segments);
+    merging.repairs.extend(history.repairs);
     merging.turn(own.user, &call)?;
     merging.segments.extend(tools.into_iter().map(|(owner, tool)| tool_segment(owner, tool)));
     merging.review();
@@ -103,6 +114,7 @@ struct Merging<'a> {
     setup: &'a Setup<'a>,
     segments: Vec<Segment>,
     values: Vec<Valued>,
+    repairs: Vec<(Source, Repair)>,
     extras: Extras,
 }
 
@@ -286,8 +298,10 @@ impl Merging<'_> {
         let in_flight: Vec<_> =
             self.setup.options.in_flight.iter().filter(|it| !it.is_blank()).map(neutral_message).collect();
         if !in_flight.is_empty() {
-            let body = Body::Messages(in_flight);
-            self.segments.push(own_segment(Source::in_flight(), Slot::InFlight, body, Volatility::Turn));
+            let Repaired { messages, repairs } = repair(&in_flight);
+            let (source, body) = (Source::in_flight(), Body::Messages(messages));
+            self.repairs.extend(repairs.into_iter().map(|it| (source.clone(), it)));
+            self.segments.push(own_segment(source, Slot::InFlight, body, Volatility::Turn));
         }
         Ok(())
     }
@@ -337,6 +351,7 @@ impl Merging<'_> {
             extras: self.extras,
             timings,
             warnings,
+            repairs: self.repairs,
             usage: Usage::default(),
         }
     }

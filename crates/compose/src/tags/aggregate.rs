@@ -19,7 +19,7 @@ use super::flat::{flat, is_deeper_than};
 use super::names::{kebab, tag_name};
 use super::render::TagStyle;
 use super::tree::{MAX_TAG_DEPTH, NodeIdx, ROOT, TagTree};
-use crate::neutral::neutral_message;
+use contexture_history::neutral::neutral_message;
 
 /// How many levels a message can have; text in JSON has no more.
 const MAX_MESSAGE_DEPTH: usize = 128;

@@ -9,9 +9,6 @@ use std::borrow::Cow;
 
 use super::error::{NameFault, TagError, TagPlace};
 
-/// The tags that only the engine writes.
-pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "system-event"];
-
 /// The names that no author can use, at any depth, in any spelling.
 pub const RESERVED_TAG_NAMES: &[&str] = &[
     "active-skill",

@@ -6,6 +6,7 @@ mod cache;
 mod concurrency;
 mod entries;
 mod errors;
+mod history;
 mod messages;
 mod properties;
 mod schemas;

@@ -168,7 +168,12 @@ fn no_message_can_forge_the_engines_tags() {
         name: "find".into(),
         output: ToolOutput::Json(json!({"page": [forged]})),
     };
-    let messages = vec![Message::user(forged), Message::parts(Role::Tool, vec![Part::ToolResult(result)])];
+    let call = ToolCall { id: "c1".into(), name: "find".into(), arguments: json!({}) };
+    let messages = vec![
+        Message::user(forged),
+        Message::parts(Role::Assistant, vec![Part::ToolCall(call)]),
+        Message::parts(Role::Tool, vec![Part::ToolResult(result)]),
+    ];
     let prompt = Prompt::builder("p").system(forged).context(forged);
     let shown = resolved(
         prompt,
@@ -270,9 +275,9 @@ fn an_envelope_without_words_of_the_user_stands_behind_the_system_message() {
 
 #[test]
 fn a_stored_cost_counts_only_for_its_own_counter() {
-    let turn = |counter: &str| Turn {
-        cost: Some(contexture_compose::TurnCost { counter: counter.to_owned(), tokens: Tokens(1) }),
-        ..Turn::new("t1", vec![Message::user("one two three")])
+    let turn = |counter: &str| {
+        let cost = contexture_compose::Cost { counter: counter.into(), tokens: Tokens(1) };
+        Turn::new("t1", vec![Message::user("one two three")]).with_cost(cost)
     };
     let prompt = Prompt::builder("p").build().expect("it builds");
     let shown = |counter: &str| {

@@ -1,4 +1,4 @@
-//! No message can forge the engine's own tags.
+//! Messages and tools without the engine's own tags.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,21 +6,39 @@ use std::sync::Arc;
 use contexture_message::{Message, Part, Tool, ToolOutput};
 use serde_json::Value;
 
-use crate::tags::neutralise;
+use super::neutralise;
 
 /// Returns the message with the engine's tags neutralised in every text; the same message if there are none.
 ///
 /// Thinking stays as it is: it must go back to its provider byte for byte.
-pub(crate) fn neutral_message(message: &Arc<Message>) -> Arc<Message> {
-    if !message.content.iter().any(has_engine_tag) {
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use contexture_history::neutral::neutral_message;
+/// use contexture_message::Message;
+///
+/// let forged = neutral_message(&Arc::new(Message::user("<system-event>")));
+/// assert_eq!(forged.as_text(), Some("&lt;system-event>"));
+/// ```
+pub fn neutral_message(message: &Arc<Message>) -> Arc<Message> {
+    neutral_unless(message, |_| false)
+}
+
+/// Returns the message with the engine's tags neutralised in every part that is not `trusted`. Only parts that
+/// hold such a tag are asked about.
+pub(crate) fn neutral_unless(message: &Arc<Message>, trusted: impl Fn(&Part) -> bool) -> Arc<Message> {
+    let is_forged = |part: &Part| has_engine_tag(part) && !trusted(part);
+    if !message.content.iter().any(is_forged) {
         return Arc::clone(message);
     }
-    let content = message.content.iter().cloned().map(neutral_part).collect();
-    Arc::new(Message { content, ..(**message).clone() })
+    let neutral = |part: &Part| if is_forged(part) { neutral_part(part.clone()) } else { part.clone() };
+    let content = message.content.iter().map(neutral).collect();
+    Arc::new(Message { role: message.role, content, id: message.id.clone() })
 }
 
 /// Returns the tool with the engine's tags neutralised in everything that the model reads as text.
-pub(crate) fn neutral_tool(tool: Tool) -> Tool {
+pub fn neutral_tool(tool: Tool) -> Tool {
     let description = neutralise(&tool.description).into_owned();
     Tool { description, parameters: neutral_value(tool.parameters), ..tool }
 }
@@ -39,7 +57,8 @@ fn has_engine_tag(part: &Part) -> bool {
     }
 }
 
-fn neutral_part(part: Part) -> Part {
+/// Returns the part with the engine's tags neutralised.
+pub(crate) fn neutral_part(part: Part) -> Part {
     match part {
         Part::Text { text } => Part::Text { text: neutralise(&text).into_owned() },
         Part::ToolResult(mut result) => {

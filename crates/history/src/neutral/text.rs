@@ -1,4 +1,4 @@
-//! Text that is not escaped must not forge the engine's own tags.
+//! Texts without the engine's own tags.
 //!
 //! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any
 //! case, closing or opening, `_` for `-`, white space, control and invisible characters before the name,
@@ -8,12 +8,13 @@ use std::borrow::Cow;
 
 use memchr::memchr_iter;
 
-use super::names::ENGINE_TAG_NAMES;
+/// The tags that only the engine writes.
+pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "system-event"];
 
 /// Neutralises the engine's own tags inside `text` and leaves everything else alone.
 ///
 /// ```
-/// use contexture_compose::tags::neutralise;
+/// use contexture_history::neutral::neutralise;
 ///
 /// assert_eq!(neutralise("a </ System-Context > b"), "a &lt;/ System-Context > b");
 /// assert_eq!(neutralise("if a < b { <system-contexts> }"), "if a < b { <system-contexts> }");
@@ -69,7 +70,7 @@ fn plain(c: char) -> char {
 }
 
 /// Whether a reader sees nothing of `c`: control characters and those that Unicode lets a display ignore.
-pub(crate) fn is_invisible(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

@@ -1,0 +1,45 @@
+//! Which messages of a conversation go along: turns, views, windows, repair and transforms. Pure functions.
+//!
+//! ```text
+//! Items ──▶ turns ──▶ transforms ──▶ window ──▶ repair ──▶ messages
+//!   │
+//!   └──▶ client, all
+//! ```
+//!
+//! An [`Item`] is an entry of a thread's log, a [`Turn`] what the model sees of one request. A [`window`()] chooses turns
+//! under a [`Limit`], and [`repair`()] sees to it that every tool call has its result directly after it. [`client`] and
+//! [`all`] are the other views of a log.
+//!
+//! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
+
+mod cost;
+mod item;
+mod limit;
+mod mend;
+pub mod neutral;
+mod newest;
+mod pairing;
+mod repair;
+mod transcript;
+mod transform;
+mod turn;
+mod view;
+mod window;
+mod wording;
+
+pub use cost::item_cost;
+pub use item::{
+    Application, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent, Timestamp,
+    TurnNo, TurnStatus, Visibility,
+};
+pub use limit::Limit;
+pub use newest::newest_messages;
+pub use repair::{Repair, RepairKind, Repaired, repair};
+pub use transcript::{Transcript, TurnOver, group_turns};
+pub use transform::{
+    Transform, TransformChange, Transformed, Transforms, last_turns, transform, without_media,
+    without_thinking,
+};
+pub use turn::{Turn, turns};
+pub use view::{all, client};
+pub use window::{RepairedTurn, Window, window};

@@ -1,0 +1,52 @@
+//! How much of a view is wanted.
+
+use contexture_message::Tokens;
+use serde::{Deserialize, Serialize};
+
+/// How much is wanted, counted from the newest back. Written as a number, `{"turns": N}` or `{"tokens": N}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RawLimit", into = "RawLimit")]
+pub enum Limit {
+    /// So many turns of the history, or so many items of another view.
+    Turns(usize),
+    /// Whole turns, until one does not fit.
+    Tokens(Tokens),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "a number, `{turns: N}` or `{tokens: N}`")]
+enum RawLimit {
+    Number(usize),
+    Turns(TurnLimit),
+    Tokens(TokenLimit),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TurnLimit {
+    turns: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokenLimit {
+    tokens: Tokens,
+}
+
+impl From<RawLimit> for Limit {
+    fn from(raw: RawLimit) -> Self {
+        match raw {
+            RawLimit::Number(turns) | RawLimit::Turns(TurnLimit { turns }) => Limit::Turns(turns),
+            RawLimit::Tokens(TokenLimit { tokens }) => Limit::Tokens(tokens),
+        }
+    }
+}
+
+impl From<Limit> for RawLimit {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::Turns(turns) => RawLimit::Turns(TurnLimit { turns }),
+            Limit::Tokens(tokens) => RawLimit::Tokens(TokenLimit { tokens }),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The newest messages of a history, whatever turns they belong to.
+//!
+//! For those who can take so many messages and no more. Calls and results stay together: where the cut would part
+//! them, the results are left out as well, so there may be fewer messages than asked for. Costs what it returns.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use contexture_message::{Message, Part};
+
+use crate::{Turn, repair};
+
+/// Returns the newest messages, at most `count`, each call with its results.
+///
+/// Messages count here, not turns. A call whose results reach into the newest messages is left out with them; repairs
+/// never bring in more than `count`.
+///
+/// ```
+/// use contexture_history::{Turn, newest_messages};
+/// use contexture_message::Message;
+///
+/// let turns = [Turn::new("t1", vec![Message::user("a"), Message::assistant("b"), Message::user("c")])];
+/// let newest = newest_messages(&turns, 2);
+/// assert_eq!(newest.iter().filter_map(|it| it.as_text()).collect::<Vec<_>>(), ["b", "c"]);
+/// ```
+pub fn newest_messages<T: Borrow<Turn>>(turns: &[T], count: usize) -> Vec<Arc<Message>> {
+    let (mut pieces, mut n_messages) = (Vec::new(), 0);
+    let mut is_paired = true;
+    for turn in turns.iter().rev().map(Borrow::borrow) {
+        if n_messages == count {
+            break;
+        }
+        let messages = if turn.has_content() { turn.messages() } else { &[] };
+        let taken = &messages[messages.len().saturating_sub(count - n_messages)..];
+        n_messages += taken.len();
+        is_paired &= turn.is_paired();
+        pieces.push(taken);
+    }
+    let mut newest: Vec<Arc<Message>> = Vec::with_capacity(n_messages);
+    pieces.into_iter().rev().for_each(|it| newest.extend_from_slice(it));
+    // Within paired turns results stand directly after their calls: a cut between them shows in the first message.
+    let is_cut =
+        newest.first().is_some_and(|it| it.content.iter().any(|it| matches!(it, Part::ToolResult(_))));
+    if is_paired && !is_cut {
+        return newest;
+    }
+    let mended = repair(&newest).messages;
+    match mended.len().checked_sub(count) {
+        None | Some(0) => mended,
+        // What is whole and loses its beginning only loses results there, it gains none.
+        Some(excess) => repair(&mended[excess..]).messages,
+    }
+}

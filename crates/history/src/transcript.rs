@@ -1,0 +1,112 @@
+//! Turns of a transcript: a plain list of messages, some with the id of their turn.
+//!
+//! The rule, in full:
+//!
+//! 1. A message with an id belongs to that turn, which begins with the first such message and goes on until another
+//!    turn begins. It does not come back after that.
+//! 2. A message without an id begins a turn if it is the user's, and belongs to the turn before otherwise. A message
+//!    that only brings tool results is not the user's, whatever its role.
+//! 3. Turns without a given id are called `t1`, `t2`, … after their place, except for names that are given anywhere.
+//! 4. System messages without an id before everything else belong to no turn.
+
+use std::collections::HashSet;
+
+use contexture_message::{Message, Part, Role};
+
+use crate::Turn;
+
+/// What a transcript holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transcript {
+    /// The system messages at the beginning.
+    pub system: Vec<Message>,
+    /// The turns, oldest first.
+    pub turns: Vec<Turn>,
+}
+
+/// A message names a turn that was already over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("turn `{turn}` was already over")]
+pub struct TurnOver {
+    /// The turn's id.
+    pub turn: String,
+    /// Which message it was, from 0 on.
+    pub index: usize,
+}
+
+/// Groups the messages of a transcript into turns.
+///
+/// ```
+/// use contexture_history::group_turns;
+/// use contexture_message::Message;
+///
+/// let said = [Message::user("a"), Message::assistant("b"), Message::user("c")];
+/// let transcript = group_turns(said.map(|it| (None, it)))?;
+/// let ids: Vec<&str> = transcript.turns.iter().map(|it| &**it.id()).collect();
+/// assert_eq!(ids, ["t1", "t2"]);
+/// # Ok::<(), contexture_history::TurnOver>(())
+/// ```
+pub fn group_turns(
+    messages: impl IntoIterator<Item = (Option<String>, Message)>,
+) -> Result<Transcript, TurnOver> {
+    let messages: Vec<_> = messages.into_iter().collect();
+    let mut names = Names::given(&messages);
+    let mut system = Vec::new();
+    let mut turns: Vec<(String, Vec<Message>)> = Vec::new();
+    for (index, (id, message)) in messages.into_iter().enumerate() {
+        let open = turns.last().map(|(id, _)| id);
+        match (id, open) {
+            (None, None) if message.role == Role::System => {
+                system.push(message);
+                continue;
+            }
+            (Some(id), open) if open != Some(&id) => {
+                if !names.begun.insert(id.clone()) {
+                    return Err(TurnOver { turn: id, index });
+                }
+                turns.push((id, Vec::new()));
+            }
+            (None, open) if open.is_none() || begins_turn(&message) => {
+                turns.push((names.next(turns.len() + 1), Vec::new()));
+            }
+            _ => {}
+        }
+        if let Some((_, messages)) = turns.last_mut() {
+            messages.push(message);
+        }
+    }
+    let turns = turns.into_iter().map(|(id, messages)| Turn::new(id, messages)).collect();
+    Ok(Transcript { system, turns })
+}
+
+/// Whether a message without an id begins a turn.
+fn begins_turn(message: &Message) -> bool {
+    let is_result = |it: &Part| matches!(it, Part::ToolResult(_));
+    message.role == Role::User && (message.content.is_empty() || !message.content.iter().all(is_result))
+}
+
+/// The names of turns.
+struct Names {
+    /// All that are given anywhere.
+    given: HashSet<String>,
+    /// Given ones whose turn began.
+    begun: HashSet<String>,
+    /// The number of the last one that was made up.
+    last: usize,
+}
+
+impl Names {
+    fn given(messages: &[(Option<String>, Message)]) -> Self {
+        let given = messages.iter().filter_map(|(id, _)| id.clone()).collect();
+        Self { given, begun: HashSet::new(), last: 0 }
+    }
+
+    /// Makes up a name for the turn at `place`, counted from 1.
+    fn next(&mut self, place: usize) -> String {
+        self.last = place.max(self.last + 1);
+        while self.given.contains(&format!("t{}", self.last)) {
+            self.last += 1;
+        }
+        format!("t{}", self.last)
+    }
+}

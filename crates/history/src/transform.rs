@@ -1,0 +1,199 @@
+//! Transforms: what rewrites the history for one request.
+//!
+//! A [`Transform`] is a function from turns to turns. [`Transforms`] runs several, left to right, and says what each
+//! of them did. Nothing is persisted: the log stays as it is, and the next request starts from it again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, ToolOutput};
+
+use crate::window::newest_turns;
+use crate::wording::media_note;
+use crate::{Turn, TurnStatus};
+
+/// Rewrites the history of one request.
+///
+/// Implementations are pure: equal turns give equal turns. They may drop, add and change turns; a turn that is not
+/// changed keeps its cost only if it is handed back as it came. See [`transform`] for functions.
+pub trait Transform: Send + Sync {
+    /// Returns the name in reports.
+    fn name(&self) -> &str;
+
+    /// Returns the turns that go on, oldest first.
+    fn apply(&self, turns: Vec<Turn>) -> Vec<Turn>;
+}
+
+/// Makes a transform of a function.
+///
+/// ```
+/// use contexture_history::{Transforms, Turn, transform};
+/// use contexture_message::Message;
+///
+/// let newest_first = transform("reversed", |turns: Vec<Turn>| turns.into_iter().rev().collect());
+/// let turns = vec![Turn::new("t1", vec![Message::user("a")]), Turn::new("t2", vec![Message::user("b")])];
+/// let transformed = Transforms::default().then(newest_first).run(turns);
+/// assert_eq!(&**transformed.turns[0].id(), "t2");
+/// assert_eq!(transformed.changes[0].name, "reversed");
+/// ```
+pub fn transform(
+    name: impl Into<String>,
+    rewrite: impl Fn(Vec<Turn>) -> Vec<Turn> + Send + Sync + 'static,
+) -> impl Transform + 'static {
+    Named { name: name.into(), rewrite }
+}
+
+struct Named<F> {
+    name: String,
+    rewrite: F,
+}
+
+impl<F: Fn(Vec<Turn>) -> Vec<Turn> + Send + Sync> Transform for Named<F> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn apply(&self, turns: Vec<Turn>) -> Vec<Turn> {
+        (self.rewrite)(turns)
+    }
+}
+
+/// Transforms in the order in which they run.
+#[derive(Clone, Default)]
+pub struct Transforms(Vec<Arc<dyn Transform>>);
+
+/// What came out of [`Transforms::run`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transformed {
+    /// The turns that go on.
+    pub turns: Vec<Turn>,
+    /// What each transform did, in order.
+    pub changes: Vec<TransformChange>,
+}
+
+/// What one transform did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransformChange {
+    /// The transform's name.
+    pub name: String,
+    /// How many messages went in.
+    pub before: usize,
+    /// How many came out.
+    pub after: usize,
+}
+
+impl Transforms {
+    /// Returns the same transforms and one more behind them.
+    #[must_use]
+    pub fn then(mut self, transform: impl Transform + 'static) -> Self {
+        self.0.push(Arc::new(transform));
+        self
+    }
+
+    /// Returns these transforms, and others behind them.
+    #[must_use]
+    pub fn chain(mut self, others: &Transforms) -> Self {
+        self.0.extend(others.0.iter().cloned());
+        self
+    }
+
+    /// Runs all transforms, left to right.
+    pub fn run(&self, turns: Vec<Turn>) -> Transformed {
+        let start = Transformed { turns, changes: Vec::new() };
+        self.0.iter().fold(start, |Transformed { turns, mut changes }, transform| {
+            let before = n_messages(&turns);
+            let turns = transform.apply(turns);
+            changes.push(TransformChange {
+                name: transform.name().to_owned(),
+                before,
+                after: n_messages(&turns),
+            });
+            Transformed { turns, changes }
+        })
+    }
+}
+
+impl fmt::Debug for Transforms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|it| it.name())).finish()
+    }
+}
+
+fn n_messages(turns: &[Turn]) -> usize {
+    turns.iter().map(|it| it.messages().len()).sum()
+}
+
+/// Leaves out what models thought, and messages that consist of nothing else.
+///
+/// A turn in flight keeps it: providers want the thinking of a run back with the results of its tools.
+pub fn without_thinking() -> impl Transform + 'static {
+    let is_thinking = |it: &Part| matches!(it, Part::Thinking(_));
+    let silenced = move |message: &Arc<Message>| {
+        if !message.content.iter().any(is_thinking) {
+            return Some(Arc::clone(message));
+        }
+        let content: Vec<Part> = message.content.iter().filter(|it| !is_thinking(it)).cloned().collect();
+        (!content.is_empty()).then(|| rewritten(message, content))
+    };
+    transform("without_thinking", move |turns| {
+        let over = |turn: Turn| match turn.status() {
+            TurnStatus::InFlight => turn,
+            _ => turn.map(silenced),
+        };
+        turns.into_iter().map(over).collect()
+    })
+}
+
+/// Puts a note in the place of images and files, that says how many there were; also in tool results.
+pub fn without_media() -> impl Transform + 'static {
+    let described = |message: &Arc<Message>| match message.content.iter().any(has_media) {
+        true => Some(rewritten(message, noted(&message.content))),
+        false => Some(Arc::clone(message)),
+    };
+    transform("without_media", move |turns| turns.into_iter().map(|it| it.map(described)).collect())
+}
+
+/// Keeps the newest turns, as a window of `{turns: count}` does.
+pub fn last_turns(count: usize) -> impl Transform + 'static {
+    transform("last_turns", move |mut turns: Vec<Turn>| {
+        let span = newest_turns(&turns, count);
+        let mut kept = turns.split_off(span.first);
+        if let Some(older) = span.older() {
+            kept.insert(0, turns.swap_remove(older));
+        }
+        kept
+    })
+}
+
+fn rewritten(message: &Message, content: Vec<Part>) -> Arc<Message> {
+    Arc::new(Message { role: message.role, content, id: message.id.clone() })
+}
+
+fn has_media(part: &Part) -> bool {
+    match part {
+        Part::Image(_) | Part::File(_) => true,
+        Part::ToolResult(result) => {
+            matches!(&result.output, ToolOutput::Content(parts) if parts.iter().any(has_media))
+        }
+        Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) => false,
+    }
+}
+
+/// Returns the parts with one note where the first image or file stood.
+fn noted(parts: &[Part]) -> Vec<Part> {
+    let n_images = parts.iter().filter(|it| matches!(it, Part::Image(_))).count();
+    let n_files = parts.iter().filter(|it| matches!(it, Part::File(_))).count();
+    let mut note = Some(Part::text(media_note(n_images, n_files)));
+    let without = |part: &Part| match part {
+        Part::Image(_) | Part::File(_) => note.take(),
+        Part::ToolResult(result) => {
+            let mut result = result.clone();
+            if let ToolOutput::Content(parts) = &result.output {
+                result.output = ToolOutput::Content(noted(parts));
+            }
+            Some(Part::ToolResult(result))
+        }
+        Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) => Some(part.clone()),
+    };
+    parts.iter().filter_map(without).collect()
+}

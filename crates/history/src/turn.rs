@@ -1,0 +1,298 @@
+//! A turn: the user's message and all that followed, as the model sees it.
+//!
+//! A turn is handed in whole ([`Turn::new`]) or built from a log item by item ([`Turn::apply`]). What a window asks
+//! about it (its cost, whether it says anything, whether its calls and results are paired) is kept up to date
+//! with each message, so that nobody looks through messages again.
+//!
+//! How items become messages, in full:
+//!
+//! 1. An item that the history does not see contributes nothing.
+//! 2. A message is appended, a system event and a summary as user messages of their own wording.
+//! 3. An envelope is a separate part behind the user's words: of the last message of the user in this turn (one that
+//!    holds tool results is none), or of a user message of its own.
+//! 4. Application items and changes contribute no message. The beginning and the end of the turn set its status.
+//! 5. No text can forge the engine's own tags: they are neutralised on the way in.
+//! 6. The cost is the sum of the items' costs. Where they were counted by different counters it is not known.
+
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, Role, TokenCounter, Tokens, message_tokens};
+
+use crate::neutral::{neutral_message, neutral_unless};
+use crate::pairing::Pairing;
+use crate::wording::{envelope_part, event_message, summary_message};
+use crate::{Body, Change, Cost, Envelope, Item, TurnNo, TurnStatus};
+
+/// One turn of a conversation, as the model sees it.
+///
+/// ```
+/// use contexture_history::Turn;
+/// use contexture_message::Message;
+///
+/// let turn = Turn::new("t1", vec![Message::user("Where is it?"), Message::assistant("Here.")]);
+/// assert!(turn.has_content() && turn.is_paired());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    id: Arc<str>,
+    messages: Vec<Arc<Message>>,
+    status: TurnStatus,
+    cost: Option<Cost>,
+    counted: Counted,
+    has_content: bool,
+    is_neutral: bool,
+    pairing: Pairing,
+    /// Where envelopes go: the last message of the user.
+    user: Option<usize>,
+}
+
+/// Whose costs were added up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counted {
+    /// Nobody's: no item has contributed anything.
+    Nothing,
+    /// One counter's.
+    Alike,
+    /// Costs that do not add up.
+    Mixed,
+}
+
+impl Turn {
+    /// Returns a completed turn whose cost is not known yet.
+    pub fn new(id: impl Into<Arc<str>>, messages: Vec<Message>) -> Self {
+        let turn = Self { id: id.into(), is_neutral: false, ..Self::start(TurnNo(0)) };
+        turn.holding(messages.into_iter().map(Arc::new).collect())
+    }
+
+    /// Returns the turn before its first item.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use contexture_history::{Body, Cost, Item, Seq, Timestamp, Turn, TurnNo, Visibility};
+    /// use contexture_message::{Message, Tokens};
+    ///
+    /// let mut turn = Turn::start(TurnNo(7));
+    /// turn.apply(&Item {
+    ///     seq: Seq(1),
+    ///     turn: TurnNo(7),
+    ///     visibility: Visibility::BOTH,
+    ///     cost: Cost { counter: "o200k_base".into(), tokens: Tokens(5) },
+    ///     author: None,
+    ///     at: Timestamp(0),
+    ///     body: Body::Message(Arc::new(Message::user("hi"))),
+    /// });
+    /// assert_eq!((&**turn.id(), turn.messages().len()), ("t7", 1));
+    /// ```
+    pub fn start(number: TurnNo) -> Self {
+        Self {
+            id: number.to_string().into(),
+            messages: Vec::new(),
+            status: TurnStatus::Completed,
+            cost: None,
+            counted: Counted::Nothing,
+            has_content: false,
+            is_neutral: true,
+            pairing: Pairing::default(),
+            user: None,
+        }
+    }
+
+    /// Returns the same turn with a cost that was counted before.
+    #[must_use]
+    pub fn with_cost(self, cost: Cost) -> Self {
+        Self { cost: Some(cost), counted: Counted::Alike, ..self }
+    }
+
+    /// Returns the same turn with another status.
+    #[must_use]
+    pub fn with_status(self, status: TurnStatus) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Returns the same turn with other messages, at a cost that is not known.
+    ///
+    /// A turn that was built from a log stays neutral: its own parts are taken as they are, and in all others the
+    /// engine's tags are neutralised.
+    #[must_use]
+    pub fn with_messages(self, messages: Vec<Arc<Message>>) -> Self {
+        let messages = match self.is_neutral {
+            true => {
+                let is_own = |part: &Part| self.messages.iter().any(|it| it.content.contains(part));
+                messages.iter().map(|it| neutral_unless(it, is_own)).collect()
+            }
+            false => messages,
+        };
+        self.holding(messages)
+    }
+
+    /// Takes in the next item of this turn. Costs what the item costs, not what came before.
+    pub fn apply(&mut self, item: &Item) {
+        match &item.body {
+            Body::Change(change) => self.change(change),
+            Body::Application(_) => {}
+            _ if !item.visibility.history => {}
+            Body::Message(message) => self.say(neutral_message(message), &item.cost),
+            Body::SystemEvent(event) => self.tell(event_message(event), &item.cost),
+            Body::Summary(summary) => self.tell(summary_message(summary), &item.cost),
+            Body::Envelope(envelope) => self.enclose(envelope, &item.cost),
+        }
+        if self.counted == Counted::Nothing {
+            // Nothing costs nothing, by whatever counter was at work.
+            self.cost = Some(Cost { counter: Arc::clone(&item.cost.counter), tokens: Tokens(0) });
+        }
+    }
+
+    /// Returns the turn's id, such as `t7`.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// Returns its messages, in order.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Returns what it costs, if that is known.
+    pub fn cost(&self) -> Option<&Cost> {
+        self.cost.as_ref()
+    }
+
+    /// Returns what became of it.
+    pub fn status(&self) -> TurnStatus {
+        self.status
+    }
+
+    /// Whether it contributes anything.
+    pub fn has_content(&self) -> bool {
+        self.has_content
+    }
+
+    /// Whether every call has exactly one result directly after it, and every result its call.
+    pub fn is_paired(&self) -> bool {
+        self.pairing.is_paired()
+    }
+
+    /// Whether no text in it can forge the engine's own tags: all that are there are the engine's.
+    pub fn is_neutral(&self) -> bool {
+        self.is_neutral
+    }
+
+    /// Returns what it costs by this counter: as stored, or else counted now. Nothing if it contributes nothing.
+    pub(crate) fn tokens(&self, counter: &dyn TokenCounter, name: &str) -> Tokens {
+        match &self.cost {
+            _ if !self.has_content => Tokens(0),
+            Some(cost) if *cost.counter == *name => cost.tokens,
+            _ if self.is_neutral => self.messages.iter().map(|it| message_tokens(counter, it)).sum(),
+            // What the model will read is neutral, and is what counts.
+            _ => self.messages.iter().map(|it| message_tokens(counter, &neutral_message(it))).sum(),
+        }
+    }
+
+    /// Changes messages in a way that brings in no foreign text. Where one changed, the cost is not known any more.
+    pub(crate) fn map(self, change: impl Fn(&Arc<Message>) -> Option<Arc<Message>>) -> Self {
+        let messages: Vec<_> = self.messages.iter().filter_map(change).collect();
+        let is_same = messages.len() == self.messages.len()
+            && messages.iter().zip(&self.messages).all(|(new, old)| Arc::ptr_eq(new, old));
+        if is_same { self } else { self.holding(messages) }
+    }
+
+    /// Returns the turn with these messages in the place of its own.
+    fn holding(mut self, messages: Vec<Arc<Message>>) -> Self {
+        self.cost = None;
+        self.counted = Counted::Mixed;
+        self.has_content = false;
+        self.pairing = Pairing::default();
+        messages.iter().for_each(|it| self.observe(it));
+        self.user = messages.iter().rposition(|it| is_of_the_user(it));
+        self.messages = messages;
+        self
+    }
+
+    /// Appends a message of the conversation itself.
+    fn say(&mut self, message: Arc<Message>, cost: &Cost) {
+        if is_of_the_user(&message) {
+            self.user = Some(self.messages.len());
+        }
+        self.push(message, cost);
+    }
+
+    /// Appends a message of the engine.
+    fn tell(&mut self, message: Message, cost: &Cost) {
+        self.push(Arc::new(message), cost);
+    }
+
+    /// Puts an envelope behind the user's words.
+    fn enclose(&mut self, envelope: &Envelope, cost: &Cost) {
+        let part = envelope_part(envelope);
+        match self.user.and_then(|it| self.messages.get_mut(it)) {
+            Some(message) => {
+                Arc::make_mut(message).content.push(part);
+                self.has_content = true;
+                self.add(cost);
+            }
+            None => {
+                self.user = Some(self.messages.len());
+                self.push(Arc::new(Message::parts(Role::User, vec![part])), cost);
+                // The envelope was counted as a part; a message costs more than that.
+                (self.cost, self.counted) = (None, Counted::Mixed);
+            }
+        }
+    }
+
+    fn push(&mut self, message: Arc<Message>, cost: &Cost) {
+        self.observe(&message);
+        self.messages.push(message);
+        self.add(cost);
+    }
+
+    fn observe(&mut self, message: &Message) {
+        self.has_content |= !message.is_blank();
+        self.pairing.push(message);
+    }
+
+    fn add(&mut self, cost: &Cost) {
+        match (self.counted, &mut self.cost) {
+            (Counted::Nothing, _) => (self.cost, self.counted) = (Some(cost.clone()), Counted::Alike),
+            (Counted::Alike, Some(sum)) if sum.counter == cost.counter => sum.tokens += cost.tokens,
+            _ => (self.cost, self.counted) = (None, Counted::Mixed),
+        }
+    }
+
+    fn change(&mut self, change: &Change) {
+        match change {
+            Change::TurnBegan { .. } | Change::TurnResumed => self.status = TurnStatus::InFlight,
+            Change::TurnEnded { status, .. } => self.status = *status,
+            Change::HistoryReset | Change::Instructions { .. } | Change::Model { .. } => {}
+        }
+    }
+}
+
+/// Whether the user says it, and it does not only bring tool results.
+fn is_of_the_user(message: &Message) -> bool {
+    message.role == Role::User && !message.content.iter().any(|it| matches!(it, Part::ToolResult(_)))
+}
+
+/// Groups items into turns, by [`Turn::apply`].
+///
+/// Items come in the order of their log, where those of one turn stand together. What was appended before the first
+/// turn makes a turn `t0`; changes of the thread alone make none. A reset is no matter of this function: hand in what follows it.
+///
+/// ```
+/// let no_items: [contexture_history::Item; 0] = [];
+/// assert!(contexture_history::turns(&no_items).is_empty());
+/// ```
+pub fn turns<'a>(items: impl IntoIterator<Item = &'a Item>) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut open = None;
+    for item in items {
+        if open != Some(item.turn) && item.starts_turn() {
+            open = Some(item.turn);
+            turns.push(Turn::start(item.turn));
+        }
+        if let Some(turn) = turns.last_mut().filter(|_| open == Some(item.turn)) {
+            turn.apply(item);
+        }
+    }
+    turns
+}

@@ -1,0 +1,206 @@
+//! The window: which turns of a history go along.
+//!
+//! In come turns, oldest first, and a limit; out comes a [`Window`] over them. The rule, in full:
+//!
+//! 1. A turn goes along whole or not at all.
+//! 2. `{turns: N}` takes the newest N turns. `{tokens: N}` packs turns from the newest back and stops at the first
+//!    that does not fit. Without a limit all go along.
+//! 3. A turn in flight, which can only be the last, always goes along. It takes none of the limit.
+//! 4. The newest turn that has content, besides one in flight, always goes along.
+//! 5. A turn that contributes nothing takes a place of `{turns}`; it costs no tokens.
+//! 6. A turn costs what was counted when it was stored, if the same counter asks; otherwise it is counted here, once.
+//!
+//! Turns outside are not looked at: a window costs what it returns, whatever the age of the conversation. Calls and
+//! results are paired on the way out, see [`repair`](crate::repair()).
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use contexture_message::{Message, TokenCounter, Tokens};
+
+use crate::mend::{Difference, Group, Mended, mend};
+use crate::{Limit, Repair, Repaired, Turn, TurnStatus};
+
+/// The turns of a history that go along.
+#[derive(Clone, Debug)]
+pub struct Window<'a, T> {
+    turns: &'a [T],
+    limit: Option<Limit>,
+    span: Span,
+    /// What the kept turns cost, the newest first.
+    costs: Vec<Tokens>,
+}
+
+/// Which turns are kept: the newest ones, and maybe one older turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first of the newest turns that are kept.
+    pub(crate) first: usize,
+    /// The newest turn that has content, besides one in flight. It may be older than those.
+    pub(crate) newest: Option<usize>,
+}
+
+/// A kept turn on its way into a request.
+#[derive(Clone, Debug)]
+pub struct RepairedTurn<'a> {
+    /// The turn as it was handed in.
+    pub turn: &'a Turn,
+    /// Its messages, each call with its result. None if the turn contributes nothing.
+    pub messages: Vec<Arc<Message>>,
+    /// What had to be done for that.
+    pub repairs: Vec<Repair>,
+    before: Tokens,
+    difference: Difference,
+}
+
+/// Chooses the turns that go along.
+///
+/// ```
+/// use contexture_history::{Limit, Turn, window};
+/// use contexture_message::{Encoding, Message};
+///
+/// let turns: Vec<Turn> = (1..=4).map(|n| Turn::new(format!("t{n}"), vec![Message::user("hi")])).collect();
+/// let window = window(&turns, Some(Limit::Turns(2)), &Encoding::O200kBase);
+/// let kept: Vec<&str> = window.kept().map(|it| &**it.id()).collect();
+/// assert_eq!(kept, ["t3", "t4"]);
+/// assert_eq!(window.dropped().next().map(|(_, why)| why).as_deref(), Some("older than the newest 2 turns"));
+/// ```
+pub fn window<'a, T: Borrow<Turn>>(
+    turns: &'a [T],
+    limit: Option<Limit>,
+    counter: &dyn TokenCounter,
+) -> Window<'a, T> {
+    let name = counter.profile().name;
+    let cost = |turn: &T| turn.borrow().tokens(counter, &name);
+    let n_settled = n_settled(turns);
+    let newest = newest_speaking(&turns[..n_settled]);
+    let mut costs: Vec<Tokens> = turns[n_settled..].iter().map(cost).collect();
+    let first = match limit {
+        None => 0,
+        Some(Limit::Turns(count)) => n_settled.saturating_sub(count),
+        Some(Limit::Tokens(limit)) => {
+            let (mut first, mut used) = (n_settled, Tokens(0));
+            while let Some(position) = first.checked_sub(1) {
+                let tokens = cost(&turns[position]);
+                if used + tokens > limit && Some(position) != newest {
+                    break;
+                }
+                used += tokens;
+                costs.push(tokens);
+                first = position;
+            }
+            first
+        }
+    };
+    let span = Span { first, newest };
+    let n_counted = costs.len();
+    costs.extend(turns[first..].iter().rev().skip(n_counted).map(cost));
+    costs.extend(span.older().map(|it| cost(&turns[it])));
+    Window { turns, limit, span, costs }
+}
+
+/// Returns how many turns there are besides one in flight.
+fn n_settled<T: Borrow<Turn>>(turns: &[T]) -> usize {
+    let is_in_flight = turns.last().is_some_and(|it| it.borrow().status() == TurnStatus::InFlight);
+    turns.len() - usize::from(is_in_flight)
+}
+
+/// Returns the last turn that has content.
+fn newest_speaking<T: Borrow<Turn>>(turns: &[T]) -> Option<usize> {
+    turns.iter().rposition(|it| it.borrow().has_content())
+}
+
+/// Returns which turns `{turns: count}` keeps.
+pub(crate) fn newest_turns<T: Borrow<Turn>>(turns: &[T], count: usize) -> Span {
+    let n_settled = n_settled(turns);
+    let first = n_settled.saturating_sub(count);
+    Span { first, newest: newest_speaking(&turns[..n_settled]) }
+}
+
+impl Span {
+    /// Returns the one kept turn that is older than the others.
+    pub(crate) fn older(self) -> Option<usize> {
+        self.newest.filter(|it| *it < self.first)
+    }
+}
+
+impl<'a, T: Borrow<Turn>> Window<'a, T> {
+    /// Lists the turns that go along, oldest first; also those that contribute nothing.
+    pub fn kept(&self) -> impl Iterator<Item = &'a Turn> + use<'a, T> {
+        let older = self.span.older().map(|it| &self.turns[it]);
+        older.into_iter().chain(&self.turns[self.span.first..]).map(Borrow::borrow)
+    }
+
+    /// Lists the turns that do not go along, oldest first, each with the reason.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'a Turn, String)> + use<'a, T> {
+        let older = self.span.older();
+        let reason = match self.limit {
+            None => String::new(),
+            Some(Limit::Turns(count)) => format!("older than the newest {count} turns"),
+            Some(Limit::Tokens(limit)) => format!("beyond {limit} tokens of history"),
+        };
+        let outside =
+            self.turns[..self.span.first].iter().enumerate().filter(move |(idx, _)| Some(*idx) != older);
+        outside.map(move |(_, it)| (it.borrow(), reason.clone()))
+    }
+
+    /// Whether the turn at this position goes along.
+    pub fn is_kept(&self, idx: usize) -> bool {
+        (self.span.first..self.turns.len()).contains(&idx) || Some(idx) == self.span.older()
+    }
+
+    /// Whether the turn at this position goes along under any limit: the newest with content, and one in flight.
+    pub fn is_pinned(&self, idx: usize) -> bool {
+        Some(idx) == self.span.newest || (n_settled(self.turns)..self.turns.len()).contains(&idx)
+    }
+
+    /// Returns what the kept turns cost together, as they were handed in.
+    pub fn tokens(&self) -> Tokens {
+        self.costs.iter().copied().sum()
+    }
+
+    /// Returns all messages that go along, each call with its result. Where every turn is paired they are only shared.
+    pub fn messages(&self) -> Repaired {
+        let speaking = || self.kept().filter(|it| it.has_content());
+        if speaking().all(Turn::is_paired) {
+            let mut messages = Vec::with_capacity(speaking().map(|it| it.messages().len()).sum());
+            speaking().for_each(|it| messages.extend_from_slice(it.messages()));
+            return Repaired { messages, repairs: Vec::new() };
+        }
+        let mut repaired = Repaired::default();
+        for turn in self.repaired_turns() {
+            repaired.messages.extend(turn.messages);
+            repaired.repairs.extend(turn.repairs);
+        }
+        repaired
+    }
+
+    /// Returns the kept turns one by one, oldest first, each with its messages as they go along.
+    ///
+    /// Each is whole by itself: a result that was found in another turn is moved to the turn of its call.
+    pub fn repaired_turns(&self) -> Vec<RepairedTurn<'a>> {
+        let groups: Vec<Group<'_>> = self.kept().map(group).collect();
+        let kept = self.kept().zip(self.costs.iter().rev()).zip(mend(&groups));
+        kept.map(|((turn, before), Mended { messages, repairs, difference })| RepairedTurn {
+            turn,
+            messages,
+            repairs,
+            before: *before,
+            difference,
+        })
+        .collect()
+    }
+}
+
+impl RepairedTurn<'_> {
+    /// Returns what the messages cost. Of a turn that was repaired only what came and went is counted.
+    pub fn tokens(&self, counter: &dyn TokenCounter) -> Tokens {
+        self.difference.tokens(self.before, counter)
+    }
+}
+
+fn group(turn: &Turn) -> Group<'_> {
+    // A turn without content would only bring in blank messages.
+    let messages = if turn.has_content() { turn.messages() } else { &[] };
+    Group { messages, is_paired: turn.is_paired(), is_neutral: turn.is_neutral() }
+}

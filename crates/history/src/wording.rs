@@ -1,0 +1,79 @@
+//! How items that are no messages read to the model.
+//!
+//! The words are in `templates/`; the engine's own tags inside an item's text are neutralised.
+
+use contexture_message::{Message, Part};
+
+use crate::neutral::neutralise;
+use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
+
+/// Returns the user message that a system event is replayed as.
+pub(crate) fn event_message(event: &SystemEvent) -> Message {
+    let template = include_str!("../templates/system-event.txt");
+    Message::user(filled(template, &[("name", &attribute(&event.name)), ("text", &neutralise(&event.text))]))
+}
+
+/// Returns the part that an envelope adds to the user's message.
+pub(crate) fn envelope_part(envelope: &Envelope) -> Part {
+    let template = match envelope.tag {
+        EnvelopeTag::SystemContext => include_str!("../templates/system-context.txt"),
+        EnvelopeTag::SystemReminders => include_str!("../templates/system-reminders.txt"),
+    };
+    Part::text(filled(template, &[("text", &neutralise(&envelope.text))]))
+}
+
+/// Returns the user message that stands in the place of what was summarised.
+pub(crate) fn summary_message(summary: &Summary) -> Message {
+    let template = include_str!("../templates/summary.txt");
+    Message::user(filled(template, &[("text", &neutralise(&summary.text))]))
+}
+
+/// Returns what a call that never got its result is answered with.
+pub(crate) fn interrupted() -> &'static str {
+    include_str!("../templates/interrupted.txt").trim_end()
+}
+
+/// Returns the note that stands in the place of images and files.
+pub(crate) fn media_note(n_images: usize, n_files: usize) -> String {
+    let template = include_str!("../templates/media.txt");
+    filled(template, &[("images", &n_images.to_string()), ("files", &n_files.to_string())])
+}
+
+/// Puts values into the `{…}` of a template. A value is never searched, whatever it holds.
+fn filled(template: &str, values: &[(&str, &str)]) -> String {
+    let mut rest = template.trim_end_matches('\n');
+    let mut out = String::with_capacity(rest.len() + values.iter().map(|(_, it)| it.len()).sum::<usize>());
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let value = after.split_once('}').and_then(|(name, after)| {
+            values.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value, after))
+        });
+        match value {
+            Some((value, after)) => {
+                out.push_str(value);
+                rest = after;
+            }
+            None => {
+                out.push('{');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Escapes the value of an attribute.
+fn attribute(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

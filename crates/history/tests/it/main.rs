@@ -1,0 +1,12 @@
+//! Tests of turns, windows, repair and transforms: text in, text out.
+
+mod cases;
+mod log;
+mod newest;
+mod notation;
+mod properties;
+mod repair;
+mod transcript;
+mod transform;
+mod view;
+mod window;
