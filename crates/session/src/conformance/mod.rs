@@ -1,0 +1,77 @@
+//! The suite that every store passes.
+//!
+//! A store's tests say how to open it, each time as another process would, on the same data:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use contexture_session::conformance::{SystemTime, store_conformance};
+//! use contexture_session::{MemoryStore, Store};
+//!
+//! async fn opener() -> contexture_session::conformance::Open {
+//!     let store = MemoryStore::new(Arc::new(SystemTime));
+//!     Arc::new(move || {
+//!         let store = store.clone();
+//!         Box::pin(async move { Arc::new(store) as Arc<dyn Store> })
+//!     })
+//! }
+//!
+//! store_conformance!(opener);
+//! # fn main() {}
+//! ```
+//!
+//! Each check makes sessions of its own names, so the checks may share a database and run at once.
+
+mod contract;
+mod life;
+mod support;
+mod writers;
+
+pub use contract::{
+    appends_are_checked, blobs_are_stored_once, changes_are_noticed, deleting_removes_everything,
+    forks_are_independent, guards_hold, items_come_back_as_they_were,
+    nothing_of_a_tenant_is_visible_to_another, sessions_are_listed, spans_return_what_they_say,
+};
+pub use life::{
+    a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
+    a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
+    isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
+};
+pub use support::{Open, SystemTime, TestNames, test_ports};
+pub use writers::{
+    a_lost_writer_is_fenced_out, many_writers_lose_nothing, raw_writers_never_both_succeed,
+    subscriptions_have_no_gap_and_no_repeat,
+};
+
+/// Makes one test of each check. The argument is an `async fn() -> Open`.
+#[macro_export]
+macro_rules! store_conformance {
+    ($opener:path) => {
+        $crate::store_conformance!(@each $opener:
+            appends_are_checked, blobs_are_stored_once, changes_are_noticed, deleting_removes_everything,
+            forks_are_independent, guards_hold, items_come_back_as_they_were,
+            nothing_of_a_tenant_is_visible_to_another, sessions_are_listed, spans_return_what_they_say,
+            a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
+            a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
+            isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
+            a_lost_writer_is_fenced_out, many_writers_lose_nothing, raw_writers_never_both_succeed,
+            subscriptions_have_no_gap_and_no_repeat
+        );
+    };
+    (@each $opener:path: $($check:ident),*) => {
+        $(
+            #[test]
+            fn $check() {
+                let runtime = $crate::conformance::runtime();
+                runtime.block_on(async { $crate::conformance::$check($opener().await).await });
+            }
+        )*
+    };
+}
+
+pub use crate::store_conformance;
+
+/// Returns a runtime with threads, as servers have.
+pub fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime can be started in a test")
+}

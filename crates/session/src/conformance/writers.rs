@@ -1,0 +1,127 @@
+//! Checks of many writers on one thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_history::Seq;
+use contexture_message::Message;
+use futures::StreamExt;
+use futures::future::join_all;
+
+use super::support::{
+    Bare, Open, append_to, assert_in_order, assert_replays, bare, everything, new_session, process,
+    process_with, said, texts,
+};
+use crate::store::Guard;
+use crate::{Begun, NewItem, RunningTurn, SessionConfig, Sessions, StoreError, Thread, TurnConfig};
+
+/// 64 writers in two processes append to one thread: nothing is lost, nothing comes twice, the order is total.
+pub async fn many_writers_lose_nothing(open: Open) {
+    let (here, there) = (process(&open).await, process(&open).await);
+    let session = new_session(&here).await;
+    let writer = |n: usize| {
+        let sessions: Sessions = if n.is_multiple_of(2) { here.clone() } else { there.clone() };
+        let id = session.id().clone();
+        tokio::spawn(async move {
+            let session = sessions.open(&id).await.expect("the session");
+            session.main().add_message(Message::user(format!("w{n}"))).await.expect("an append");
+        })
+    };
+    for done in join_all((0..64).map(writer)).await {
+        done.expect("no writer fails");
+    }
+    let key = crate::ThreadKey { tenant: here.tenant().clone(), thread: session.id().main() };
+    let items = everything(&**here.store(), &key).await;
+    assert_in_order(&items);
+    let mut said = texts(&items);
+    said.sort();
+    let mut expected: Vec<String> = (0..64).map(|n| format!("w{n}")).collect();
+    expected.sort();
+    assert_eq!(said, expected);
+    assert_replays(&**here.store(), &key).await;
+}
+
+/// Of writers that append at the same place exactly one succeeds, every time.
+pub async fn raw_writers_never_both_succeed(open: Open) {
+    let it = bare(&open).await;
+    let stores = [open().await, open().await];
+    for round in 0..8_u64 {
+        let state = it.head().await.state;
+        let writer = |n: usize| {
+            let (store, key) = (Arc::clone(&stores[n % 2]), it.key.clone());
+            let append = append_to(&state, Guard::Free, vec![said(&format!("{round}.{n}")), said("and")]);
+            tokio::spawn(async move { store.append(key, append).await })
+        };
+        let done = join_all((0..16).map(writer)).await;
+        let done: Vec<_> = done.into_iter().map(|it| it.expect("no writer panics")).collect();
+        assert_eq!(done.iter().filter(|it| it.is_ok()).count(), 1, "round {round}");
+        let conflict = |it: &&StoreError| matches!(it, StoreError::Conflict { .. });
+        assert_eq!(done.iter().filter_map(|it| it.as_ref().err()).filter(conflict).count(), 15, "{done:?}");
+        assert_eq!(it.head().await.state.end, Seq((round + 1) * 2));
+    }
+    assert_replays(&*it.store, &it.key).await;
+}
+
+/// A writer that gives no sign of life is taken over, and what it then writes is refused.
+pub async fn a_lost_writer_is_fenced_out(open: Open) {
+    let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
+    let (here, there) = (process_with(&open, quick.clone()).await, process_with(&open, quick).await);
+    let session = new_session(&here).await;
+    let mut lost = begun(session.main(), "one").await;
+    lost.append(vec![Message::assistant("half").into()]).await.expect("it holds the lease");
+
+    let main = there.open(session.id()).await.expect("the session").main().clone();
+    let turn = begun(&main, "two").await;
+    let refused = lost.append(vec![Message::assistant("late").into()]).await;
+    assert!(refused.as_ref().is_err_and(|err| err.code() == "lease_lost"), "{refused:?}");
+    let refused = lost.complete(Vec::new()).await;
+    assert!(refused.as_ref().is_err_and(|err| err.code() == "lease_lost"), "{refused:?}");
+    turn.complete(vec![Message::assistant("done").into()]).await.expect("it holds the lease");
+
+    let all = main.all(None).await.expect("the store answers");
+    assert_eq!(texts(&all), ["one", "half", "two", "done"]);
+    let kinds: Vec<&str> = all.iter().map(|it| it.body.kind()).collect();
+    let lost = ["turn_began", "user", "assistant", "turn_ended"];
+    assert_eq!(kinds, [lost, ["turn_began", "user", "assistant", "turn_ended"]].concat());
+    session.main().add_message(Message::user("after")).await.expect("the first process may write again");
+    assert_eq!(main.refresh().await.expect("the store answers"), session.main().get());
+}
+
+pub(super) async fn begun(thread: &Thread, text: &str) -> RunningTurn {
+    let items = vec![NewItem::from(Message::user(text))];
+    match thread.begin(TurnConfig { items, ..TurnConfig::default() }).await.expect("a turn") {
+        Begun::Running(turn) => turn,
+        Begun::Replayed(outcome) => panic!("there was no such turn before: {outcome:?}"),
+    }
+}
+
+/// A subscriber gets every item once and in order, from wherever it starts, while another process appends.
+pub async fn subscriptions_have_no_gap_and_no_repeat(open: Open) {
+    const ITEMS: u64 = 240;
+    let it = bare(&open).await;
+    let other = Bare { store: open().await, session: it.session.clone(), key: it.key.clone() };
+    let writing = tokio::spawn(async move {
+        let mut end = 0;
+        while end < ITEMS {
+            let count = (end % 7 + 1).min(ITEMS - end);
+            let bodies = (0..count).map(|n| said(&format!("m{}", end + n + 1))).collect();
+            end = other.append(Guard::Free, bodies).await.expect("an append").end.0;
+            if end.is_multiple_of(3) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    });
+    let sessions = process(&open).await;
+    let thread = sessions.open(&it.session.session).await.expect("the session").main().clone();
+    let follow = |after: u64| {
+        let stream = thread.subscribe(Seq(after)).take((ITEMS - after) as usize);
+        async move {
+            let positions: Vec<u64> = stream.map(|it| it.expect("the store answers").seq.0).collect().await;
+            assert_eq!(positions, (after + 1..=ITEMS).collect::<Vec<u64>>());
+        }
+    };
+    let all = async { futures::join!(follow(0), follow(0), follow(100), follow(ITEMS - 1)) };
+    tokio::time::timeout(Duration::from_secs(60), all).await.expect("nothing is waited for in vain");
+    writing.await.expect("the writer is done");
+    follow(17).await;
+}

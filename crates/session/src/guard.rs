@@ -1,0 +1,69 @@
+//! The rules of leases, as one pure function.
+//!
+//! The in-memory store calls it; stores that decide in SQL are held to it by the conformance suite.
+
+use std::sync::Arc;
+
+use contexture_history::Timestamp;
+
+use crate::store::{Fence, Guard};
+
+/// The lease of a thread as a store keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// Who holds it, if anyone.
+    pub owner: Option<Arc<str>>,
+    /// The number of the last lease there was.
+    pub fence: Fence,
+    /// When it ends.
+    pub until: Timestamp,
+}
+
+/// Why a guard refuses a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Someone else holds the lease.
+    Held,
+    /// The writer's own was taken over or given back.
+    Fenced(Fence),
+}
+
+impl LeaseRow {
+    /// Whether someone holds it at `now`.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.owner.is_some() && now < self.until
+    }
+
+    /// Returns the lease after a writer with `guard` was let in.
+    pub fn admit(&self, guard: &Guard, now: Timestamp) -> Result<LeaseRow, Refused> {
+        let until = |ttl: &std::time::Duration| {
+            Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
+        };
+        match guard {
+            Guard::Free if self.is_live(now) => Err(Refused::Held),
+            Guard::Free => Ok(self.clone()),
+            Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
+                Err(Refused::Held)
+            }
+            Guard::Acquire { owner, ttl } => Ok(LeaseRow {
+                owner: Some(Arc::clone(owner)),
+                fence: Fence(self.fence.0.saturating_add(1)),
+                until: until(ttl),
+            }),
+            Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => {
+                Err(Refused::Fenced(*fence))
+            }
+            Guard::Hold { ttl, .. } => Ok(LeaseRow { until: until(ttl), ..self.clone() }),
+            Guard::Release { .. } => Ok(LeaseRow { owner: None, ..self.clone() }),
+        }
+    }
+
+    /// Returns the number of the lease that the writer holds after it was let in.
+    pub fn fence_of(&self, guard: &Guard) -> Option<Fence> {
+        matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(self.fence)
+    }
+
+    fn is_held_as(&self, fence: Fence) -> bool {
+        self.owner.is_some() && self.fence == fence
+    }
+}

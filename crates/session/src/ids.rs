@@ -1,0 +1,133 @@
+//! Names of tenants, sessions and threads.
+//!
+//! They come from outside, so they are checked once, here: not empty, at most 200 bytes, no control characters.
+//! They are keys of a database and never file names.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// How long a name may be, in bytes.
+pub const MAX_ID_BYTES: usize = 200;
+
+/// A name that can't be a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is no {what}: {why}")]
+pub struct IdInvalid {
+    /// What it should name.
+    pub what: &'static str,
+    /// The name, cut short and without control characters.
+    pub shown: String,
+    /// The rule it breaks.
+    pub why: &'static str,
+}
+
+/// Checks a key that comes from outside.
+pub(crate) fn check(what: &'static str, text: &str) -> Result<(), IdInvalid> {
+    let why = match text {
+        "" => "it is empty",
+        _ if text.len() > MAX_ID_BYTES => "it is longer than 200 bytes",
+        _ if text.chars().any(char::is_control) => "it has control characters",
+        _ => return Ok(()),
+    };
+    let shown = text.chars().filter(|it| !it.is_control()).take(40).collect();
+    Err(IdInvalid { what, shown, why })
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Returns the id, if it can be one.
+            pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, IdInvalid> {
+                let text = text.into();
+                check($what, &text)?;
+                Ok(Self(text))
+            }
+
+            /// Returns the id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdInvalid;
+
+            fn try_from(text: String) -> Result<Self, IdInvalid> {
+                Self::parse(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0.as_ref().to_owned()
+            }
+        }
+    };
+}
+
+id!(
+    /// Who owns a session. Nothing of one tenant is ever visible to another.
+    Tenant,
+    "tenant"
+);
+id!(
+    /// The name of a session within its tenant.
+    SessionId,
+    "session id"
+);
+id!(
+    /// The name of a thread within its tenant. A session's main thread has the session's own name.
+    ThreadId,
+    "thread id"
+);
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self(Arc::from("default"))
+    }
+}
+
+impl SessionId {
+    /// Returns the name of the session's main thread.
+    pub fn main(&self) -> ThreadId {
+        ThreadId(Arc::clone(&self.0))
+    }
+}
+
+/// Where a session is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey {
+    /// Its owner.
+    pub tenant: Tenant,
+    /// Its name.
+    pub session: SessionId,
+}
+
+/// Where a thread is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadKey {
+    /// Its owner.
+    pub tenant: Tenant,
+    /// Its name.
+    pub thread: ThreadId,
+}
+
+impl SessionKey {
+    /// Returns the key of the session's main thread.
+    pub fn main(&self) -> ThreadKey {
+        ThreadKey { tenant: self.tenant.clone(), thread: self.session.main() }
+    }
+}

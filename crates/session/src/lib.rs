@@ -1,0 +1,58 @@
+//! Durable threads with one writer each.
+//!
+//! A [`Session`] has one main [`Thread`] and any number of isolated ones. A thread is an append-only log of
+//! [`Item`](contexture_history::Item)s; its [`State`] is what a replay of the log gives. Threads live in a
+//! [`Store`], whose contract is in [`store`]; [`MemoryStore`] is the one in memory, and
+#![cfg_attr(feature = "conformance", doc = "[`conformance`] the suite that every store passes.")]
+#![cfg_attr(
+    not(feature = "conformance"),
+    doc = "`conformance` (a feature) the suite that every store passes."
+)]
+//!
+//! A write returns once it is durable. Within a process writers queue; across processes a turn's writer holds a lease,
+//! and every append says where it thinks the log ends, so two writers never both succeed.
+//!
+//! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
+
+pub mod codec;
+mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+mod guard;
+mod ids;
+mod live;
+mod memory;
+mod new_item;
+mod session_error;
+mod sessions;
+mod snapshot;
+mod span;
+mod state;
+pub mod store;
+mod subscribe;
+mod texts;
+mod thread;
+mod time;
+mod transfer;
+mod turn;
+
+pub use config::{Policy, Ports, SessionConfig};
+pub use error::StoreError;
+pub use guard::{LeaseRow, Refused};
+pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
+pub use memory::MemoryStore;
+pub use new_item::NewItem;
+pub use session_error::SessionError;
+pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};
+pub use snapshot::Snapshot;
+pub use span::Backward;
+pub use state::{ModelChoice, OpenTurn, State};
+pub use store::{
+    Append, Appended, Base, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
+    SessionInfo, Span, Store, StoreFuture, ThreadInfo, ThreadKind, Usage,
+};
+pub use thread::Thread;
+pub use time::{Names, Time};
+pub use transfer::{Imported, export, fork_session, import, list_all};
+pub use turn::{Begun, RunningTurn, TurnConfig, TurnOutcome};

@@ -1,0 +1,284 @@
+//! A thread as this process knows it: one queue of writers, one snapshot.
+//!
+//! All handles to a thread share one [`Live`]. Writers take its lock, so they queue in the order they came; across
+//! processes the store decides. A write is: take the newest snapshot, make items from it, append them where the
+//! snapshot ends. If the log has grown meanwhile, the snapshot is read anew and the items are made again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, item_cost};
+use contexture_message::Role;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::config::{Policy, Ports, SessionConfig};
+use crate::session_error::SessionError;
+use crate::store::{Append, Fence, Guard, NewestTurns, Span, Store};
+use crate::{NewItem, Snapshot, State, StoreError, ThreadKey};
+
+/// What all sessions of one store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ports: Ports,
+    pub(crate) config: SessionConfig,
+    /// The name of this writer among all processes.
+    pub(crate) owner: Arc<str>,
+    /// The counter's name, shared by all items.
+    pub(crate) counter: Arc<str>,
+}
+
+/// A thread as this process knows it.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) key: ThreadKey,
+    writer: Arc<Mutex<Writer>>,
+    waiting: AtomicUsize,
+    snapshot: RwLock<Arc<Snapshot>>,
+}
+
+/// What only the one who holds the lock may touch.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    /// The lease that this process holds, or held when a turn was dropped without an end.
+    pub(crate) fence: Option<Fence>,
+    /// An append was begun and nobody waited for its end: the snapshot may be behind.
+    unsure: bool,
+}
+
+/// The right to write to a thread from this process.
+pub(crate) type Pen = OwnedMutexGuard<Writer>;
+
+/// Items before they have a position: the turn each belongs to, and what it says.
+pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
+
+impl Live {
+    /// Reads a thread from the store.
+    pub(crate) async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
+        let snapshot = RwLock::new(Arc::new(load(&shared, &key).await?));
+        let writer = Arc::new(Mutex::new(Writer::default()));
+        Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot })
+    }
+
+    /// Returns the newest snapshot.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_snapshot(&self, snapshot: Snapshot) {
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+    }
+
+    /// Reads the thread anew. Only who holds the pen may call it, or an append of this process would be forgotten.
+    pub(crate) async fn refresh(&self, _pen: &Pen) -> Result<(), StoreError> {
+        let snapshot = load(&self.shared, &self.key).await?;
+        self.set_snapshot(snapshot);
+        Ok(())
+    }
+
+    /// Waits for the right to write, or says that it is taken.
+    pub(crate) async fn pen(&self, policy: Policy) -> Result<Pen, SessionError> {
+        if let Ok(pen) = Arc::clone(&self.writer).try_lock_owned() {
+            return Ok(pen);
+        }
+        let thread = || self.key.thread.to_string();
+        if policy != Policy::Queue {
+            return Err(SessionError::TurnInProgress { thread: thread() });
+        }
+        let _place = self
+            .place_in_queue()
+            .ok_or_else(|| SessionError::QueueFull { thread: thread(), queue: self.shared.config.queue })?;
+        Ok(Arc::clone(&self.writer).lock_owned().await)
+    }
+
+    fn place_in_queue(&self) -> Option<Place<'_>> {
+        let queue = self.shared.config.queue;
+        let take = |waiting| (waiting < queue).then_some(waiting + 1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(Place(&self.waiting))
+    }
+
+    /// Appends what `draft` makes of the newest state, waiting for writers of other processes.
+    pub(crate) async fn write(
+        &self,
+        pen: &mut Pen,
+        policy: Policy,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        let mut patience = Patience::new(&self.shared.config);
+        loop {
+            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match self.try_append(pen, guard, &draft).await {
+                Err(SessionError::Store(err)) => self.recover(pen, policy, &mut patience, err).await?,
+                done => return done.map(|()| self.snapshot()),
+            }
+        }
+    }
+
+    /// Makes the next attempt possible after an append was refused, or gives up.
+    pub(crate) async fn recover(
+        &self,
+        pen: &mut Pen,
+        policy: Policy,
+        patience: &mut Patience,
+        err: StoreError,
+    ) -> Result<(), SessionError> {
+        match err {
+            StoreError::Conflict { .. } => {}
+            StoreError::Fenced { .. } => pen.fence = None,
+            StoreError::Held { thread } if policy != Policy::Queue => {
+                return Err(SessionError::TurnInProgress { thread });
+            }
+            StoreError::Held { .. } => {}
+            other => return Err(other.into()),
+        }
+        let pause = patience
+            .next()
+            .ok_or_else(|| SessionError::TurnInProgress { thread: self.key.thread.to_string() })?;
+        if !pause.is_zero() {
+            self.shared.ports.time.sleep(pause).await;
+        }
+        Ok(self.refresh(pen).await?)
+    }
+
+    /// Appends once, where the newest snapshot ends.
+    pub(crate) async fn try_append(
+        &self,
+        pen: &mut Pen,
+        guard: Guard,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<(), SessionError> {
+        if pen.unsure {
+            self.refresh(pen).await?;
+        }
+        let snapshot = self.snapshot();
+        let items = self.items(snapshot.state().end, draft(snapshot.state())?);
+        if items.is_empty() {
+            return Ok(());
+        }
+        let next = snapshot.with(&items, self.shared.config.history_window);
+        let append = Append {
+            expected: snapshot.state().end,
+            state: next.state().clone(),
+            guard,
+            keys: Append::keys_of(&items),
+            items,
+        };
+        pen.unsure = true;
+        let appended = self.shared.store.append(self.key.clone(), append).await;
+        pen.unsure = matches!(appended, Err(StoreError::Unavailable { .. }));
+        pen.fence = appended?.fence;
+        self.set_snapshot(next);
+        Ok(())
+    }
+
+    fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {
+        let at = self.shared.ports.time.now();
+        let positions = (1..).map(|it| end.plus(it));
+        positions.zip(draft).map(|(seq, (turn, new))| self.item(seq, turn, at, new)).collect()
+    }
+
+    fn item(&self, seq: Seq, turn: TurnNo, at: Timestamp, new: NewItem) -> Item {
+        let visibility = new.visibility.unwrap_or_else(|| new.body.default_visibility());
+        let tokens = item_cost(&*self.shared.ports.counter, &new.body, visibility);
+        let cost = Cost { counter: Arc::clone(&self.shared.counter), tokens };
+        Item { seq, turn, visibility, cost, author: new.author, at, body: new.body }
+    }
+}
+
+/// A place among those who wait for a thread.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How often and how long a writer tries again: soon at first, then every quarter of a second.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    left: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    const FIRST: Duration = Duration::from_millis(2);
+    const LONGEST: Duration = Duration::from_millis(250);
+
+    pub(crate) fn new(config: &SessionConfig) -> Self {
+        Self { left: config.wait, pause: Duration::ZERO }
+    }
+
+    /// Returns how long to wait before the next attempt, or nothing when it was long enough.
+    pub(crate) fn next(&mut self) -> Option<Duration> {
+        let pause = self.pause;
+        self.left = self.left.checked_sub(pause).filter(|it| !it.is_zero())?;
+        self.pause = (pause * 2).clamp(Self::FIRST, Self::LONGEST);
+        Some(pause)
+    }
+}
+
+/// Reads the newest turns of a thread.
+async fn load(shared: &Shared, key: &ThreadKey) -> Result<Snapshot, StoreError> {
+    let head = shared.store.head(key.clone()).await?;
+    let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
+    let newest = Span::NewestTurns(NewestTurns {
+        turns: shared.config.history_window,
+        tokens: None,
+        after: state.history_after,
+        open: state.open.map(|it| it.turn),
+    });
+    let mut items = shared.store.read(key.clone(), newest).await?;
+    // The log may have grown since its head was read; the snapshot is of the head.
+    items.retain(|it| it.seq <= state.end);
+    let instructions = match state.instructions {
+        Some(seq) => instructions_at(shared, key, seq).await?,
+        None => None,
+    };
+    Ok(Snapshot::load(state, instructions, &items))
+}
+
+async fn instructions_at(shared: &Shared, key: &ThreadKey, seq: Seq) -> Result<Option<Arc<str>>, StoreError> {
+    let before = Seq(seq.0.saturating_sub(1));
+    let items = shared.store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;
+    Ok(items.into_iter().find_map(|it| match it.body {
+        Body::Change(Change::Instructions { text }) => text.map(Arc::from),
+        _ => None,
+    }))
+}
+
+/// Returns what must be said before anything else is appended: a turn that nobody runs any more was interrupted.
+///
+/// A suspended turn waits on, unless a new turn begins (`begins`).
+pub(crate) fn closing(state: &State, begins: bool) -> Draft {
+    match state.open {
+        Some(open) if open.status == TurnStatus::InFlight => {
+            vec![(open.turn, ended(TurnStatus::Interrupted, Some("its writer was lost")))]
+        }
+        Some(open) if begins => {
+            vec![(open.turn, ended(TurnStatus::Interrupted, Some("another turn began")))]
+        }
+        _ => Draft::new(),
+    }
+}
+
+pub(crate) fn ended(status: TurnStatus, reason: Option<&str>) -> NewItem {
+    NewItem::of(Body::Change(Change::TurnEnded { status, reason: reason.map(str::to_owned) }))
+}
+
+/// Gives items that are appended outside of a running turn their turns: each user message begins one.
+pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
+    let begins = |it: &NewItem| matches!(&it.body, Body::Message(message) if message.role == Role::User);
+    let mut draft = closing(state, items.iter().any(begins));
+    let mut turn = state.turn;
+    for item in items {
+        if begins(item) {
+            turn = turn.next();
+        }
+        draft.push((turn, item.clone()));
+    }
+    draft
+}

@@ -1,0 +1,78 @@
+//! What a writer appends.
+
+use std::sync::Arc;
+
+use contexture_history::{Application, Body, Envelope, EnvelopeTag, SystemEvent, Visibility};
+use contexture_message::Message;
+use serde_json::Value;
+
+/// An item to append. Position, turn, time and cost are given to it by the thread.
+///
+/// ```
+/// use contexture_message::Message;
+/// use contexture_session::NewItem;
+///
+/// let item = NewItem::from(Message::user("hi")).author("ada");
+/// assert_eq!(item.author.as_deref(), Some("ada"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewItem {
+    /// What it says; never a [`Body::Change`], which are the thread's own.
+    pub(crate) body: Body,
+    /// Who sees it; each kind has its default.
+    pub visibility: Option<Visibility>,
+    /// Who wrote it.
+    pub author: Option<String>,
+}
+
+impl NewItem {
+    pub(crate) fn of(body: Body) -> Self {
+        Self { body, visibility: None, author: None }
+    }
+
+    /// Returns a durable fact, which the model sees at its position.
+    pub fn event(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::of(Body::SystemEvent(SystemEvent { name: name.into(), text: text.into() }))
+    }
+
+    /// Returns hidden text that goes along with the user's message before it.
+    pub fn envelope(tag: EnvelopeTag, text: impl Into<String>) -> Self {
+        Self::of(Body::Envelope(Envelope { tag, text: text.into() }))
+    }
+
+    /// Returns an item of the application's own, which the model never sees.
+    pub fn application(kind: impl Into<String>, value: Value) -> Self {
+        Self::of(Body::Application(Application { kind: kind.into(), value }))
+    }
+
+    /// Says who sees it.
+    #[must_use]
+    pub fn visibility(mut self, visibility: Visibility) -> Self {
+        self.visibility = Some(visibility);
+        self
+    }
+
+    /// Says who wrote it.
+    #[must_use]
+    pub fn author(mut self, author: impl Into<String>) -> Self {
+        self.author = Some(author.into());
+        self
+    }
+
+    /// Returns what it says.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+}
+
+impl From<Message> for NewItem {
+    fn from(message: Message) -> Self {
+        Self::from(Arc::new(message))
+    }
+}
+
+impl From<Arc<Message>> for NewItem {
+    fn from(message: Arc<Message>) -> Self {
+        Self::of(Body::Message(message))
+    }
+}

@@ -1,0 +1,69 @@
+//! What can go wrong with a session.
+
+use contexture_history::TurnNo;
+
+use crate::{IdInvalid, StoreError};
+
+/// Why a session did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A name can't be a key.
+    #[error(transparent)]
+    Id(#[from] IdInvalid),
+    /// A turn is running on the thread.
+    #[error("a turn is running on thread `{thread}`")]
+    TurnInProgress {
+        /// The thread.
+        thread: String,
+    },
+    /// Too many writers wait for the thread.
+    #[error("{queue} writers wait for thread `{thread}` already")]
+    QueueFull {
+        /// The thread.
+        thread: String,
+        /// How many may wait.
+        queue: usize,
+    },
+    /// The turn does not wait for anything.
+    #[error("turn {turn} of thread `{thread}` is not suspended")]
+    NotSuspended {
+        /// The thread.
+        thread: String,
+        /// The turn.
+        turn: TurnNo,
+    },
+    /// The thread has no such turn or position.
+    #[error("thread `{thread}` has no {what}")]
+    NoSuchPlace {
+        /// The thread.
+        thread: String,
+        /// What was asked for.
+        what: String,
+    },
+    /// An exported session can't be read.
+    #[error("line {line}: {detail}")]
+    Import {
+        /// Where.
+        line: usize,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+impl SessionError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            SessionError::Store(err) => err.code(),
+            SessionError::Id(_) => "id_invalid",
+            SessionError::TurnInProgress { .. } => "turn_in_progress",
+            SessionError::QueueFull { .. } => "queue_full",
+            SessionError::NotSuspended { .. } => "turn_not_suspended",
+            SessionError::NoSuchPlace { .. } => "not_found",
+            SessionError::Import { .. } => "import_invalid",
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Sessions: one main thread, and any number of isolated ones.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use contexture_history::{Body, Change};
+use contexture_message::Message;
+
+use crate::config::{Policy, Ports, SessionConfig};
+use crate::live::{Draft, Live, Shared, closing, draft_items};
+use crate::session_error::SessionError;
+use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
+use crate::thread::isolated_name;
+use crate::{
+    ModelChoice, NewItem, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId, ThreadKey,
+};
+
+/// The sessions of one tenant in one store. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    shared: Arc<Shared>,
+    tenant: Tenant,
+    /// The threads that someone in this process has a handle to: one queue of writers each.
+    live: Arc<Mutex<HashMap<ThreadKey, Weak<Live>>>>,
+}
+
+/// What a new session starts with.
+#[derive(Clone, Debug, Default)]
+pub struct SessionStart {
+    /// Its name; without one it gets a new one.
+    pub id: Option<SessionId>,
+    /// What people call it.
+    pub label: Option<String>,
+}
+
+/// What an isolated thread starts with.
+#[derive(Clone, Debug, Default)]
+pub struct IsolatedStart {
+    /// Its model.
+    pub model: Option<ModelChoice>,
+    /// Its instructions.
+    pub system_instructions: Option<String>,
+    /// Whether it starts with a copy of what `base` has.
+    pub inherit_history: bool,
+    /// What is said first.
+    pub initial_messages: Vec<Message>,
+    /// What people call it.
+    pub label: Option<String>,
+    /// The thread whose history it inherits; the main one unless it says so.
+    pub base: Option<ThreadId>,
+}
+
+impl Sessions {
+    /// Returns the sessions of the default tenant.
+    pub fn new(store: Arc<dyn Store>, ports: Ports, config: SessionConfig) -> Self {
+        let owner = Arc::from(ports.names.next());
+        let counter = Arc::from(ports.counter.profile().name);
+        let shared = Arc::new(Shared { store, ports, config, owner, counter });
+        Self { shared, tenant: Tenant::default(), live: Arc::default() }
+    }
+
+    /// Returns the sessions of another tenant in the same store.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: Tenant) -> Self {
+        Self { tenant, ..self.clone() }
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    /// Returns the tenant.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// Creates a session.
+    pub async fn create(&self, start: SessionStart) -> Result<Session, SessionError> {
+        let id = match start.id {
+            Some(id) => id,
+            None => SessionId::parse(self.shared.ports.names.next())?,
+        };
+        let key = SessionKey { tenant: self.tenant.clone(), session: id };
+        let at = self.shared.ports.time.now();
+        self.shared.store.create_session(NewSession { key: key.clone(), label: start.label, at }).await?;
+        self.session(key).await
+    }
+
+    /// Opens a session that is there.
+    pub async fn open(&self, id: &SessionId) -> Result<Session, SessionError> {
+        let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
+        match self.session(key).await {
+            Err(SessionError::Store(StoreError::NotFound { .. })) => {
+                Err(StoreError::NotFound { what: "session", id: id.to_string() }.into())
+            }
+            done => done,
+        }
+    }
+
+    /// Opens a session, or creates it.
+    pub async fn open_or_create(&self, id: &SessionId) -> Result<Session, SessionError> {
+        match self.open(id).await {
+            Err(SessionError::Store(StoreError::NotFound { .. })) => {}
+            done => return done,
+        }
+        match self.create(SessionStart { id: Some(id.clone()), label: None }).await {
+            // Someone else created it in between.
+            Err(SessionError::Store(StoreError::Exists { .. })) => self.open(id).await,
+            done => done,
+        }
+    }
+
+    async fn session(&self, key: SessionKey) -> Result<Session, SessionError> {
+        let main = self.thread(key.main()).await?;
+        Ok(Session { sessions: self.clone(), key, main })
+    }
+
+    /// Lists sessions in the order of their names, those after `after`.
+    pub async fn list(&self, after: Option<SessionId>, max: usize) -> Result<Vec<SessionInfo>, SessionError> {
+        Ok(self.shared.store.sessions(self.tenant.clone(), after, max).await?)
+    }
+
+    /// Removes a session with everything in it. Says whether there was one.
+    pub async fn delete(&self, id: &SessionId) -> Result<bool, SessionError> {
+        let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
+        Ok(self.shared.store.delete_session(key).await?)
+    }
+
+    /// Returns what the store holds of this tenant.
+    pub async fn usage(&self) -> Result<Usage, SessionError> {
+        Ok(self.shared.store.usage(self.tenant.clone()).await?)
+    }
+
+    /// Returns the handle of a thread of this tenant by its name.
+    pub async fn open_thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
+        self.thread(ThreadKey { tenant: self.tenant.clone(), thread: id.clone() }).await
+    }
+
+    async fn thread(&self, key: ThreadKey) -> Result<Thread, SessionError> {
+        if let Some(live) = self.known(&key) {
+            return Ok(Thread::of(live));
+        }
+        let live = Arc::new(Live::open(Arc::clone(&self.shared), key).await?);
+        Ok(Thread::of(self.remember(live)))
+    }
+
+    fn known(&self, key: &ThreadKey) -> Option<Arc<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.upgrade()
+    }
+
+    /// Makes sure that all handles to a thread share one queue, whoever opened it first.
+    fn remember(&self, live: Arc<Live>) -> Arc<Live> {
+        let mut known = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
+            return first;
+        }
+        if known.len() == known.capacity() {
+            known.retain(|_, it| it.strong_count() > 0);
+        }
+        known.insert(live.key.clone(), Arc::downgrade(&live));
+        live
+    }
+}
+
+/// A session: one main thread, and any number of isolated ones that never leak into it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    sessions: Sessions,
+    key: SessionKey,
+    main: Thread,
+}
+
+impl Session {
+    /// Returns the session's name.
+    pub fn id(&self) -> &SessionId {
+        &self.key.session
+    }
+
+    /// Returns the main thread.
+    pub fn main(&self) -> &Thread {
+        &self.main
+    }
+
+    /// Lists the threads, the main one first.
+    pub async fn threads(&self) -> Result<Vec<ThreadInfo>, SessionError> {
+        Ok(self.sessions.shared.store.threads(self.key.clone()).await?)
+    }
+
+    /// Returns the handle of one of the session's threads.
+    pub async fn thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
+        let is_ours = self.threads().await?.iter().any(|it| it.thread == *id);
+        if !is_ours {
+            return Err(StoreError::no_thread(id).into());
+        }
+        self.sessions.open_thread(id).await
+    }
+
+    /// Creates an isolated thread.
+    pub async fn create_isolated(&self, start: IsolatedStart) -> Result<Thread, SessionError> {
+        let thread = match start.inherit_history {
+            true => self.inherit(&start).await?,
+            false => self.empty(&start).await?,
+        };
+        let mut pen = thread.live().pen(Policy::Queue).await?;
+        thread.live().write(&mut pen, Policy::Queue, |state| Ok(beginning(state, &start))).await?;
+        drop(pen);
+        Ok(Thread::of(self.sessions.remember(Arc::clone(thread.live()))))
+    }
+
+    async fn inherit(&self, start: &IsolatedStart) -> Result<Thread, SessionError> {
+        let base = match &start.base {
+            Some(id) => self.thread(id).await?,
+            None => self.main.clone(),
+        };
+        base.fork(None, start.label.clone()).await
+    }
+
+    async fn empty(&self, start: &IsolatedStart) -> Result<Thread, SessionError> {
+        let shared = &self.sessions.shared;
+        let thread = isolated_name(&self.key.session, &shared.ports.names.next())?;
+        let new = NewThread {
+            session: self.key.clone(),
+            thread: thread.clone(),
+            label: start.label.clone(),
+            base: None,
+            at: shared.ports.time.now(),
+            state: State::default(),
+        };
+        shared.store.create_thread(new).await?;
+        self.sessions.open_thread(&thread).await
+    }
+
+    /// Removes an isolated thread. Says whether there was one; the main thread is never removed.
+    pub async fn release(&self, id: &ThreadId) -> Result<bool, SessionError> {
+        if *id == self.key.session.main() {
+            return Ok(false);
+        }
+        self.thread(id).await?;
+        let key = ThreadKey { tenant: self.key.tenant.clone(), thread: id.clone() };
+        Ok(self.sessions.shared.store.delete_thread(key).await?)
+    }
+}
+
+fn beginning(state: &State, start: &IsolatedStart) -> Draft {
+    let items: Vec<NewItem> = start.initial_messages.iter().cloned().map(NewItem::from).collect();
+    let mut draft = closing(state, false);
+    let model = start.model.clone().map(|it| Change::Model { provider: it.provider, model: it.model });
+    let instructions = start.system_instructions.clone().map(|it| Change::Instructions { text: Some(it) });
+    let changes = model.into_iter().chain(instructions);
+    draft.extend(changes.map(|it| (state.turn, NewItem::of(Body::Change(it)))));
+    let said = draft_items(&State { open: None, ..state.clone() }, &items);
+    draft.extend(said);
+    draft
+}

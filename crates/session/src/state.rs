@@ -1,0 +1,94 @@
+//! Where a thread stands: what a replay of its log gives, and nothing else builds it.
+
+use contexture_history::{Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
+use serde::{Deserialize, Serialize};
+
+/// The state of a thread after its last item. Small on purpose: it is written with every append.
+///
+/// ```
+/// use contexture_session::State;
+///
+/// assert_eq!(State::replay(&[]), State::default());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// The end of the log.
+    pub end: Seq,
+    /// The newest turn.
+    pub turn: TurnNo,
+    /// The turn that runs or waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<OpenTurn>,
+    /// The history starts after this position.
+    pub history_after: Seq,
+    /// Where the instructions stand in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Seq>,
+    /// The model that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelChoice>,
+    /// When something was last appended.
+    pub updated: Timestamp,
+}
+
+/// A turn that is not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTurn {
+    /// The turn.
+    pub turn: TurnNo,
+    /// Its first item.
+    pub began: Seq,
+    /// In flight or suspended.
+    pub status: TurnStatus,
+}
+
+/// A provider and its model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChoice {
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The provider's name of the model.
+    pub model: String,
+}
+
+impl State {
+    /// Returns the state after all items of a log.
+    pub fn replay<'a>(items: impl IntoIterator<Item = &'a Item>) -> State {
+        let mut state = State::default();
+        items.into_iter().for_each(|it| state.apply(it));
+        state
+    }
+
+    /// Takes one more item into account.
+    pub fn apply(&mut self, item: &Item) {
+        self.end = item.seq;
+        self.turn = self.turn.max(item.turn);
+        self.updated = self.updated.max(item.at);
+        if let Body::Change(change) = &item.body {
+            self.change(item, change);
+        }
+    }
+
+    fn change(&mut self, item: &Item, change: &Change) {
+        match change {
+            Change::TurnBegan { .. } => {
+                self.open = Some(OpenTurn { turn: item.turn, began: item.seq, status: TurnStatus::InFlight });
+            }
+            Change::TurnResumed => self.set_status(TurnStatus::InFlight),
+            Change::TurnEnded { status, .. } if status.is_over() => self.open = None,
+            Change::TurnEnded { status, .. } => self.set_status(*status),
+            Change::HistoryReset => self.history_after = item.seq,
+            Change::Instructions { text } => self.instructions = text.as_ref().map(|_| item.seq),
+            Change::Model { provider, model } => {
+                self.model = Some(ModelChoice { provider: provider.clone(), model: model.clone() });
+            }
+        }
+    }
+
+    fn set_status(&mut self, status: TurnStatus) {
+        if let Some(open) = &mut self.open {
+            open.status = status;
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The contract of a store: an append-only log for each thread, with one writer at a time.
+//!
+//! What every implementation promises, and the conformance suite checks:
+//!
+//! 1. An append is all or nothing, and when it returns it survives a crash of the process and of the machine.
+//! 2. An append succeeds only if the log ends where the writer thinks it does (`expected`), and only if the
+//!    writer may write (`guard`), both decided in the append's own transaction.
+//! 3. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
+//! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
+//! 5. A read costs what it returns: it does not grow with the length of the log.
+//!
+//! Leases end by the store's own clock, so that writers on several machines agree.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_history::{Body, Change, Item, Seq, Timestamp, TurnNo};
+use contexture_message::Tokens;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::{SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey};
+
+/// What an operation of a store gives.
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// A place where threads are kept.
+pub trait Store: std::fmt::Debug + Send + Sync + 'static {
+    /// Creates a session with its main thread. A session with that name is [`StoreError::Exists`].
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()>;
+
+    /// Adds an isolated thread to a session that is there.
+    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()>;
+
+    /// Adds a thread that starts with a copy of the items of `from` up to `thread.state.end`.
+    fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()>;
+
+    /// Appends items as one commit.
+    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended>;
+
+    /// Takes, extends or gives back the right to write, without appending anything.
+    fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>>;
+
+    /// Returns where a thread stands, or nothing if there is none.
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>>;
+
+    /// Returns items, oldest first: exactly those of the span.
+    fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>>;
+
+    /// Returns where the turn with an idempotency key began.
+    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
+
+    /// Waits until the log may have grown beyond `after`. It may return early, and it returns at once if the log
+    /// is longer already; callers read and wait again.
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()>;
+
+    /// Lists the sessions of a tenant whose names come after `after`, in the order of their names.
+    fn sessions(
+        &self,
+        tenant: Tenant,
+        after: Option<SessionId>,
+        max: usize,
+    ) -> StoreFuture<'_, Vec<SessionInfo>>;
+
+    /// Lists the threads of a session, the main one first, then by name.
+    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>>;
+
+    /// Removes a session with everything in it, and the blobs that nothing else refers to. Says whether there was one.
+    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool>;
+
+    /// Removes one isolated thread with everything in it. Says whether there was one; a main thread is
+    /// [`StoreError::IsMain`].
+    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
+
+    /// Returns a large text by its hash, as hex digits.
+    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>>;
+
+    /// Returns what the store holds of a tenant.
+    fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage>;
+
+    /// Gives back the space of what was deleted.
+    fn vacuum(&self) -> StoreFuture<'_, ()>;
+}
+
+/// A session to create.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Where.
+    pub key: SessionKey,
+    /// What people call it.
+    pub label: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An isolated or forked thread to create.
+#[derive(Clone, Debug)]
+pub struct NewThread {
+    /// The session it belongs to.
+    pub session: SessionKey,
+    /// Its name.
+    pub thread: ThreadId,
+    /// What people call it.
+    pub label: Option<String>,
+    /// Where it came from.
+    pub base: Option<Base>,
+    /// When.
+    pub at: Timestamp,
+    /// What it starts as: empty, or with `fork` the state after the copied items.
+    pub state: State,
+}
+
+/// The place in another thread where a thread began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The other thread.
+    pub thread: ThreadId,
+    /// The last item it shares.
+    pub seq: Seq,
+}
+
+/// Items to append as one commit.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// Where the writer thinks the log ends.
+    pub expected: Seq,
+    /// The items; their positions follow `expected` without a gap.
+    pub items: Vec<Item>,
+    /// The thread's state after them.
+    pub state: State,
+    /// What the writer must have, and gets.
+    pub guard: Guard,
+    /// The idempotency keys that turns beginning here take: one, or several when a log is imported.
+    pub keys: Vec<(String, KeyedTurn)>,
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The new end of the log.
+    pub end: Seq,
+    /// The number of the lease that the writer holds now, if it holds one.
+    pub fence: Option<Fence>,
+}
+
+/// The turn that took an idempotency key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyedTurn {
+    /// The turn.
+    pub turn: TurnNo,
+    /// Its first item.
+    pub began: Seq,
+}
+
+/// The number of a lease. Each new one is higher, so that an old writer is recognised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+/// What a writer must have, and gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Nobody else holds a lease that has not ended.
+    Free,
+    /// The same; the writer then holds one itself, with a new number. A lease of the same owner is replaced.
+    Acquire {
+        /// Who writes.
+        owner: Arc<str>,
+        /// How long without a sign of life.
+        ttl: Duration,
+    },
+    /// The writer holds the lease with this number, and it is extended. An ended lease can be extended as long as
+    /// nobody took it over.
+    Hold {
+        /// Its number.
+        fence: Fence,
+        /// How long from now on.
+        ttl: Duration,
+    },
+    /// The writer holds the lease with this number and gives it back.
+    Release {
+        /// Its number.
+        fence: Fence,
+    },
+}
+
+/// A lease as it stands in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it.
+    pub owner: Arc<str>,
+    /// Its number.
+    pub fence: Fence,
+    /// Whether it has not ended yet, by the store's clock.
+    pub live: bool,
+}
+
+/// Where a thread stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// The thread itself.
+    pub info: ThreadInfo,
+    /// What a replay of its log gives.
+    pub state: State,
+    /// Who may write, if anyone took it.
+    pub lease: Option<Lease>,
+}
+
+/// The two kinds of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadKind {
+    /// The session's conversation.
+    Main,
+    /// One beside it, which never leaks into it.
+    Isolated,
+}
+
+/// A thread in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadInfo {
+    /// Its name.
+    pub thread: ThreadId,
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// Main or isolated.
+    pub kind: ThreadKind,
+    /// What people call it.
+    pub label: Option<String>,
+    /// Where it came from.
+    pub base: Option<Base>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When something was last appended.
+    pub updated: Timestamp,
+    /// How many items it has.
+    pub items: u64,
+    /// How many turns it has.
+    pub turns: u64,
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// Its name.
+    pub session: SessionId,
+    /// What people call it.
+    pub label: Option<String>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When something was last appended to any of its threads.
+    pub updated: Timestamp,
+    /// How many threads it has.
+    pub threads: u64,
+    /// How many items its threads have together.
+    pub items: u64,
+    /// How many turns its main thread has.
+    pub turns: u64,
+}
+
+/// What a store holds of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Sessions.
+    pub sessions: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Items.
+    pub items: u64,
+    /// Large texts, each counted once.
+    pub blobs: u64,
+    /// Their bytes.
+    pub blob_bytes: u64,
+}
+
+/// Which items of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// The items after a position, at most so many.
+    After {
+        /// The position before the first.
+        seq: Seq,
+        /// How many at most.
+        max: usize,
+    },
+    /// The newest items.
+    NewestItems {
+        /// How many at most.
+        count: usize,
+        /// Only those that the client sees count; the others in between come along.
+        client: bool,
+    },
+    /// The newest turns, whole.
+    NewestTurns(NewestTurns),
+}
+
+/// The newest turns, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewestTurns {
+    /// How many at most, besides the open one.
+    pub turns: usize,
+    /// About how much they may cost: reading stops once the turns read cost more. A turn counted by another counter
+    /// has no cost that stops anything.
+    pub tokens: Option<(Arc<str>, Tokens)>,
+    /// Nothing at or before this position.
+    pub after: Seq,
+    /// The turn that is open; it comes along and is not counted.
+    pub open: Option<TurnNo>,
+}
+
+impl Append {
+    /// Checks that the items continue the log where they say they do. Every store calls it first.
+    pub fn check(&self, key: &ThreadKey) -> Result<(), StoreError> {
+        let malformed = |detail: String| StoreError::Malformed { thread: key.thread.to_string(), detail };
+        let Some(last) = self.items.last() else {
+            return Err(malformed("it has no items".to_owned()));
+        };
+        let follows = |(expected, item): (u64, &Item)| item.seq == Seq(expected);
+        let first = self.expected.next().0;
+        if !(first..).zip(&self.items).all(follows) {
+            return Err(malformed(format!("its items do not follow {}", self.expected)));
+        }
+        if self.state.end != last.seq {
+            return Err(malformed(format!(
+                "its state ends at {}, its items at {}",
+                self.state.end, last.seq
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the idempotency keys that the items' turns take.
+    pub fn keys_of(items: &[Item]) -> Vec<(String, KeyedTurn)> {
+        let key = |item: &Item| match &item.body {
+            Body::Change(Change::TurnBegan { key: Some(key) }) => {
+                Some((key.clone(), KeyedTurn { turn: item.turn, began: item.seq }))
+            }
+            _ => None,
+        };
+        items.iter().filter_map(key).collect()
+    }
+}
+
+impl NewThread {
+    /// Returns where the thread is going to be.
+    pub fn key(&self) -> ThreadKey {
+        ThreadKey { tenant: self.session.tenant.clone(), thread: self.thread.clone() }
+    }
+}

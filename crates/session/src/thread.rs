@@ -1,0 +1,268 @@
+//! The handle of a thread.
+
+use std::sync::Arc;
+
+use contexture_history::{Body, Change, Item, Limit, Seq, Turn, TurnNo};
+use contexture_message::Message;
+use futures::Stream;
+
+use crate::config::Policy;
+use crate::live::{Draft, Live, closing, draft_items};
+use crate::session_error::SessionError;
+use crate::store::{Base, Head, KeyedTurn, NewThread, NewestTurns, Span};
+use crate::turn::{self, Begun, RunningTurn, TurnConfig, TurnOutcome};
+use crate::{NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, subscribe};
+
+/// The handle of a thread. All writes go through it; clones share one queue of writers.
+///
+/// A write returns once it is durable. Writes of one process queue; a turn holds the queue until it ends, so
+/// do not wait for a write to a thread while you hold its [`RunningTurn`]: append to the turn instead.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    live: Arc<Live>,
+    policy: Policy,
+}
+
+impl Thread {
+    pub(crate) fn of(live: Arc<Live>) -> Self {
+        Self { live, policy: Policy::Queue }
+    }
+
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// Returns a handle whose writes do this when a turn is running: wait (the default) or fail at once.
+    /// [`Policy::Fork`] is for turns; other writes fail at once with it.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Returns the thread's name.
+    pub fn id(&self) -> &ThreadId {
+        &self.live.key.thread
+    }
+
+    /// Returns the thread as this process knows it. It costs the same for a thread of any age.
+    pub fn get(&self) -> Arc<Snapshot> {
+        self.live.snapshot()
+    }
+
+    /// Returns the thread as it is in the store now; other processes may have written to it.
+    pub async fn refresh(&self) -> Result<Arc<Snapshot>, SessionError> {
+        let pen = self.live.pen(Policy::Queue).await?;
+        self.live.refresh(&pen).await?;
+        Ok(self.live.snapshot())
+    }
+
+    /// Appends a message.
+    pub async fn add_message(&self, message: Message) -> Result<Arc<Snapshot>, SessionError> {
+        self.add_messages(vec![message]).await
+    }
+
+    /// Appends messages as one commit. Each user message begins a turn; others belong to the newest one.
+    pub async fn add_messages(&self, messages: Vec<Message>) -> Result<Arc<Snapshot>, SessionError> {
+        self.add(messages.into_iter().map(NewItem::from).collect()).await
+    }
+
+    /// Appends items of any kind as one commit.
+    pub async fn add(&self, items: Vec<NewItem>) -> Result<Arc<Snapshot>, SessionError> {
+        self.write(|state| Ok(draft_items(state, &items))).await
+    }
+
+    /// Sets the instructions, or takes them away.
+    pub async fn set_system_instructions(&self, text: Option<&str>) -> Result<Arc<Snapshot>, SessionError> {
+        self.change(Change::Instructions { text: text.map(str::to_owned) }).await
+    }
+
+    /// Chooses a model.
+    pub async fn set_provider_model(
+        &self,
+        provider: &str,
+        model: &str,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        self.change(Change::Model { provider: provider.to_owned(), model: model.to_owned() }).await
+    }
+
+    /// Lets the history start anew. Nothing is removed: the other views still show everything.
+    pub async fn reset_history(&self) -> Result<Arc<Snapshot>, SessionError> {
+        self.change(Change::HistoryReset).await
+    }
+
+    async fn change(&self, change: Change) -> Result<Arc<Snapshot>, SessionError> {
+        self.write(|state| {
+            let mut draft = closing(state, false);
+            draft.push((state.turn, NewItem::of(Body::Change(change.clone()))));
+            Ok(draft)
+        })
+        .await
+    }
+
+    async fn write(
+        &self,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        let mut pen = self.live.pen(self.policy).await?;
+        self.live.write(&mut pen, self.policy, draft).await
+    }
+
+    /// Begins a turn, or finds the one that the same idempotency key began before.
+    pub async fn begin(&self, config: TurnConfig) -> Result<Begun, SessionError> {
+        turn::begin(self, config).await
+    }
+
+    /// Goes on with a suspended turn.
+    pub async fn resume(&self, turn: TurnNo) -> Result<RunningTurn, SessionError> {
+        turn::resume(&self.live, turn, self.policy).await
+    }
+
+    /// Returns what became of the turn that took an idempotency key, if one did.
+    pub async fn outcome(&self, key: &str) -> Result<Option<TurnOutcome>, SessionError> {
+        let keyed = self.live.shared.store.turn_with_key(self.live.key.clone(), key.to_owned()).await?;
+        match keyed {
+            Some(keyed) => self.outcome_of(keyed).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn outcome_of(&self, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+        turn::outcome(&self.live, keyed).await
+    }
+
+    /// Returns what the model sees of the thread: the newest turns that a limit allows, whole. Reads from the store what
+    /// is not at hand.
+    pub async fn history(&self, limit: Option<Limit>) -> Result<Vec<Arc<Turn>>, SessionError> {
+        let snapshot = self.get();
+        let at_hand = self.live.shared.config.history_window;
+        let wanted = match limit {
+            Some(Limit::Turns(turns)) if turns > at_hand => turns,
+            _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
+        };
+        let state = snapshot.state();
+        let newest = NewestTurns {
+            turns: wanted,
+            tokens: None,
+            after: state.history_after,
+            open: state.open.map(|it| it.turn),
+        };
+        let items = self.read(Span::NewestTurns(newest)).await?;
+        Ok(contexture_history::turns(&items).into_iter().map(Arc::new).collect())
+    }
+
+    /// Returns the newest items that a user interface shows.
+    pub async fn client(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
+        let mut items = self.newest(limit, true).await?;
+        items.retain(|it| it.visibility.client);
+        Ok(within(items, limit))
+    }
+
+    /// Returns the newest items of the log, whoever sees them.
+    pub async fn all(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
+        Ok(within(self.newest(limit, false).await?, limit))
+    }
+
+    async fn newest(&self, limit: Option<Limit>, client: bool) -> Result<Vec<Item>, SessionError> {
+        let count = match limit {
+            Some(Limit::Turns(count)) => count,
+            Some(Limit::Tokens(_)) | None => usize::MAX,
+        };
+        self.read(Span::NewestItems { count, client }).await
+    }
+
+    /// Returns items after a position, oldest first.
+    pub async fn after(&self, seq: Seq, max: usize) -> Result<Vec<Item>, SessionError> {
+        self.read(Span::After { seq, max }).await
+    }
+
+    async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {
+        Ok(self.live.shared.store.read(self.live.key.clone(), span).await?)
+    }
+
+    /// Follows the thread: every item after a position, each once and in order, now and as they come.
+    pub fn subscribe(&self, after: Seq) -> impl Stream<Item = Result<Item, StoreError>> + Send + use<> {
+        subscribe::follow(Arc::clone(&self.live.shared.store), self.live.key.clone(), after)
+    }
+
+    /// Copies the thread as it was before the turn that is running.
+    pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
+        let head = self.head().await?;
+        let end = head.state.open.map_or(head.state.end, |it| Seq(it.began.0.saturating_sub(1)));
+        self.fork_at(head, end, None).await
+    }
+
+    /// Copies the thread up to a position, or as it is now, into a new thread of the same session.
+    pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
+        let head = self.head().await?;
+        let end = at.unwrap_or(head.state.end);
+        if end > head.state.end {
+            let what = format!("position {end}");
+            return Err(SessionError::NoSuchPlace { thread: self.id().to_string(), what });
+        }
+        self.fork_at(head, end, label).await
+    }
+
+    async fn head(&self) -> Result<Head, SessionError> {
+        let head = self.live.shared.store.head(self.live.key.clone()).await?;
+        Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
+    }
+
+    async fn fork_at(&self, head: Head, end: Seq, label: Option<String>) -> Result<Thread, SessionError> {
+        let shared = &self.live.shared;
+        let state = self.state_at(head.state, end).await?;
+        let thread = isolated_name(&head.info.session, &shared.ports.names.next())?;
+        let tenant = self.live.key.tenant.clone();
+        let new = NewThread {
+            session: SessionKey { tenant: tenant.clone(), session: head.info.session },
+            thread: thread.clone(),
+            label,
+            base: Some(Base { thread: self.id().clone(), seq: end }),
+            at: shared.ports.time.now(),
+            state,
+        };
+        shared.store.fork(self.live.key.clone(), new).await?;
+        let key = ThreadKey { tenant, thread };
+        Ok(Thread::of(Arc::new(Live::open(Arc::clone(shared), key).await?)))
+    }
+
+    /// Returns the state after the item at `end`.
+    async fn state_at(&self, now: State, end: Seq) -> Result<State, SessionError> {
+        if now.end == end {
+            return Ok(now);
+        }
+        let mut state = State::default();
+        while state.end < end {
+            let page = self.after(state.end, 1024).await?;
+            if page.is_empty() {
+                break;
+            }
+            page.iter().take_while(|it| it.seq <= end).for_each(|it| state.apply(it));
+        }
+        Ok(state)
+    }
+}
+
+fn kept(
+    snapshot: &Snapshot,
+    limit: Option<Limit>,
+    counter: &dyn contexture_message::TokenCounter,
+) -> Vec<Arc<Turn>> {
+    let window = snapshot.history(limit, counter);
+    let turns = snapshot.turns().iter().enumerate();
+    turns.filter(|(idx, _)| window.is_kept(*idx)).map(|(_, turn)| Arc::clone(turn)).collect()
+}
+
+/// Returns the newest items that a limit allows; a number was kept to by the store.
+fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
+    if matches!(limit, Some(Limit::Tokens(_))) {
+        let kept = contexture_history::all(&items, limit).len();
+        items.drain(..items.len() - kept);
+    }
+    items
+}
+
+/// Returns the name of an isolated thread: its session's, and a new one.
+pub(crate) fn isolated_name(session: &SessionId, name: &str) -> Result<ThreadId, SessionError> {
+    Ok(ThreadId::parse(format!("{session}/{name}"))?)
+}

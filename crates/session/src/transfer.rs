@@ -1,0 +1,311 @@
+//! Sessions as text: export, import, and copies.
+//!
+//! An exported session is JSONL: a line for the session, and for each of its threads a line followed by its items.
+//! Everything a store keeps of a session is in it, so it moves between stores. An import reads and checks
+//! everything before it writes anything; if writing fails, what was written is removed again.
+
+use std::sync::Arc;
+
+use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
+use contexture_message::Tokens;
+use serde::{Deserialize, Serialize};
+
+use crate::session_error::SessionError;
+use crate::store::{Append, Base, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind};
+use crate::{SessionId, SessionKey, Sessions, State, StoreError, ThreadId, ThreadKey};
+
+/// The version of the format; a higher one is refused.
+const VERSION: u32 = 1;
+/// How many items are read at once.
+const PAGE: usize = 1024;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Session(SessionLine),
+    Thread(ThreadLine),
+    Item(ItemLine),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionLine {
+    version: u32,
+    id: SessionId,
+    #[serde(default)]
+    label: Option<String>,
+    created: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ThreadLine {
+    id: ThreadId,
+    kind: ThreadKind,
+    #[serde(default)]
+    label: Option<String>,
+    #[serde(default)]
+    base: Option<Base>,
+    created: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemLine {
+    seq: Seq,
+    turn: TurnNo,
+    at: Timestamp,
+    tokens: Tokens,
+    counter: Arc<str>,
+    visibility: Visibility,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    author: Option<String>,
+    body: Body,
+}
+
+/// What an import wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The session's name.
+    pub session: SessionId,
+    /// How many threads it has.
+    pub threads: usize,
+    /// How many items they have together.
+    pub items: usize,
+}
+
+/// Hands a session to `write`, line by line, without line ends.
+pub async fn export<E: From<SessionError>>(
+    sessions: &Sessions,
+    id: &SessionId,
+    mut write: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    let key = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() };
+    let threads = sessions.store().threads(key).await.map_err(SessionError::from)?;
+    let Some(main) = threads.first() else {
+        return Err(SessionError::from(StoreError::NotFound { what: "session", id: id.to_string() }).into());
+    };
+    let session =
+        SessionLine { version: VERSION, id: id.clone(), label: main.label.clone(), created: main.created };
+    write(&line(&Line::Session(session))?)?;
+    for thread in threads {
+        export_thread(sessions, thread, &mut write).await?;
+    }
+    Ok(())
+}
+
+async fn export_thread<E: From<SessionError>>(
+    sessions: &Sessions,
+    info: ThreadInfo,
+    write: &mut impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    let key = ThreadKey { tenant: sessions.tenant().clone(), thread: info.thread.clone() };
+    let ThreadInfo { thread: id, kind, label, base, created, .. } = info;
+    write(&line(&Line::Thread(ThreadLine { id, kind, label, base, created }))?)?;
+    let mut seq = Seq(0);
+    loop {
+        let page = sessions.store().read(key.clone(), Span::After { seq, max: PAGE }).await;
+        let page = page.map_err(SessionError::from)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        seq = last.seq;
+        for item in page {
+            write(&line(&Line::Item(ItemLine::from(item)))?)?;
+        }
+    }
+}
+
+fn line(line: &Line) -> Result<String, SessionError> {
+    // Writing can fail for a map with keys that are no text, which no item has.
+    serde_json::to_string(line).map_err(|err| SessionError::Import { line: 0, detail: err.to_string() })
+}
+
+/// Writes an exported session into a store, under its own name or another.
+pub async fn import<'a>(
+    sessions: &Sessions,
+    lines: impl IntoIterator<Item = &'a str>,
+    rename: Option<SessionId>,
+) -> Result<Imported, SessionError> {
+    let exported = read(lines)?;
+    let session = rename.unwrap_or_else(|| exported.session.id.clone());
+    let key = SessionKey { tenant: sessions.tenant().clone(), session: session.clone() };
+    let new =
+        NewSession { key: key.clone(), label: exported.session.label.clone(), at: exported.session.created };
+    sessions.store().create_session(new).await?;
+    let imported = Imported {
+        session,
+        threads: exported.threads.len(),
+        items: exported.threads.iter().map(|it| it.items.len()).sum(),
+    };
+    match write(sessions, &key, exported).await {
+        Ok(()) => Ok(imported),
+        Err(err) => {
+            sessions.store().delete_session(key).await?;
+            Err(err)
+        }
+    }
+}
+
+async fn write(sessions: &Sessions, key: &SessionKey, exported: Exported) -> Result<(), SessionError> {
+    let old = exported.session.id;
+    for ExportedThread { thread, items } in exported.threads {
+        let id = renamed(&thread.id, &old, &key.session)?;
+        if thread.kind == ThreadKind::Isolated {
+            let base = match thread.base {
+                Some(base) => Some(Base { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
+                None => None,
+            };
+            let new = NewThread {
+                session: key.clone(),
+                thread: id.clone(),
+                label: thread.label,
+                base,
+                at: thread.created,
+                state: State::default(),
+            };
+            sessions.store().create_thread(new).await?;
+        }
+        append_all(sessions, ThreadKey { tenant: key.tenant.clone(), thread: id }, items).await?;
+    }
+    Ok(())
+}
+
+async fn append_all(sessions: &Sessions, key: ThreadKey, items: Vec<Item>) -> Result<(), SessionError> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let append = Append {
+        expected: Seq(0),
+        state: State::replay(&items),
+        guard: Guard::Free,
+        keys: Append::keys_of(&items),
+        items,
+    };
+    sessions.store().append(key, append).await?;
+    Ok(())
+}
+
+/// Copies a session's main thread, up to a position or as it is, into a new session.
+pub async fn fork_session(
+    sessions: &Sessions,
+    id: &SessionId,
+    at: Option<Seq>,
+    start: crate::SessionStart,
+) -> Result<Imported, SessionError> {
+    let main = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() }.main();
+    let head = sessions.store().head(main.clone()).await?;
+    let head = head.ok_or_else(|| StoreError::NotFound { what: "session", id: id.to_string() })?;
+    let end = at.unwrap_or(head.state.end);
+    if end > head.state.end {
+        let what = format!("position {end}");
+        return Err(SessionError::NoSuchPlace { thread: id.to_string(), what });
+    }
+    let max = usize::try_from(end.0).unwrap_or(usize::MAX);
+    let items = sessions.store().read(main, Span::After { seq: Seq(0), max }).await?;
+    let count = items.len();
+    let session = sessions.create(start).await?;
+    let copy = SessionKey { tenant: sessions.tenant().clone(), session: session.id().clone() };
+    if let Err(err) = append_all(sessions, copy.main(), items).await {
+        sessions.store().delete_session(copy).await?;
+        return Err(err);
+    }
+    Ok(Imported { session: copy.session, threads: 1, items: count })
+}
+
+/// Threads are named after their session.
+fn renamed(thread: &ThreadId, old: &SessionId, new: &SessionId) -> Result<ThreadId, SessionError> {
+    let rest = thread.as_str().strip_prefix(old.as_str());
+    match rest.filter(|it| it.is_empty() || it.starts_with('/')) {
+        Some(rest) => Ok(ThreadId::parse(format!("{new}{rest}"))?),
+        None => Ok(thread.clone()),
+    }
+}
+
+struct Exported {
+    session: SessionLine,
+    threads: Vec<ExportedThread>,
+}
+
+struct ExportedThread {
+    thread: ThreadLine,
+    items: Vec<Item>,
+}
+
+/// Reads and checks everything.
+fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, SessionError> {
+    let mut session = None;
+    let mut threads: Vec<ExportedThread> = Vec::new();
+    for (idx, text) in lines.into_iter().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
+        let wrong = |detail: String| SessionError::Import { line: idx + 1, detail };
+        match serde_json::from_str(text).map_err(|err| wrong(err.to_string()))? {
+            Line::Session(line) if session.is_none() => {
+                if line.version > VERSION {
+                    let version = line.version;
+                    return Err(wrong(format!(
+                        "the format has version {version}, this program knows {VERSION}"
+                    )));
+                }
+                session = Some(line);
+            }
+            Line::Session(_) => return Err(wrong("a second session begins".to_owned())),
+            Line::Thread(thread) => {
+                let is_main = threads.is_empty();
+                if is_main != (thread.kind == ThreadKind::Main) || session.is_none() {
+                    return Err(wrong("the session and its main thread come first, once".to_owned()));
+                }
+                threads.push(ExportedThread { thread, items: Vec::new() });
+            }
+            Line::Item(item) => {
+                let open = threads.last_mut().ok_or_else(|| wrong("an item before any thread".to_owned()))?;
+                open.push(item).map_err(wrong)?;
+            }
+        }
+    }
+    match session {
+        Some(session) if !threads.is_empty() => Ok(Exported { session, threads }),
+        _ => {
+            Err(SessionError::Import { line: 0, detail: "there is no session with a main thread".to_owned() })
+        }
+    }
+}
+
+impl ExportedThread {
+    fn push(&mut self, line: ItemLine) -> Result<(), String> {
+        let (end, turn) = self.items.last().map_or((Seq(0), TurnNo(0)), |it| (it.seq, it.turn));
+        if line.seq != end.next() {
+            return Err(format!("item {} does not follow item {end}", line.seq));
+        }
+        if line.turn < turn {
+            return Err(format!("turn {} was already over", line.turn));
+        }
+        self.items.push(Item::from(line));
+        Ok(())
+    }
+}
+
+impl From<Item> for ItemLine {
+    fn from(item: Item) -> Self {
+        let Item { seq, turn, visibility, cost, author, at, body } = item;
+        ItemLine { seq, turn, at, tokens: cost.tokens, counter: cost.counter, visibility, author, body }
+    }
+}
+
+impl From<ItemLine> for Item {
+    fn from(line: ItemLine) -> Self {
+        let ItemLine { seq, turn, at, tokens, counter, visibility, author, body } = line;
+        Item { seq, turn, visibility, cost: Cost { counter, tokens }, author, at, body }
+    }
+}
+
+/// Returns all sessions of a tenant, page by page.
+pub async fn list_all(sessions: &Sessions) -> Result<Vec<SessionInfo>, SessionError> {
+    let mut all: Vec<SessionInfo> = Vec::new();
+    loop {
+        let after = all.last().map(|it| it.session.clone());
+        let page = sessions.list(after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        all.extend(page);
+        if is_last {
+            return Ok(all);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The life of a turn: it begins, items are appended, it ends or waits.
+
+use std::sync::Arc;
+
+use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
+use futures::future::{Either, select};
+
+use crate::config::Policy;
+use crate::live::{Draft, Live, Patience, Pen, closing, ended};
+use crate::session_error::SessionError;
+use crate::store::{Fence, Guard, KeyedTurn, Span};
+use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
+
+/// How a turn begins.
+#[derive(Clone, Debug, Default)]
+pub struct TurnConfig {
+    /// The same key again gives the outcome of the first turn, not a second one.
+    pub key: Option<String>,
+    /// What happens when a turn is already running.
+    pub policy: Policy,
+    /// What the turn begins with: the user's message and its envelopes.
+    pub items: Vec<NewItem>,
+}
+
+/// What came of beginning a turn.
+#[derive(Debug)]
+pub enum Begun {
+    /// A turn that runs now.
+    Running(RunningTurn),
+    /// The turn that the same key began before.
+    Replayed(TurnOutcome),
+}
+
+/// What became of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnOutcome {
+    /// The turn.
+    pub turn: TurnNo,
+    /// What became of it.
+    pub status: TurnStatus,
+    /// Why, where there is something to say.
+    pub reason: Option<String>,
+    /// Everything that was appended to it.
+    pub items: Vec<Item>,
+}
+
+/// A turn that runs. Its holder is the thread's one writer until the turn ends.
+///
+/// A turn that is dropped without an end was interrupted; the thread's next writer puts that on record.
+#[derive(Debug)]
+pub struct RunningTurn {
+    live: Arc<Live>,
+    pen: Pen,
+    turn: TurnNo,
+    fence: Fence,
+}
+
+impl RunningTurn {
+    /// Returns the turn's number.
+    pub fn turn(&self) -> TurnNo {
+        self.turn
+    }
+
+    /// Returns the thread it runs on; with [`Policy::Fork`] it may be another one than was asked for.
+    pub fn thread(&self) -> Thread {
+        Thread::of(Arc::clone(&self.live))
+    }
+
+    /// Returns the thread as it is now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.live.snapshot()
+    }
+
+    /// Appends items to the turn. When it returns they are durable.
+    pub async fn append(&mut self, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
+        self.put(guard, items.into_iter().map(|it| (self.turn, it)).collect()).await
+    }
+
+    /// Ends the turn well, with the last items.
+    pub async fn complete(self, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Completed, None, items).await
+    }
+
+    /// Ends the turn because something broke.
+    pub async fn fail(self, reason: &str) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Failed, Some(reason), Vec::new()).await
+    }
+
+    /// Ends the turn because someone stopped it.
+    pub async fn interrupt(self, reason: &str) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Interrupted, Some(reason), Vec::new()).await
+    }
+
+    /// Lets the turn wait for an answer from outside; [`Thread::resume`] goes on with it, in any process.
+    pub async fn suspend(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Suspended, Some(reason), items).await
+    }
+
+    async fn end(
+        mut self,
+        status: TurnStatus,
+        reason: Option<&str>,
+        items: Vec<NewItem>,
+    ) -> Result<Seq, SessionError> {
+        let items = items.into_iter().chain([ended(status, reason)]);
+        let draft = items.map(|it| (self.turn, it)).collect();
+        self.put(Guard::Release { fence: self.fence }, draft).await
+    }
+
+    async fn put(&mut self, guard: Guard, draft: Draft) -> Result<Seq, SessionError> {
+        let mut patience = Patience::new(&self.live.shared.config);
+        loop {
+            match self.live.try_append(&mut self.pen, guard.clone(), |_| Ok(draft.clone())).await {
+                Err(SessionError::Store(StoreError::Conflict { thread, .. })) => {
+                    self.catch_up(thread, &mut patience).await?;
+                }
+                done => return done.map(|()| self.live.snapshot().state().end),
+            }
+        }
+    }
+
+    /// Reads the log anew after it grew under the turn: an append of its own, whose caller did not wait for it, is no
+    /// harm; anything else means that someone took over.
+    async fn catch_up(&mut self, thread: String, patience: &mut Patience) -> Result<(), SessionError> {
+        self.live.refresh(&self.pen).await?;
+        let open = self.live.snapshot().state().open;
+        let is_ours = open.is_some_and(|it| it.turn == self.turn && it.status == TurnStatus::InFlight);
+        match patience.next().filter(|_| is_ours) {
+            Some(pause) => {
+                self.live.shared.ports.time.sleep(pause).await;
+                Ok(())
+            }
+            None => Err(StoreError::Fenced { thread, fence: self.fence }.into()),
+        }
+    }
+
+    /// Gives a sign of life.
+    pub async fn renew(&mut self) -> Result<(), SessionError> {
+        let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
+        self.live.shared.store.lease(self.live.key.clone(), guard).await?;
+        Ok(())
+    }
+
+    /// Waits for `work`, such as a model's answer, and gives signs of life meanwhile.
+    pub async fn while_alive<F: Future + Unpin>(&mut self, mut work: F) -> Result<F::Output, SessionError> {
+        loop {
+            let pause = self.live.shared.ports.time.sleep(self.live.shared.config.lease / 3);
+            match select(work, pause).await {
+                Either::Left((done, _)) => return Ok(done),
+                Either::Right(((), unfinished)) => work = unfinished,
+            }
+            self.renew().await?;
+        }
+    }
+}
+
+/// Begins a turn, or finds the one that the same key began before.
+pub(crate) async fn begin(thread: &Thread, config: TurnConfig) -> Result<Begun, SessionError> {
+    if let Some(key) = &config.key {
+        ids::check("idempotency key", key)?;
+    }
+    match begin_here(thread.live(), &config).await {
+        Err(SessionError::TurnInProgress { .. }) if config.policy == Policy::Fork => {
+            let copy = thread.fork_before_running().await?;
+            begin_here(copy.live(), &TurnConfig { policy: Policy::Queue, ..config }).await
+        }
+        done => done,
+    }
+}
+
+async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, SessionError> {
+    let mut pen = live.pen(config.policy).await?;
+    let mut patience = Patience::new(&live.shared.config);
+    loop {
+        if let Some(outcome) = replayed(live, &mut pen, config, &mut patience).await? {
+            return Ok(Begun::Replayed(outcome));
+        }
+        let draft = |state: &State| Ok(beginning(state, config));
+        match live.try_append(&mut pen, acquire(live), draft).await {
+            Err(SessionError::Store(err)) => {
+                live.recover(&mut pen, config.policy, &mut patience, err).await?;
+            }
+            done => return done.and_then(|()| running(live, pen)).map(Begun::Running),
+        }
+    }
+}
+
+fn acquire(live: &Live) -> Guard {
+    Guard::Acquire { owner: Arc::clone(&live.shared.owner), ttl: live.shared.config.lease }
+}
+
+fn beginning(state: &State, config: &TurnConfig) -> Draft {
+    let mut draft = closing(state, true);
+    let turn = state.turn.next();
+    let began = NewItem::of(Body::Change(Change::TurnBegan { key: config.key.clone() }));
+    draft.extend([began].into_iter().chain(config.items.iter().cloned()).map(|it| (turn, it)));
+    draft
+}
+
+fn running(live: &Arc<Live>, pen: Pen) -> Result<RunningTurn, SessionError> {
+    let turn = live.snapshot().turn();
+    let thread = || live.key.thread.to_string();
+    let fence = pen.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
+    Ok(RunningTurn { live: Arc::clone(live), pen, turn, fence })
+}
+
+/// Goes on with a suspended turn.
+pub(crate) async fn resume(
+    live: &Arc<Live>,
+    turn: TurnNo,
+    policy: Policy,
+) -> Result<RunningTurn, SessionError> {
+    let mut pen = live.pen(policy).await?;
+    let mut patience = Patience::new(&live.shared.config);
+    let thread = live.key.thread.to_string();
+    let draft = |state: &State| match state.open {
+        Some(open) if open.turn == turn && open.status == TurnStatus::Suspended => {
+            Ok(vec![(turn, NewItem::of(Body::Change(Change::TurnResumed)))])
+        }
+        _ => Err(SessionError::NotSuspended { thread: thread.clone(), turn }),
+    };
+    // Another process may have suspended it: this one's snapshot need not know yet.
+    live.refresh(&pen).await?;
+    loop {
+        match live.try_append(&mut pen, acquire(live), draft).await {
+            Err(SessionError::Store(err)) => live.recover(&mut pen, policy, &mut patience, err).await?,
+            done => return done.and_then(|()| running(live, pen)),
+        }
+    }
+}
+
+/// Returns the outcome of the turn that the key began before, waiting for it if it still runs elsewhere.
+async fn replayed(
+    live: &Live,
+    pen: &mut Pen,
+    config: &TurnConfig,
+    patience: &mut Patience,
+) -> Result<Option<TurnOutcome>, SessionError> {
+    let Some(key) = &config.key else { return Ok(None) };
+    loop {
+        let Some(keyed) = live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? else {
+            return Ok(None);
+        };
+        let outcome = outcome(live, keyed).await?;
+        if outcome.status != TurnStatus::InFlight {
+            return Ok(Some(outcome));
+        }
+        // It runs in another process, or its writer was lost: then this puts an end to it.
+        live.refresh(pen).await?;
+        let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+        match live.try_append(pen, guard, |state| Ok(closing(state, false))).await {
+            Err(SessionError::Store(err)) => live.recover(pen, config.policy, patience, err).await?,
+            done => done?,
+        }
+    }
+}
+
+/// Reads what became of a turn.
+pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+    const PAGE: usize = 256;
+    let mut outcome =
+        TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
+    let mut seq = Seq(keyed.began.0.saturating_sub(1));
+    loop {
+        let page = live.shared.store.read(live.key.clone(), Span::After { seq, max: PAGE }).await?;
+        let is_last = page.len() < PAGE;
+        for item in page {
+            if item.turn != keyed.turn {
+                return Ok(outcome);
+            }
+            seq = item.seq;
+            outcome.add(item);
+        }
+        if is_last {
+            return Ok(outcome);
+        }
+    }
+}
+
+impl TurnOutcome {
+    fn add(&mut self, item: Item) {
+        match &item.body {
+            Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
+                self.status = TurnStatus::InFlight;
+            }
+            Body::Change(Change::TurnEnded { status, reason }) => {
+                self.status = *status;
+                self.reason.clone_from(reason);
+            }
+            _ => {}
+        }
+        self.items.push(item);
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of sessions on the store in memory.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod codec;
+mod conformance;
+mod threads;
