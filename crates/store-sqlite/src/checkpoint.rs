@@ -1,0 +1,128 @@
+//! Keeps the write-ahead log short without making appends wait for it.
+//!
+//! A thread of its own copies the log into the file while the writer goes on. What was appended meanwhile is copied by
+//! the writer itself, a few pages, so that the log is copied whole for a moment and starts anew. Only if readers
+//! prevent that for long does the writer wait for them, so the log never grows without bound.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use contexture_session::StoreError;
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+
+use crate::failure::Place;
+use crate::open::open_checkpointer;
+
+/// From this length on, in pages, the log is copied into the file.
+const SOFT: u32 = 2_000;
+/// Between two attempts of the writer to finish the copy.
+const AGAIN: u32 = 500;
+/// From this length on the writer waits for readers that are in the way.
+const HARD: u32 = 16_000;
+
+/// The writer's view of the log. The thread ends when it is gone.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    ask: SyncSender<()>,
+    /// How long the log is, in pages, as SQLite said at the last commit.
+    pages: Arc<AtomicU32>,
+    /// The thread has done what it was asked for.
+    copied: Arc<AtomicBool>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The log is short, and what is in it may not be in the file.
+    Short,
+    /// All of the log is in the file, or soon will be: there was nothing to do for a while.
+    Idle,
+    /// The thread was asked to copy.
+    Copying,
+    /// Copied up to a few pages; the writer tries to finish when the log has this length.
+    Finishing(u32),
+}
+
+impl Checkpoints {
+    /// Starts the thread, and listens to the commits of `writer`.
+    pub(crate) fn start(
+        path: &Path,
+        place: &Place,
+        busy: Duration,
+        writer: &mut Connection,
+    ) -> Result<(Checkpoints, JoinHandle<()>), StoreError> {
+        let pages = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&pages);
+        let listen = move |_: &mut Wal, length: i32| {
+            told.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        };
+        writer.wal_hook(Some(listen)).map_err(|err| place.error(&err))?;
+        let conn = open_checkpointer(path, place, busy)?;
+        let (ask, asked) = sync_channel(1);
+        let copied = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&copied);
+        let thread = std::thread::Builder::new()
+            .name("contexture-checkpoint".to_owned())
+            .spawn(move || copy_when_asked(&conn, &asked, &done))
+            .map_err(|err| place.unavailable(err))?;
+        Ok((Checkpoints { ask, pages, copied, stage: Stage::Short }, thread))
+    }
+
+    /// Whether there is something to copy once there is nothing else to do.
+    pub(crate) fn is_due_when_idle(&self) -> bool {
+        self.stage != Stage::Idle && self.pages.load(Ordering::Relaxed) > 0
+    }
+
+    /// Copies in the background: there was no work for a while.
+    pub(crate) fn when_idle(&mut self) {
+        self.ask();
+        self.stage = Stage::Idle;
+    }
+
+    /// Looks at the length of the log after a commit of `writer`.
+    pub(crate) fn after_commit(&mut self, writer: &Connection) {
+        let pages = self.pages.load(Ordering::Relaxed);
+        self.stage = match self.stage {
+            _ if pages < SOFT => Stage::Short,
+            _ if pages >= HARD => {
+                checkpoint(writer, "RESTART");
+                Stage::Finishing(HARD)
+            }
+            Stage::Short | Stage::Idle => {
+                self.ask();
+                Stage::Copying
+            }
+            Stage::Copying if !self.copied.load(Ordering::Acquire) => Stage::Copying,
+            Stage::Finishing(length) if pages < length => Stage::Finishing(length),
+            Stage::Copying | Stage::Finishing(_) => {
+                // The next commit starts at the beginning of the log, unless a reader is in the way.
+                checkpoint(writer, "PASSIVE");
+                Stage::Finishing(pages.saturating_add(AGAIN))
+            }
+        };
+    }
+
+    fn ask(&self) {
+        self.copied.store(false, Ordering::Release);
+        // A full queue means that it is about to copy anyway.
+        let _ = self.ask.try_send(());
+    }
+}
+
+fn copy_when_asked(conn: &Connection, asked: &Receiver<()>, done: &AtomicBool) {
+    while asked.recv().is_ok() {
+        checkpoint(conn, "PASSIVE");
+        done.store(true, Ordering::Release);
+    }
+}
+
+/// Copies what can be copied. That it could not is no error: the log stays, and the next time may succeed.
+fn checkpoint(conn: &Connection, mode: &str) {
+    let _ = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+}

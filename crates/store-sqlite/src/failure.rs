@@ -1,0 +1,79 @@
+//! What SQLite says, in the words of the contract.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use contexture_session::StoreError;
+use rusqlite::{Error, ErrorCode};
+
+/// What to do about a damaged file, as part of the error.
+const REMEDY: &str = "what is readable can be copied into a new file with `SqliteStore::recover`";
+
+/// Why an operation did not happen.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was looked at and refused. Nothing was written.
+    Refused(StoreError),
+    /// SQLite could not do it. Something may have been written; the transaction must go.
+    Broken(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(err: Error) -> Self {
+        Failure::Broken(err)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(err: StoreError) -> Self {
+        Failure::Refused(err)
+    }
+}
+
+/// The file, as errors name it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(Arc<str>);
+
+impl Place {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(Arc::from(path.display().to_string()))
+    }
+
+    /// Returns the error of the contract for what SQLite says.
+    pub(crate) fn error(&self, err: &Error) -> StoreError {
+        match err.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(err),
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => self.damaged(err),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                self.unavailable("another process has been writing to it for too long")
+            }
+            Some(_) => self.unavailable(err),
+            // A column has another type than the schema says, or a text is no text.
+            None => self.damaged(err),
+        }
+    }
+
+    pub(crate) fn failure(&self, failure: Failure) -> StoreError {
+        match failure {
+            Failure::Refused(err) => err,
+            Failure::Broken(err) => self.error(&err),
+        }
+    }
+
+    pub(crate) fn damaged(&self, detail: impl ToString) -> StoreError {
+        StoreError::Damaged { place: self.0.to_string(), detail: format!("{}; {REMEDY}", detail.to_string()) }
+    }
+
+    pub(crate) fn unavailable(&self, detail: impl ToString) -> StoreError {
+        StoreError::Unavailable { place: self.0.to_string(), detail: detail.to_string() }
+    }
+
+    pub(crate) fn newer(&self, found: u32, known: u32) -> StoreError {
+        StoreError::Newer { place: self.0.to_string(), found, known }
+    }
+
+    /// Returns the error for a thread of this store that has ended, by a panic.
+    pub(crate) fn gone(&self) -> StoreError {
+        self.unavailable("the thread that works on it has ended")
+    }
+}

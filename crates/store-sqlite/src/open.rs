@@ -1,0 +1,165 @@
+//! Opens the file: whose it is, which version it has, how connections behave.
+//!
+//! Nothing is written before the file is known to be ours and not newer than this program. A new or older file is
+//! brought up to date in one transaction, so two processes that start at once do it once.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use contexture_session::StoreError;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::failure::{Failure, Place};
+
+/// One script for each version, in order. A script is never changed once it was released.
+const MIGRATIONS: [&str; 1] = [include_str!("schema/0001_threads.sql")];
+/// The version of the schema that this program writes.
+const VERSION: u32 = MIGRATIONS.len() as u32;
+/// Marks the file as ours, in its header: "CTXR".
+pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
+
+/// Rows of a few KB are cut into pages of this size; larger ones make a single append slower.
+pub(crate) const PAGE_BYTES: u32 = 4096;
+/// A write-ahead log that grew beyond this is cut when it starts anew.
+const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
+
+/// What a file is before anything is done to it.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Empty,
+    Ours(u32),
+    Foreign,
+}
+
+/// Opens the connection that writes, and brings the file up to date.
+pub(crate) fn open_writer(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
+    check_path(path, place)?;
+    let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
+        .map_err(|err| place.error(&err))?;
+    // Before anything else: a file that is not ours stays as it is.
+    check_found(find(&mut conn).map_err(|err| place.error(&err))?, place)?;
+    if conn.is_readonly("main").unwrap_or(true) {
+        return Err(place.unavailable("the file can't be written"));
+    }
+    use_wal(&conn, busy).map_err(|err| place.error(&err))?;
+    set_up(&conn).map_err(|err| place.error(&err))?;
+    migrate(&mut conn, place).map_err(|err| place.failure(err))?;
+    Ok(conn)
+}
+
+/// Opens a connection that only reads; the file is up to date.
+pub(crate) fn open_reader(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
+    // Readers need the shared memory of the write-ahead log, so the file is opened for writing all the same.
+    let open = || {
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
+        set_up(&conn)?;
+        conn.pragma_update(None, "query_only", true)?;
+        Ok(conn)
+    };
+    open().map_err(|err| place.error(&err))
+}
+
+/// Opens a connection that copies the write-ahead log into the file.
+pub(crate) fn open_checkpointer(
+    path: &Path,
+    place: &Place,
+    busy: Duration,
+) -> Result<Connection, StoreError> {
+    let open = || {
+        let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
+        set_up(&conn)?;
+        Ok(conn)
+    };
+    open().map_err(|err| place.error(&err))
+}
+
+fn check_path(path: &Path, place: &Place) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Err(place.unavailable("it is a folder"));
+    }
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+            Err(place.unavailable(format!("there is no folder `{}`", parent.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags, busy: Duration) -> rusqlite::Result<Connection> {
+    // Each connection belongs to one thread, so SQLite need not lock it.
+    let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    conn.busy_timeout(busy)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+fn find(conn: &mut Connection) -> rusqlite::Result<Found> {
+    // In one transaction: another process may be setting the file up.
+    let tx = conn.transaction()?;
+    let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let has_tables: bool =
+        tx.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
+    Ok(match application {
+        APPLICATION_ID => Found::Ours(version),
+        0 if !has_tables && version == 0 => Found::Empty,
+        _ => Found::Foreign,
+    })
+}
+
+fn check_found(found: Found, place: &Place) -> Result<u32, StoreError> {
+    match found {
+        Found::Empty => Ok(0),
+        Found::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
+        Found::Ours(version) => Ok(version),
+        Found::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
+    }
+}
+
+/// Switches to a write-ahead log. SQLite does not wait for others here, so we do.
+fn use_wal(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
+    let started = Instant::now();
+    conn.pragma_update(None, "page_size", PAGE_BYTES)?;
+    loop {
+        match conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && started.elapsed() < busy =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn set_up(conn: &Connection) -> rusqlite::Result<()> {
+    // FULL: a commit is on the disk before it returns.
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "cache_size", -16_384)?; // KB.
+    conn.pragma_update(None, "cell_size_check", true)?;
+    conn.pragma_update(None, "trusted_schema", false)?;
+    conn.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT_BYTES, |_| Ok(()))?;
+    conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
+}
+
+fn migrate(conn: &mut Connection, place: &Place) -> Result<(), Failure> {
+    if find(conn)? == Found::Ours(VERSION) {
+        return Ok(());
+    }
+    // Exclusive from the start; whoever comes second finds the work done.
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    let (application, version): (i32, u32) = (
+        tx.pragma_query_value(None, "application_id", |row| row.get(0))?,
+        tx.pragma_query_value(None, "user_version", |row| row.get(0))?,
+    );
+    if application == APPLICATION_ID && version > VERSION {
+        return Err(place.newer(version, VERSION).into());
+    }
+    for script in MIGRATIONS.iter().skip(version as usize) {
+        tx.execute_batch(script)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", VERSION)?;
+    Ok(tx.commit()?)
+}

@@ -1,0 +1,101 @@
+//! Copies what is readable of a damaged file into a new one.
+//!
+//! The damaged file is only read. Of a copy of it, each table is walked row by row, past what can't be read
+//! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys and
+//! the list of its blobs are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
+//! that an old writer is still recognised.
+
+mod copy;
+mod rebuild;
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use contexture_session::StoreError;
+use rusqlite::Connection;
+
+use crate::SqliteStore;
+use crate::failure::{Failure, Place};
+use crate::open::open_writer;
+
+/// What became of a damaged file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Sessions that are in the new file.
+    pub sessions: u64,
+    /// Threads that are in the new file.
+    pub threads: u64,
+    /// Items that are in the new file.
+    pub items: u64,
+    /// What is not, in words; one entry for each place.
+    pub lost: Vec<String>,
+}
+
+impl SqliteStore {
+    /// Copies what is readable of a damaged file into a new one, which must not be there yet.
+    ///
+    /// Every thread is kept up to its first missing or unreadable commit. The damaged file is not changed; nobody may
+    /// write to it meanwhile.
+    pub fn recover(damaged: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Recovered, StoreError> {
+        let (damaged, into) = (damaged.as_ref(), into.as_ref());
+        let (source, target) = (Place::new(damaged), Place::new(into));
+        if into.exists() {
+            return Err(target.unavailable("it exists already"));
+        }
+        let scratch = Scratch::copy_of(damaged, into).map_err(|err| source.unavailable(err))?;
+        let conn = open_writer(into, &target, Duration::from_secs(1))?;
+        let recovered = copy::open_copy(&scratch.path, &source)
+            .and_then(|old| fill(&old, &conn, &target).map_err(|err| target.failure(err)));
+        drop(conn);
+        if recovered.is_err() {
+            remove_store(into);
+        }
+        recovered
+    }
+}
+
+fn fill(old: &Connection, new: &Connection, place: &Place) -> Result<Recovered, Failure> {
+    let mut recovered = Recovered::default();
+    let tx = new.unchecked_transaction()?;
+    copy::copy_tables(old, &tx, &mut recovered.lost)?;
+    rebuild::rebuild(&tx, place, &mut recovered)?;
+    tx.commit()?;
+    Ok(recovered)
+}
+
+/// A copy of the damaged file, beside the new one. It is removed at the end.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn copy_of(damaged: &Path, into: &Path) -> std::io::Result<Scratch> {
+        let scratch = Scratch { path: with_suffix(into, ".damaged") };
+        std::fs::copy(damaged, &scratch.path)?;
+        let log = with_suffix(damaged, "-wal");
+        if log.exists() {
+            std::fs::copy(log, with_suffix(&scratch.path, "-wal"))?;
+        }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove_store(&self.path);
+    }
+}
+
+fn remove_store(path: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        // What can't be removed stays; the result does not depend on it.
+        let _ = std::fs::remove_file(with_suffix(path, suffix));
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,88 @@
+//! Walks a table row by row, past what can't be read.
+
+use rusqlite::{Connection, Row};
+
+/// More rows than a page can hold: bounds the search when the end of a table can't be found.
+const ROWS_OF_A_PAGE: i64 = 64;
+
+/// Calls `take` with each readable row of `table`, in the order of its numbers. The number is the first column; if
+/// `take` fails the row counts as unreadable. Returns how many places could not be read.
+pub(super) fn walk<E>(
+    conn: &Connection,
+    table: &str,
+    columns: &str,
+    mut take: impl FnMut(&Row<'_>) -> Result<Taken, E>,
+) -> Result<u64, E> {
+    let last = last_number(conn, table);
+    let sql = format!("SELECT no, {columns} FROM {table} WHERE no >= ?1 ORDER BY no");
+    let (mut places, mut is_inside) = (0, false);
+    let mut next = 1;
+    while next <= last {
+        match walk_from(conn, &sql, &mut next, &mut take)? {
+            Step::End => break,
+            Step::Some => places += 1,
+            // A page that can't be read holds a run of numbers: the next one that can be is searched for.
+            Step::Nothing => {
+                places += u64::from(!is_inside);
+                next += 1;
+            }
+        }
+        is_inside = true;
+    }
+    Ok(places)
+}
+
+/// What became of a row.
+pub(super) enum Taken {
+    Yes,
+    Unreadable,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// All rows to the end were read.
+    End,
+    /// Some rows were read, then one could not be.
+    Some,
+    /// Not even the first could be read.
+    Nothing,
+}
+
+/// Reads on from the number `next` and moves it past what was read.
+fn walk_from<E>(
+    conn: &Connection,
+    sql: &str,
+    next: &mut i64,
+    take: &mut impl FnMut(&Row<'_>) -> Result<Taken, E>,
+) -> Result<Step, E> {
+    let begin = *next;
+    let Ok(mut statement) = conn.prepare_cached(sql) else { return Ok(Step::Nothing) };
+    let Ok(mut rows) = statement.query([begin]) else { return Ok(Step::Nothing) };
+    loop {
+        let row = match rows.next() {
+            Ok(None) => return Ok(Step::End),
+            Ok(Some(row)) => row,
+            Err(_) if *next > begin => return Ok(Step::Some),
+            Err(_) => return Ok(Step::Nothing),
+        };
+        // A damaged tree may lead back; numbers only grow.
+        match row.get::<_, i64>(0) {
+            Ok(no) if no >= *next => *next = no.saturating_add(1),
+            _ if *next > begin => return Ok(Step::Some),
+            _ => return Ok(Step::Nothing),
+        }
+        if let Taken::Unreadable = take(row)? {
+            return Ok(Step::Some);
+        }
+    }
+}
+
+fn last_number(conn: &Connection, table: &str) -> i64 {
+    let last =
+        conn.query_row(&format!("SELECT max(no) FROM {table}"), [], |row| row.get::<_, Option<i64>>(0));
+    let pages = || conn.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0)).unwrap_or(0);
+    match last {
+        Ok(last) => last.unwrap_or(0),
+        Err(_) => pages().saturating_mul(ROWS_OF_A_PAGE),
+    }
+}

@@ -1,0 +1,243 @@
+//! The store: threads that work on the file, and the contract on top of them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use contexture_history::{Item, Seq};
+use contexture_session::{
+    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, SessionId, SessionInfo,
+    SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time, Usage,
+};
+use rusqlite::Connection;
+
+use crate::append::{Appending, Leasing};
+use crate::checkpoint::Checkpoints;
+use crate::create::Forking;
+use crate::delete::{DeleteSession, DeleteThread};
+use crate::failure::Place;
+use crate::notice::{Notices, watch};
+use crate::open::open_writer;
+use crate::readers::Readers;
+use crate::writer::Writer;
+use crate::{list, read};
+
+/// How a [`SqliteStore`] works.
+#[derive(Clone, Debug)]
+pub struct SqliteConfig {
+    /// By which leases end.
+    pub time: Arc<dyn Time>,
+    /// How many threads read, each with a connection of its own.
+    pub readers: usize,
+    /// How long to wait for another process that writes.
+    pub busy: Duration,
+    /// How often to look for what other processes appended, while somebody waits for it.
+    pub poll: Duration,
+}
+
+impl SqliteConfig {
+    /// Returns the usual settings.
+    pub fn new(time: Arc<dyn Time>) -> Self {
+        Self { time, readers: 3, busy: Duration::from_secs(10), poll: Duration::from_millis(50) }
+    }
+}
+
+/// Threads in one SQLite file. Clones share it.
+///
+/// An append is on the disk before it returns. Several processes may use one file. It needs no runtime: the work is
+/// done by threads of its own, which end, after the work that is queued, when the last clone is dropped.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use contexture_session::conformance::SystemTime;
+/// use contexture_session::{NewSession, SessionId, SessionKey, Store, Tenant};
+/// use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+/// # use contexture_session::Time;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let (path, time) = (folder.path().join("contexture.db"), SystemTime);
+/// # futures::executor::block_on(async {
+/// let store = SqliteStore::open(path, SqliteConfig::new(Arc::new(time)))?;
+/// let key = SessionKey { tenant: Tenant::default(), session: SessionId::parse("support-1")? };
+/// store.create_session(NewSession { key: key.clone(), label: None, at: time.now() }).await?;
+/// assert_eq!(store.threads(key).await?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Nothing once the store is closing: the threads end when nobody can ask them any more.
+    ports: Option<Ports>,
+    notices: Arc<Notices>,
+    place: Place,
+    path: PathBuf,
+    time: Arc<dyn Time>,
+    /// In the order in which they end.
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Ports {
+    writer: Writer,
+    readers: Readers,
+}
+
+impl SqliteStore {
+    /// Opens a file, or makes it. Its folder must be there.
+    ///
+    /// A file that a newer version wrote is [`StoreError::Newer`], one of another program [`StoreError::Unavailable`];
+    /// neither is touched.
+    pub fn open(path: impl AsRef<Path>, config: SqliteConfig) -> Result<SqliteStore, StoreError> {
+        let path = path.as_ref();
+        let place = Place::new(path);
+        let SqliteConfig { time, readers, busy, poll } = config;
+        let mut conn = open_writer(path, &place, busy)?;
+        let notices = Arc::new(Notices::default());
+        let (checkpoints, copying) = Checkpoints::start(path, &place, busy, &mut conn)?;
+        let (readers, mut threads) = Readers::start(path, &place, busy, readers)?;
+        threads.push(watch(path, &place, busy, poll, &notices)?);
+        let (writer, writing) = Writer::start(conn, place.clone(), Arc::clone(&notices), checkpoints)
+            .map_err(|err| place.unavailable(err))?;
+        threads.extend([writing, copying]);
+        let ports = Some(Ports { writer, readers });
+        let inner = Inner { ports, notices, place, path: path.to_owned(), time, threads };
+        Ok(SqliteStore { inner: Arc::new(inner) })
+    }
+
+    fn writer(&self) -> Result<&Writer, StoreError> {
+        Ok(&self.inner.ports()?.writer)
+    }
+
+    fn readers(&self) -> Result<&Readers, StoreError> {
+        Ok(&self.inner.ports()?.readers)
+    }
+
+    /// Returns the end of a thread.
+    async fn end(&self, key: ThreadKey) -> Result<Seq, StoreError> {
+        let question = move |conn: &Connection| {
+            let found = read::end_of(conn, &key)?;
+            found.map(|it| it.1).ok_or_else(|| StoreError::no_thread(&key.thread).into())
+        };
+        self.readers()?.ask(question).await
+    }
+}
+
+impl Inner {
+    fn ports(&self) -> Result<&Ports, StoreError> {
+        self.ports.as_ref().ok_or_else(|| self.place.gone())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.ports = None;
+        self.notices.close();
+        let current = std::thread::current().id();
+        for thread in self.threads.drain(..) {
+            // Whoever drops the last clone may be running in one of them: a waker called it.
+            if thread.thread().id() != current {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.inner.path).finish_non_exhaustive()
+    }
+}
+
+impl Store for SqliteStore {
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.writer()?.make(session).await })
+    }
+
+    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.writer()?.make(thread).await })
+    }
+
+    fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
+        let place = self.inner.place.clone();
+        Box::pin(async move { self.writer()?.make(Forking { from, thread, place }).await })
+    }
+
+    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
+        let time = Arc::clone(&self.inner.time);
+        Box::pin(async move { self.writer()?.make(Appending::new(key, append, time)?).await })
+    }
+
+    fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
+        let time = Arc::clone(&self.inner.time);
+        Box::pin(async move { self.writer()?.make(Leasing { key, guard, time }).await })
+    }
+
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
+        let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
+        let question = move |conn: &Connection| list::head(conn, &place, &key, time.now());
+        Box::pin(async move { self.readers()?.ask(question).await })
+    }
+
+    fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
+        let place = self.inner.place.clone();
+        let question = move |conn: &Connection| read::read(conn, &place, &key, &span);
+        Box::pin(async move { self.readers()?.ask(question).await })
+    }
+
+    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
+        let question = move |conn: &Connection| read::turn_with_key(conn, &key, &idempotency_key);
+        Box::pin(async move { self.readers()?.ask(question).await })
+    }
+
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            // In the list before looking: what is appended in between is not missed.
+            let wait = self.inner.notices.wait(key.clone(), after);
+            if self.end(key).await? <= after {
+                wait.told().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn sessions(
+        &self,
+        tenant: Tenant,
+        after: Option<SessionId>,
+        max: usize,
+    ) -> StoreFuture<'_, Vec<SessionInfo>> {
+        let question = move |conn: &Connection| list::sessions(conn, &tenant, after.as_ref(), max);
+        Box::pin(async move { self.readers()?.ask(question).await })
+    }
+
+    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
+        Box::pin(async move { self.readers()?.ask(move |conn| list::threads(conn, &session)).await })
+    }
+
+    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
+        Box::pin(async move { self.writer()?.make(DeleteSession(session)).await })
+    }
+
+    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
+        Box::pin(async move { self.writer()?.make(DeleteThread(key)).await })
+    }
+
+    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
+        let question = move |conn: &Connection| Ok(read::blob(conn, tenant.as_str(), &hash)?);
+        Box::pin(async move { self.readers()?.ask(question).await })
+    }
+
+    fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
+        Box::pin(async move { self.readers()?.ask(move |conn| list::usage(conn, &tenant)).await })
+    }
+
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.writer()?.vacuum().await })
+    }
+}

@@ -1,0 +1,82 @@
+//! Waiting for a thread to grow.
+
+use std::time::{Duration, Instant};
+
+use contexture_history::Seq;
+use contexture_session::Store as _;
+use futures::FutureExt as _;
+use futures::executor::block_on;
+
+use crate::support::{Place, Threads, session, thread_key};
+
+/// Waits in a thread until `name` may be longer than `after`; `then` makes it so.
+fn wakes(waiting: &Threads, name: &str, after: u64, then: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| block_on(waiting.store.changed(thread_key(name), Seq(after))));
+        std::thread::sleep(Duration::from_millis(20));
+        then();
+        let started = Instant::now();
+        while !waiter.is_finished() {
+            assert!(started.elapsed() < Duration::from_secs(5), "nobody woke it");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+#[test]
+fn an_append_wakes_those_who_wait() {
+    let place = Place::new();
+    let (here, there) = (place.open(), place.open());
+    here.create("a");
+    wakes(&here, "a", 0, || here.say("a", &["one"]));
+    wakes(&here, "a", 1, || there.say("a", &["two"]));
+    wakes(&there, "a", 2, || here.say("a", &["three"]));
+    wakes(&here, "a", 0, || {});
+}
+
+#[test]
+fn deleting_wakes_those_who_wait() {
+    let place = Place::new();
+    let (here, there) = (place.open(), place.open());
+    for name in ["a", "b"] {
+        here.create(name);
+    }
+    wakes(&here, "a", 0, || drop(block_on(here.store.delete_session(session("a")))));
+    wakes(&here, "b", 0, || drop(block_on(there.store.delete_session(session("b")))));
+    let gone = block_on(here.store.changed(thread_key("a"), Seq(0))).expect_err("there is none");
+    assert_eq!(gone.code(), "not_found");
+}
+
+#[test]
+fn an_append_of_another_thread_wakes_nobody() {
+    let place = Place::new();
+    let (here, there) = (place.open(), place.open());
+    here.create("a");
+    here.create("b");
+    let mut waiting = here.store.changed(thread_key("a"), Seq(0));
+    let mut poll = || block_on(async { futures::poll!(&mut waiting).is_ready() });
+    assert!(!poll());
+    here.say("b", &["one"]);
+    there.say("b", &["two"]);
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(!poll());
+    there.say("a", &["one"]);
+    block_on(waiting).expect("a notice");
+}
+
+#[test]
+fn who_stops_waiting_leaves_nothing_behind() {
+    let place = Place::new();
+    let threads = place.open();
+    threads.create("a");
+    for _ in 0..100 {
+        let waiting = threads.store.changed(thread_key("a"), Seq(0));
+        block_on(async {
+            let mut waiting = waiting.fuse();
+            assert!(futures::poll!(&mut waiting).is_pending());
+        });
+    }
+    threads.say("a", &["one"]);
+    // Closing ends the thread that watches, and with it everything.
+    drop(threads);
+}
