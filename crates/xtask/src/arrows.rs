@@ -8,7 +8,9 @@ const FLOORS: &[&[&str]] = &[
     &["contexture-cli", "contexture-bench"],
     &["contexture"],
     &["contexture-project"],
-    &["contexture-compose"],
+    &["contexture-store-sqlite", "contexture-store-postgres"],
+    &["contexture-session", "contexture-compose"],
+    &["contexture-history"],
     &["contexture-template", "contexture-message"],
 ];
 

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod arrows;
+mod postgres;
 mod steps;
 
 use std::process::ExitCode;

@@ -3,14 +3,16 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::arrows;
+use crate::{arrows, postgres};
 
 /// Runs everything that must hold.
 pub(crate) fn test() -> Result<(), String> {
     lint()?;
     examples()?;
-    cargo(&["test", "--workspace", "--doc", "--locked"])?;
-    cargo(&["test", "--workspace", "--all-targets", "--locked"])
+    let server = postgres::start()?; // Until the end of this function, however it ends.
+    let env = [(contexture_pgtest::URL_VARIABLE, server.url())];
+    cargo_with(&env, &["test", "--workspace", "--doc", "--locked"])?;
+    cargo_with(&env, &["test", "--workspace", "--all-targets", "--locked"])
 }
 
 /// Checks formatting, lints and arrows.
@@ -50,11 +52,16 @@ pub(crate) fn bench() -> Result<(), String> {
 }
 
 fn cargo(args: &[&str]) -> Result<(), String> {
+    cargo_with(&[], args)
+}
+
+fn cargo_with(env: &[(&str, String)], args: &[&str]) -> Result<(), String> {
     let shown = args.join(" ");
     println!("\n==> cargo {shown}");
     let started = Instant::now();
-    let status =
-        Command::new(cargo_program()).args(args).status().map_err(|err| format!("cargo {shown}: {err}"))?;
+    let mut command = Command::new(cargo_program());
+    command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+    let status = command.status().map_err(|err| format!("cargo {shown}: {err}"))?;
     println!("==> {:.0} s", started.elapsed().as_secs_f64());
     if status.success() { Ok(()) } else { Err(format!("`cargo {shown}` failed")) }
 }

@@ -1,0 +1,104 @@
+//! Large texts: stored once for each tenant, counted by the threads that refer to them.
+//!
+//! A text whose last reference goes away is removed. Writers that add one touch the text's row, and who removes it
+//! locks the row before it looks for references: one of the two waits for the other, whichever comes first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contexture_session::codec::{Blob, BlobPlace, Row};
+use contexture_session::{StoreError, Tenant};
+use deadpool_postgres::{GenericClient, Transaction};
+
+use crate::database::Database;
+use crate::failure::Failure;
+
+const FETCH: &str = "SELECT hash, body FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2)";
+
+/// The rows are locked in the order of their names: two that do this at once do not wait for each other.
+const LOCK: &str = "\
+    SELECT hash FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2) ORDER BY hash FOR UPDATE";
+
+/// A statement of its own, after the locks: it sees the references of all whom it had to wait for.
+const REMOVE: &str = "\
+    DELETE FROM {schema}.blobs AS blob WHERE tenant = $1 AND hash = ANY ($2) AND NOT EXISTS (
+        SELECT FROM {schema}.blob_refs AS ref WHERE ref.tenant = $1 AND ref.hash = blob.hash
+    )";
+
+/// The large texts of rows, each once, in the order of their names.
+#[derive(Debug, Default)]
+pub(crate) struct BlobParams<'a> {
+    pub(crate) hashes: Vec<&'a str>,
+    pub(crate) bodies: Vec<&'a [u8]>,
+}
+
+impl<'a> BlobParams<'a> {
+    pub(crate) fn new(rows: &'a [Row]) -> Self {
+        let blobs = rows.iter().flat_map(|row| &row.blobs);
+        let unique: BTreeMap<&str, &[u8]> =
+            blobs.map(|it| (it.place.hash.as_str(), it.text.as_bytes())).collect();
+        let (hashes, bodies) = unique.into_iter().unzip();
+        BlobParams { hashes, bodies }
+    }
+}
+
+/// Texts by their hashes.
+pub(crate) type Texts = BTreeMap<String, String>;
+
+/// Puts the places of a row together with their texts.
+pub(crate) fn joined(places: &[BlobPlace], texts: &Texts) -> Result<Vec<Blob>, Failure> {
+    let blob = |place: &BlobPlace| match texts.get(&place.hash) {
+        Some(text) => Ok(Blob { text: text.clone(), place: place.clone() }),
+        None => Err(Failure::Damaged(format!("the large text {} is missing", place.hash))),
+    };
+    places.iter().map(blob).collect()
+}
+
+impl Database {
+    pub(crate) async fn blob(&self, tenant: &Tenant, hash: &str) -> Result<Option<String>, StoreError> {
+        if hash.contains('\0') {
+            return Ok(None);
+        }
+        let hashes = &BTreeSet::from([hash]);
+        let mut texts =
+            self.run(|client, _| async move { self.texts(&client, tenant, hashes).await }).await?;
+        Ok(texts.remove(hash))
+    }
+
+    /// Returns the texts with these hashes, as far as they are there.
+    pub(crate) async fn texts(
+        &self,
+        client: &impl GenericClient,
+        tenant: &Tenant,
+        hashes: &BTreeSet<&str>,
+    ) -> Result<Texts, Failure> {
+        if hashes.is_empty() {
+            return Ok(Texts::new());
+        }
+        let hashes: Vec<&str> = hashes.iter().copied().collect();
+        let statement = client.prepare_cached(&self.sql(FETCH)).await?;
+        let rows = client.query(&statement, &[&tenant.as_str(), &hashes]).await?;
+        let text = |row: tokio_postgres::Row| {
+            let (hash, body): (String, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
+            let body = String::from_utf8(body)
+                .map_err(|err| Failure::Damaged(format!("the large text {hash}: {err}")))?;
+            Ok((hash, body))
+        };
+        rows.into_iter().map(text).collect()
+    }
+
+    /// Removes those of the texts that nothing refers to any more.
+    pub(crate) async fn remove_unused(
+        &self,
+        transaction: &Transaction<'_>,
+        tenant: &Tenant,
+        hashes: &[String],
+    ) -> Result<(), Failure> {
+        if hashes.is_empty() {
+            return Ok(());
+        }
+        let tenant = tenant.as_str();
+        transaction.query(&self.sql(LOCK), &[&tenant, &hashes]).await?;
+        transaction.execute(&self.sql(REMOVE), &[&tenant, &hashes]).await?;
+        Ok(())
+    }
+}

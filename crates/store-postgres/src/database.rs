@@ -1,0 +1,197 @@
+//! The way to the database: connections, statements and second attempts.
+
+use std::fmt;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use contexture_session::StoreError;
+use deadpool_postgres::{
+    Client, ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+};
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::PostgresConfig;
+use crate::failure::{Failure, Remedy};
+use crate::tls;
+
+/// A pool of connections to one schema of one database.
+pub(crate) struct Database {
+    pub(crate) config: PostgresConfig,
+    /// The database without user and password, for messages.
+    pub(crate) place: String,
+    pub(crate) postgres: Config,
+    pub(crate) tls: MakeRustlsConnect,
+    pool: Pool,
+}
+
+/// Whether an operation is tried for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// Nothing was done so far.
+    Fresh,
+    /// An earlier attempt got no answer, and may have been carried out.
+    AfterLoss,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the connection's own settings: there is a password among them.
+        f.debug_struct("Database").field("place", &self.place).field("config", &self.config).finish()
+    }
+}
+
+impl Database {
+    /// Prepares connections; none is made yet.
+    pub(crate) fn new(url: &str, config: PostgresConfig) -> Result<Database, StoreError> {
+        config.check()?;
+        let postgres = parse(url, &config)?;
+        let place = place(&postgres);
+        let unavailable = |detail: String| StoreError::Unavailable { place: place.clone(), detail };
+        let tls = tls::connector(postgres.get_ssl_mode(), config.root_certificates.as_deref());
+        let tls = tls.map_err(unavailable)?;
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(postgres.clone(), tls.clone(), recycling);
+        let pool = Pool::builder(manager)
+            .max_size(config.connections.max(1))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(config.wait_timeout))
+            .create_timeout(Some(config.connect_timeout.saturating_mul(2)))
+            .post_create(Hook::async_fn(|client, _| Box::pin(settle(client))))
+            .build()
+            .map_err(|err| unavailable(err.to_string()))?;
+        Ok(Database { config, place, postgres, tls, pool })
+    }
+
+    /// Returns the text of a statement with the schema in its place.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        text.replace("{schema}", &self.config.schema)
+    }
+
+    /// Runs an operation on a connection, again and again while that makes sense and there is time.
+    pub(crate) async fn run<T, F, Fut>(&self, operation: F) -> Result<T, StoreError>
+    where
+        F: Fn(Client, Attempt) -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let mut attempt = Attempt::Fresh;
+        let mut pause = Pause::new(self.config.retry_for);
+        loop {
+            let failure = match self.once(|client| operation(client, attempt)).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            if failure.remedy() == Remedy::RetryAfterLoss {
+                attempt = Attempt::AfterLoss;
+            }
+            if failure.remedy() == Remedy::None || !pause.take().await {
+                return Err(failure.into_store_error(&self.place));
+            }
+        }
+    }
+
+    /// Runs the first operation of all. A wrong address is reported at once; a server that is starting is waited for.
+    pub(crate) async fn run_first<T, F, Fut>(&self, operation: F) -> Result<T, StoreError>
+    where
+        F: Fn(Client) -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let mut pause = Pause::new(self.config.retry_for);
+        loop {
+            match self.once(&operation).await {
+                Ok(value) => return Ok(value),
+                Err(failure) if failure.is_starting() && pause.take().await => {}
+                Err(failure) => return Err(failure.into_store_error(&self.place)),
+            }
+        }
+    }
+
+    async fn once<T, F, Fut>(&self, operation: F) -> Result<T, Failure>
+    where
+        F: FnOnce(Client) -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let client = self.pool.get().await?;
+        operation(client).await
+    }
+}
+
+/// What a connection is told first, as far as the server knows these settings. Every read here follows an index, and
+/// a plan that was made while a table was small must not stay when it has grown. And what is acknowledged is on disk.
+const SETTINGS: &str = "\
+    SELECT set_config(name, CASE name WHEN 'synchronous_commit' THEN 'on' ELSE 'off' END, false)
+    FROM pg_settings
+    WHERE name IN ('enable_seqscan', 'enable_bitmapscan', 'jit') OR (name = 'synchronous_commit' AND setting = 'off')";
+
+async fn settle(client: &ClientWrapper) -> Result<(), HookError> {
+    client.simple_query(SETTINGS).await.map(|_| ()).map_err(HookError::Backend)
+}
+
+/// Waits between attempts, longer and longer.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    next: Duration,
+    until: Instant,
+}
+
+impl Pause {
+    const FIRST: Duration = Duration::from_millis(5);
+    const LONGEST: Duration = Duration::from_millis(500);
+
+    /// Allows attempts for so long from now on.
+    pub(crate) fn new(total: Duration) -> Pause {
+        let now = Instant::now();
+        Pause { next: Self::FIRST, until: now.checked_add(total).unwrap_or(now) }
+    }
+
+    /// Waits; or says that there is no time left.
+    pub(crate) async fn take(&mut self) -> bool {
+        if Instant::now() >= self.until {
+            return false;
+        }
+        tokio::time::sleep(self.next).await;
+        self.next = self.next.saturating_mul(2).min(Self::LONGEST);
+        true
+    }
+}
+
+fn parse(url: &str, config: &PostgresConfig) -> Result<Config, StoreError> {
+    // Ours is always verified in full; see `tls`.
+    let url =
+        url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
+    // What the parser says may quote the URL, and there may be a password in it.
+    let mut postgres: Config = url.parse().map_err(|_| StoreError::Unavailable {
+        place: "the database".to_owned(),
+        detail:
+            "its URL can't be understood; `postgres://user:password@host:port/database?sslmode=require` can"
+                .to_owned(),
+    })?;
+    if postgres.get_application_name().is_none() {
+        postgres.application_name("contexture");
+    }
+    if postgres.get_connect_timeout().is_none() {
+        postgres.connect_timeout(config.connect_timeout);
+    }
+    // A machine that vanished is noticed within a minute, not within hours.
+    if postgres.get_tcp_user_timeout().is_none() {
+        postgres.tcp_user_timeout(Duration::from_secs(30));
+    }
+    if postgres.get_keepalives_interval().is_none() {
+        postgres.keepalives_idle(Duration::from_secs(30)).keepalives_interval(Duration::from_secs(10));
+        postgres.keepalives_retries(3);
+    }
+    Ok(postgres)
+}
+
+fn place(postgres: &Config) -> String {
+    let host = |host: &Host| match host {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    };
+    let hosts: Vec<String> = postgres.get_hosts().iter().map(host).collect();
+    let port = postgres.get_ports().first().map_or(String::new(), |it| format!(":{it}"));
+    let database = postgres.get_dbname().or(postgres.get_user()).unwrap_or_default();
+    format!("postgres://{}{port}/{database}", hosts.join(","))
+}

@@ -1,0 +1,169 @@
+//! Leases: who may write, decided in SQL by the database's clock.
+//!
+//! The rules are those of [`contexture_session::LeaseRow::admit`]. A guard is handed over as three parameters, of
+//! which the ones that it does not have are null:
+//!
+//! | guard | `$3` owner | `$4` fence | `$5` time to live, µs |
+//! |---|---|---|---|
+//! | free | | | |
+//! | acquire | who | | how long |
+//! | hold | | which | how long |
+//! | release | | which | |
+
+use contexture_session::{Fence, Guard, StoreError, ThreadKey};
+use deadpool_postgres::Client;
+
+use crate::database::{Attempt, Database};
+use crate::failure::Failure;
+use crate::numbers::{from_duration, from_u64, to_u64};
+
+/// Whether the guard lets the writer in.
+pub(crate) const ALLOWED: &str = "\
+    CASE WHEN $4::bigint IS NULL
+        THEN lease_owner IS NULL OR lease_until <= clock_timestamp() OR lease_owner = $3::text
+        ELSE lease_owner IS NOT NULL AND lease_fence = $4::bigint
+    END";
+
+/// The lease after the writer was let in, and its number.
+pub(crate) const LEASE: &str = "\
+    lease_owner = CASE
+        WHEN $3::text IS NOT NULL THEN $3::text
+        WHEN $4::bigint IS NOT NULL AND $5::bigint IS NULL THEN NULL
+        ELSE lease_owner
+    END,
+    lease_fence = lease_fence + CASE WHEN $3::text IS NULL THEN 0 ELSE 1 END,
+    lease_until = CASE
+        WHEN $5::bigint IS NULL THEN lease_until
+        ELSE clock_timestamp() + $5::bigint * interval '1 microsecond'
+    END";
+
+const TAKE: &str = "\
+    UPDATE {schema}.threads SET {lease}
+    WHERE tenant = $1 AND thread = $2 AND {allowed}
+    RETURNING lease_fence";
+
+const WHY: &str = "\
+    SELECT end_seq, lease_owner IS NULL AND lease_fence = $4::bigint, {allowed}
+    FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
+
+/// A guard as parameters.
+#[derive(Debug)]
+pub(crate) struct GuardParams<'a> {
+    pub(crate) owner: Option<&'a str>,
+    pub(crate) fence: Option<i64>,
+    pub(crate) ttl: Option<i64>,
+}
+
+impl<'a> GuardParams<'a> {
+    pub(crate) fn new(guard: &'a Guard) -> Self {
+        let none = GuardParams { owner: None, fence: None, ttl: None };
+        match guard {
+            Guard::Free => none,
+            Guard::Acquire { owner, ttl } => {
+                GuardParams { owner: Some(owner), ttl: Some(from_duration(*ttl)), ..none }
+            }
+            Guard::Hold { fence, ttl } => {
+                GuardParams { fence: Some(from_u64(fence.0)), ttl: Some(from_duration(*ttl)), ..none }
+            }
+            Guard::Release { fence } => GuardParams { fence: Some(from_u64(fence.0)), ..none },
+        }
+    }
+}
+
+/// A thread as a refused writer finds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Where its log ends.
+    pub(crate) end: i64,
+    /// Whether the writer's lease is the last one and was given back.
+    pub(crate) is_released: bool,
+    /// Whether the guard lets the writer in by now.
+    pub(crate) is_allowed: bool,
+}
+
+impl Database {
+    /// Returns the text of a statement with the schema and the rules of leases in their places.
+    pub(crate) fn guarded_sql(&self, text: &str) -> String {
+        self.sql(&text.replace("{lease}", LEASE).replace("{allowed}", ALLOWED))
+    }
+
+    pub(crate) async fn lease(&self, key: &ThreadKey, guard: &Guard) -> Result<Option<Fence>, StoreError> {
+        check_owner(key, guard)?;
+        self.run(|client, attempt| async move {
+            let params = GuardParams::new(guard);
+            let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+            let statement = client.prepare_cached(&self.guarded_sql(TAKE)).await?;
+            let row = client
+                .query_opt(&statement, &[&tenant, &thread, &params.owner, &params.fence, &params.ttl])
+                .await?;
+            let Some(row) = row else {
+                let found = self.found(&client, key, guard).await?;
+                // Given back by the attempt that got no answer.
+                let is_done = matches!(guard, Guard::Release { .. }) && found.is_released;
+                return if attempt == Attempt::AfterLoss && is_done {
+                    Ok(None)
+                } else {
+                    Err(refused(key, guard, found))
+                };
+            };
+            Ok(held(guard, row.try_get(0)?))
+        })
+        .await
+    }
+
+    /// Looks at a thread that refused a writer.
+    pub(crate) async fn found(
+        &self,
+        client: &Client,
+        key: &ThreadKey,
+        guard: &Guard,
+    ) -> Result<Found, Failure> {
+        let params = GuardParams::new(guard);
+        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+        let statement = client.prepare_cached(&self.guarded_sql(WHY)).await?;
+        let row = client
+            .query_opt(&statement, &[&tenant, &thread, &params.owner, &params.fence])
+            .await?
+            .ok_or_else(|| StoreError::no_thread(&key.thread))?;
+        let is_released: Option<bool> = row.try_get(1)?;
+        let is_allowed: Option<bool> = row.try_get(2)?;
+        Ok(Found {
+            end: row.try_get(0)?,
+            is_released: is_released.unwrap_or(false),
+            is_allowed: is_allowed.unwrap_or(false),
+        })
+    }
+}
+
+/// Returns the number of the lease that the writer holds after it was let in.
+pub(crate) fn held(guard: &Guard, fence: i64) -> Option<Fence> {
+    matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(to_u64(fence)))
+}
+
+/// Says why the guard does not let a writer in; or that it would by now.
+pub(crate) fn refused(key: &ThreadKey, guard: &Guard, found: Found) -> Failure {
+    let thread = key.thread.to_string();
+    match guard {
+        _ if found.is_allowed => Failure::Raced,
+        Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
+        Guard::Hold { fence, .. } | Guard::Release { fence } => {
+            StoreError::Fenced { thread, fence: *fence }.into()
+        }
+    }
+}
+
+pub(crate) fn check_owner(key: &ThreadKey, guard: &Guard) -> Result<(), StoreError> {
+    match guard {
+        Guard::Acquire { owner, .. } => check_text(key, "the lease's owner", owner),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what a text of PostgreSQL can't hold.
+pub(crate) fn check_text(key: &ThreadKey, what: &str, text: &str) -> Result<(), StoreError> {
+    if !text.contains('\0') {
+        return Ok(());
+    }
+    let detail = format!("{what} has a NUL character, which PostgreSQL can't hold");
+    Err(StoreError::Malformed { thread: key.thread.to_string(), detail })
+}

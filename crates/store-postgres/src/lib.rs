@@ -1,0 +1,37 @@
+//! Durable threads in PostgreSQL, for many machines.
+//!
+//! [`PostgresStore`] keeps every promise of [`contexture_session::Store`]. What it adds:
+//!
+//! - An append is one statement, one round trip and one disk sync. The expected end and the writer's lease are
+//!   checked in it, by the database's clock.
+//! - Several processes on several machines may use one database: schema migrations are guarded against a
+//!   concurrent start, and readers elsewhere are woken by `LISTEN`/`NOTIFY`, or by polling where that is not to be
+//!   had.
+//! - Lost connections, a restarted server and serialisation failures are retried for a while. An append whose
+//!   connection was lost is recognised if it had been carried out, so that it is never written twice.
+//! - Every key begins with the tenant and then the thread, so that a database that is spread over machines can
+//!   split by them.
+//!
+//! Its futures run on a Tokio runtime with I/O and time enabled.
+
+mod append;
+mod blobs;
+mod config;
+mod create;
+mod database;
+mod delete;
+mod failure;
+mod fork;
+mod guard;
+mod head;
+mod listing;
+mod migrate;
+mod notices;
+mod numbers;
+mod read;
+mod store;
+mod tls;
+mod waiters;
+
+pub use config::PostgresConfig;
+pub use store::PostgresStore;

@@ -1,0 +1,77 @@
+//! The tables, and how they get from one version to the next.
+//!
+//! All that is missing is applied in one transaction. Programs that start at the same time wait for each other at a
+//! lock, so that each step happens once.
+
+use contexture_session::StoreError;
+use deadpool_postgres::{Client, Transaction};
+
+use crate::database::Database;
+use crate::failure::Failure;
+
+/// The steps, in order: the first one makes version 1.
+const STEPS: &[&str] = &[include_str!("../migrations/0001.sql")];
+
+const SCHEMA: &str = "\
+    CREATE SCHEMA IF NOT EXISTS {schema};
+    CREATE TABLE IF NOT EXISTS {schema}.schema_version (version integer PRIMARY KEY)";
+
+/// Brings the database up to date, or says why this program can't use it.
+pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(), Failure> {
+    check_encoding(&client).await?;
+    // Most of the time nothing is missing, and then no right to create anything is needed.
+    if found_version(database, &client).await? == STEPS.len() {
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+    transaction.execute(lock, &[&format!("contexture schema {}", database.config.schema)]).await?;
+    transaction.batch_execute(&database.sql(SCHEMA)).await?;
+    let version = version_in(database, &transaction).await?;
+    for (idx, step) in STEPS.iter().enumerate().skip(version) {
+        transaction.batch_execute(&database.sql(step)).await?;
+        let applied = i32::try_from(idx + 1).unwrap_or(i32::MAX);
+        let insert = database.sql("INSERT INTO {schema}.schema_version (version) VALUES ($1)");
+        transaction.execute(&insert, &[&applied]).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+async fn check_encoding(client: &Client) -> Result<(), Failure> {
+    let row = client.query_one("SELECT current_setting('server_encoding')", &[]).await?;
+    let encoding: String = row.try_get(0)?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    let detail = format!("its encoding is {encoding}, and has to be UTF8");
+    Err(StoreError::Unavailable { place: "the database".to_owned(), detail }.into())
+}
+
+/// Returns the version of the tables, 0 if there are none.
+async fn found_version(database: &Database, client: &Client) -> Result<usize, Failure> {
+    let name = format!("{}.schema_version", database.config.schema);
+    let row = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&name]).await?;
+    if !row.try_get::<_, bool>(0)? {
+        return Ok(0);
+    }
+    let row = client.query_one(&database.sql(VERSION), &[]).await?;
+    check_version(database, row.try_get(0)?)
+}
+
+const VERSION: &str = "SELECT coalesce(max(version), 0) FROM {schema}.schema_version";
+
+async fn version_in(database: &Database, transaction: &Transaction<'_>) -> Result<usize, Failure> {
+    let row = transaction.query_one(&database.sql(VERSION), &[]).await?;
+    check_version(database, row.try_get(0)?)
+}
+
+fn check_version(database: &Database, found: i32) -> Result<usize, Failure> {
+    let found = usize::try_from(found).unwrap_or(0);
+    if found <= STEPS.len() {
+        return Ok(found);
+    }
+    let number = |version: usize| u32::try_from(version).unwrap_or(u32::MAX);
+    let place = format!("{} (schema {})", database.place, database.config.schema);
+    Err(StoreError::Newer { place, found: number(found), known: number(STEPS.len()) }.into())
+}

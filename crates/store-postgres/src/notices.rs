@@ -1,0 +1,123 @@
+//! Notifications between the processes that use a database.
+//!
+//! One connection of the store listens, and announces what this store has appended. Announcements are not part of
+//! the appends: PostgreSQL lets only one transaction with a `NOTIFY` commit at a time, and so they would wait for
+//! each other's disk syncs. They follow right after, many at once if there are many. One that is lost, because its
+//! writer died in between, is made up for by looking from time to time.
+
+use std::collections::BTreeSet;
+use std::future::ready;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use contexture_history::Seq;
+use contexture_session::{StoreError, ThreadKey};
+use futures::future::{Either, select};
+use futures::stream::{TryStreamExt, poll_fn};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_postgres::{AsyncMessage, Client, Error};
+
+use crate::database::Database;
+use crate::waiters::{Topic, Waiters};
+
+/// How many threads may wait for their announcement. It is only a help: beyond that, readers find out by themselves.
+const MOST_OUTGOING: usize = 10_000;
+
+const ANNOUNCE: &str = "SELECT pg_notify($1, it) FROM unnest($2::text[]) AS it";
+
+/// What this process hears from others and tells them.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    waiters: Waiters,
+    outgoing: Mutex<BTreeSet<Topic>>,
+    has_outgoing: Notify,
+    is_listening: AtomicBool,
+}
+
+impl Notices {
+    /// Tells everyone that a thread has changed.
+    pub(crate) fn announce(&self, key: &ThreadKey) {
+        let topic = Topic::new(key);
+        self.waiters.wake(&topic);
+        let mut outgoing = self.lock();
+        if outgoing.len() < MOST_OUTGOING {
+            outgoing.insert(topic);
+            self.has_outgoing.notify_one();
+        }
+    }
+
+    /// Waits until a log is longer than `after`.
+    pub(crate) async fn changed(
+        &self,
+        database: &Database,
+        key: &ThreadKey,
+        after: Seq,
+    ) -> Result<(), StoreError> {
+        let waiter = self.waiters.wait(Topic::new(key));
+        loop {
+            // Before looking: what is appended in between is not missed.
+            let woken = waiter.woken();
+            let end = database.end(key).await?.ok_or_else(|| StoreError::no_thread(&key.thread))?;
+            if end > after {
+                return Ok(());
+            }
+            let is_listening = self.is_listening.load(Ordering::Acquire);
+            let patience = if is_listening { database.config.recheck } else { database.config.poll };
+            select(pin!(woken), pin!(sleep(patience))).await;
+        }
+    }
+
+    /// Listens and announces for as long as the store is there.
+    pub(crate) async fn serve(&self, database: &Database) {
+        loop {
+            // A lost connection is nothing to report: readers look by themselves until there is another one.
+            let _ = self.serve_once(database).await;
+            self.is_listening.store(false, Ordering::Release);
+            self.waiters.wake_all();
+            sleep(database.config.poll).await;
+        }
+    }
+
+    async fn serve_once(&self, database: &Database) -> Result<(), Error> {
+        let (client, mut connection) = database.postgres.connect(database.tls.clone()).await?;
+        let messages = poll_fn(move |cx| connection.poll_message(cx));
+        let incoming = messages.try_for_each(|message| {
+            self.hear(message);
+            ready(Ok(()))
+        });
+        let outgoing = self.announce_all(&client, database);
+        match select(pin!(incoming), pin!(outgoing)).await {
+            Either::Left((outcome, _)) | Either::Right((outcome, _)) => outcome,
+        }
+    }
+
+    fn hear(&self, message: AsyncMessage) {
+        if let AsyncMessage::Notification(notification) = message {
+            self.waiters.wake(&Topic(notification.payload().to_owned()));
+        }
+    }
+
+    async fn announce_all(&self, client: &Client, database: &Database) -> Result<(), Error> {
+        let channel = &database.config.schema;
+        // An announcement need not survive a crash, so it waits for no disk.
+        client.batch_execute(&format!("SET synchronous_commit = off; LISTEN {channel}")).await?;
+        let statement = client.prepare(ANNOUNCE).await?;
+        self.is_listening.store(true, Ordering::Release);
+        // What was announced while nobody listened here is found by looking.
+        self.waiters.wake_all();
+        loop {
+            let topics: Vec<String> = std::mem::take(&mut *self.lock()).into_iter().map(|it| it.0).collect();
+            if topics.is_empty() {
+                self.has_outgoing.notified().await;
+            } else {
+                client.execute(&statement, &[channel, &topics]).await?;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Topic>> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
