@@ -1,7 +1,7 @@
 //! The data that jobs run on, as it stands in the files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use contexture_message::{Message, Part, Role, Tool, ToolCall, ToolOutput};
 use indexmap::IndexMap;
@@ -29,6 +29,9 @@ pub struct FileTurn {
 /// A message in no library's format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FileMessage {
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
     /// Who speaks.
     pub role: Role,
     /// The text; may be empty beside tool calls.
@@ -95,6 +98,62 @@ pub struct TreeNode {
     pub children: Vec<TreeNode>,
 }
 
+/// Where the jobs on a store run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorePlace {
+    /// A folder on a real disk.
+    pub scratch: PathBuf,
+    /// A PostgreSQL database, instead of an SQLite file in the folder.
+    pub url: Option<String>,
+}
+
+/// A session to fill, and what is appended to it then.
+#[derive(Clone, Debug)]
+pub struct SessionData {
+    /// What a session has before anything is measured.
+    pub messages: Vec<Message>,
+    /// What is appended.
+    pub more: Vec<Message>,
+    /// How many such sessions there are.
+    pub sessions: usize,
+    /// A folder on a real disk.
+    pub scratch: PathBuf,
+    /// A database, instead of a file in the folder.
+    pub url: Option<String>,
+}
+
+/// `msgs-M.json`: messages to fill a session with, and 400 more.
+#[derive(Deserialize)]
+struct FileMessages {
+    messages: Vec<FileMessage>,
+}
+
+/// The largest file of messages; larger sessions repeat it.
+const MOST_MESSAGES: usize = 10_000;
+
+impl SessionData {
+    /// Reads messages for sessions of `n` messages.
+    pub fn read(folder: &Path, n: usize, sessions: usize, place: &StorePlace) -> Result<Self, BenchError> {
+        let file: FileMessages = read(folder, &format!("msgs-{}.json", n.min(MOST_MESSAGES)))?;
+        let messages: Vec<Message> = file.messages.iter().map(FileMessage::to_message).collect();
+        Ok(Self::of(messages, n, sessions, place))
+    }
+
+    /// Makes messages for sessions of `n` messages.
+    pub fn sample(n: usize, sessions: usize, place: &StorePlace) -> Self {
+        let conversation = crate::sample::conversation(n.min(MOST_MESSAGES) / 2 + 200);
+        let messages = conversation.turns.iter().flat_map(FileTurn::to_messages).collect();
+        Self::of(messages, n, sessions, place)
+    }
+
+    fn of(mut messages: Vec<Message>, n: usize, sessions: usize, place: &StorePlace) -> Self {
+        let more = messages.split_off(n.min(MOST_MESSAGES).min(messages.len()));
+        let messages = messages.iter().cycle().take(n).cloned().collect();
+        let StorePlace { scratch, url } = place.clone();
+        Self { messages, more, sessions, scratch, url }
+    }
+}
+
 /// Reads one file of the data.
 pub fn read<T: DeserializeOwned>(folder: &Path, file: &str) -> Result<T, BenchError> {
     let path = folder.join(file);
@@ -109,6 +168,18 @@ impl Conversation {
     /// Iterates over all messages, the instructions first.
     pub fn messages(&self) -> impl Iterator<Item = &FileMessage> {
         std::iter::once(&self.system).chain(self.turns.iter().flat_map(|it| &it.messages))
+    }
+
+    /// Iterates over all messages to change them, the instructions first.
+    pub(crate) fn messages_mut(&mut self) -> impl Iterator<Item = &mut FileMessage> {
+        std::iter::once(&mut self.system).chain(self.turns.iter_mut().flat_map(|it| &mut it.messages))
+    }
+}
+
+impl FileTurn {
+    /// Returns its messages as the library's users have them.
+    pub fn to_messages(&self) -> Vec<Message> {
+        self.messages.iter().map(FileMessage::to_message).collect()
     }
 }
 
@@ -126,7 +197,7 @@ impl FileMessage {
             parts.push(Part::text(self.content.as_str()));
         }
         parts.extend(self.tool_calls.iter().cloned().map(Part::ToolCall));
-        Message::parts(self.role, parts)
+        Message { role: self.role, content: parts, id: self.id.clone() }
     }
 }
 

@@ -13,6 +13,8 @@ mod job;
 mod jobs;
 pub mod measure;
 pub mod sample;
+mod store;
+mod window;
 
 pub use error::BenchError;
 pub use floors::push_tree;

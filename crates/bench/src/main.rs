@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
+use contexture_bench::data::StorePlace;
 use contexture_bench::measure::{Timing, measure, peak_rss_mb};
 use contexture_bench::{BenchError, Job, Side};
 use serde_json::{Value, json};
@@ -24,11 +25,20 @@ jobs:
   compose       N contexts  count, drop and render under a budget, nothing remembered
   compose.warm  N contexts  the same again, counts remembered
   render.xml    N leaves    a tree as tagged text, escaped
+  trim.cold     N turns     the newest turns that fit 20,000 tokens, no count known
+  trim.warm     N turns     the same in a session, counts known since the append
+  window.count  N turns     the newest 64 messages, calls with their results
+  store.append  N messages  four more messages of a session, durable
+  store.append.many  N sessions  four more messages of each, at once
+  store.load    N messages  a whole session back into memory
+  store.tail    N messages  the newest 64 messages of a session
 
 environment:
   PEERS_DATA          the folder with conv-N.json, compose-N.json and tree-N.json;
                       without it `compare` makes data of its own
-  PEERS_SCRATCH       where the rendered text goes (else PEERS_DATA, else the system's temporary folder)
+  PEERS_SCRATCH       where the rendered text goes (else PEERS_DATA, else the system's temporary folder), and where
+                      the stores are (else the system's temporary folder): a folder on a real disk
+  CONTEXTURE_BENCH_STORE_URL  a PostgreSQL database for the store jobs, instead of an SQLite file
   PEERS_CELL_SECONDS  about how long to repeat a job (default 3)
 ";
 
@@ -63,7 +73,7 @@ fn run(side: Side, job: &str, n: &str) -> Result<(), Box<dyn Error>> {
     let job = Job::parse(job)?;
     let n: usize = n.parse().map_err(|_| format!("`{n}` is not a number of {}", job.unit()))?;
     let folder = data_folder().ok_or(BenchError::NoData)?;
-    let data = job.read(&folder, n)?;
+    let data = job.read(&folder, n, &store_place())?;
     let timings = measure(cell_time(), &mut [job.runner(side, &data)?])?;
     for timing in timings {
         println!("{}", line(side, job, n, &timing)?);
@@ -81,13 +91,13 @@ fn compare(as_json: bool) -> Result<(), Box<dyn Error>> {
     for job in Job::ALL {
         for &n in job.sizes() {
             let data = match data_folder() {
-                Some(folder) => job.read(&folder, n)?,
-                None => job.sample(n),
+                Some(folder) => job.read(&folder, n, &store_place())?,
+                None => job.sample(n, &store_place()),
             };
             let mut runners = [job.runner(Side::Contexture, &data)?, job.runner(Side::Floor, &data)?];
             let timings = measure(cell_time(), &mut runners)?;
             let [ours, floor] = &timings[..] else { continue };
-            if ours.answer.text() != floor.answer.text() || ours.answer.tokens() != floor.answer.tokens() {
+            if !ours.answer.is_same(&floor.answer) {
                 return Err(format!("{} {n}: the floor gives another answer", job.name()).into());
             }
             if as_json {
@@ -117,6 +127,15 @@ fn line(side: Side, job: Job, n: usize, timing: &Timing) -> Result<Value, Box<dy
     if let Some(tokens) = timing.answer.tokens() {
         line["tokens"] = tokens.into();
     }
+    if let (Some(ids), None) = (timing.answer.ids(), timing.answer.items()) {
+        line["ids"] = ids.into();
+    }
+    if let Some(items) = timing.answer.items() {
+        line["items"] = items.into();
+    }
+    if let Some(disk) = timing.disk_mb_per_turn {
+        line["disk_mb_per_turn"] = disk.into();
+    }
     if let Some(text) = timing.answer.text() {
         let path = out_folder().join(format!("{}-{}-{n}.txt", side.name(), job.name()));
         fs::write(&path, text).map_err(|err| format!("{} can't be written: {err}", path.display()))?;
@@ -133,6 +152,12 @@ fn data_folder() -> Option<PathBuf> {
 fn out_folder() -> PathBuf {
     let scratch = env::var_os("PEERS_SCRATCH").filter(|it| !it.is_empty()).map(PathBuf::from);
     scratch.or_else(data_folder).filter(|it| Path::is_dir(it)).unwrap_or_else(env::temp_dir)
+}
+
+fn store_place() -> StorePlace {
+    let scratch = env::var_os("PEERS_SCRATCH").filter(|it| !it.is_empty()).map(PathBuf::from);
+    let url = env::var("CONTEXTURE_BENCH_STORE_URL").ok().filter(|it| !it.is_empty());
+    StorePlace { scratch: scratch.unwrap_or_else(env::temp_dir), url }
 }
 
 fn cell_time() -> Duration {

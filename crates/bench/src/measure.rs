@@ -21,6 +21,8 @@ pub struct Timing {
     pub runs: usize,
     /// What the first run gave.
     pub answer: Answer,
+    /// What a turn takes on the disk, by the last run that looked.
+    pub disk_mb_per_turn: Option<f64>,
 }
 
 /// No figure is made of fewer runs.
@@ -33,22 +35,24 @@ pub fn measure(time: Duration, runners: &mut [Runner<'_>]) -> Result<Vec<Timing>
         answers.push(run()?);
     }
     let mut samples = vec![Vec::new(); runners.len()];
+    let mut disk = vec![None; runners.len()];
     let start = Instant::now();
     while samples.iter().any(|it| it.len() < MIN_RUNS) || start.elapsed() < time {
-        for (run, samples) in runners.iter_mut().zip(&mut samples) {
+        for ((run, samples), disk) in runners.iter_mut().zip(&mut samples).zip(&mut disk) {
             let began = Instant::now();
             let answer = run()?;
             samples.push(began.elapsed());
-            drop(answer);
+            *disk = answer.disk_mb_per_turn().or(*disk);
         }
     }
-    Ok(samples.into_iter().zip(answers).map(|(samples, answer)| timing(samples, answer)).collect())
+    let timings = samples.into_iter().zip(answers).zip(disk);
+    Ok(timings.map(|((samples, answer), disk)| timing(samples, answer, disk)).collect())
 }
 
-fn timing(mut samples: Vec<Duration>, answer: Answer) -> Timing {
+fn timing(mut samples: Vec<Duration>, answer: Answer, disk_mb_per_turn: Option<f64>) -> Timing {
     samples.sort();
     let at = |percent: usize| micros(samples[(samples.len() - 1) * percent / 100]);
-    Timing { median_us: at(50), p99_us: at(99), min_us: at(0), runs: samples.len(), answer }
+    Timing { median_us: at(50), p99_us: at(99), min_us: at(0), runs: samples.len(), answer, disk_mb_per_turn }
 }
 
 /// Rounded to what a clock can tell.

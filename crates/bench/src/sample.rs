@@ -139,8 +139,14 @@ pub fn text(kind: Kind, bytes: usize) -> String {
 /// Returns a conversation; two turns of five call a tool.
 pub fn conversation(n_turns: usize) -> Conversation {
     let mut dice = Dice(1);
-    let said =
-        |role, content| FileMessage { role, content, tool_calls: Vec::new(), tool_call_id: None, name: None };
+    let said = |role, content| FileMessage {
+        id: None,
+        role,
+        content,
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        name: None,
+    };
     let turns = (0..n_turns).map(|turn| {
         let kind = dice.kind();
         let length = dice.between(60, 700);
@@ -161,7 +167,12 @@ pub fn conversation(n_turns: usize) -> Conversation {
         FileTurn { messages }
     });
     let turns = turns.collect();
-    Conversation { system: said(Role::System, "You are a careful assistant.".to_owned()), turns }
+    let system = said(Role::System, "You are a careful assistant.".to_owned());
+    let mut conversation = Conversation { system, turns };
+    for (n, message) in conversation.messages_mut().enumerate() {
+        message.id = Some(format!("m{n:06}"));
+    }
+    conversation
 }
 
 /// Returns a composition of contexts of 500 to 12,000 bytes, under a budget that forces some two fifths out.

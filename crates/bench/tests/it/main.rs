@@ -4,16 +4,22 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use contexture_bench::data::StorePlace;
 use contexture_bench::measure::measure;
 use contexture_bench::{Data, Job, Side};
 
 /// Runs one side of a job once and returns its answer as text.
 fn answer(job: Job, side: Side, data: &Data) -> String {
     let answer = job.runner(side, data).unwrap()().unwrap();
-    match answer.tokens() {
-        Some(tokens) => format!("{tokens} tokens"),
-        None => answer.text().unwrap().to_owned(),
-    }
+    let tokens = answer.tokens().map(|it| format!("{it} tokens"));
+    let ids = answer.ids().map(|it| it.join(" "));
+    let items = answer.items().map(|it| format!("{it} items"));
+    tokens.or(ids).or(items).or_else(|| answer.text().map(str::to_owned)).unwrap()
+}
+
+/// Where stores are put.
+fn place() -> StorePlace {
+    StorePlace { scratch: PathBuf::from(env!("CARGO_TARGET_TMPDIR")), url: None }
 }
 
 fn assert_same(job: Job, data: &Data) -> String {
@@ -31,7 +37,7 @@ fn first_difference(ours: &str, floor: &str) -> String {
 fn both_sides_give_the_same_bytes() {
     for job in Job::ALL {
         for n in [1, 12, 30] {
-            assert!(!assert_same(job, &job.sample(n)).is_empty());
+            assert!(!assert_same(job, &job.sample(n, &place())).is_empty());
         }
     }
 }
@@ -41,13 +47,13 @@ fn both_sides_give_the_same_bytes_on_the_files_if_they_are_there() {
     let Some(folder) = std::env::var_os("PEERS_DATA").map(PathBuf::from) else { return };
     for job in Job::ALL {
         let n = job.sizes()[0];
-        assert_same(job, &job.read(&folder, n).unwrap());
+        assert_same(job, &job.read(&folder, n, &place()).unwrap());
     }
 }
 
 #[test]
 fn a_warm_composition_equals_a_cold_one() {
-    let data = Job::Compose.sample(12);
+    let data = Job::Compose.sample(12, &place());
     let cold = answer(Job::Compose, Side::Contexture, &data);
     let mut warm = Job::ComposeWarm.runner(Side::Contexture, &data).unwrap();
     for _ in 0..3 {
@@ -57,7 +63,7 @@ fn a_warm_composition_equals_a_cold_one() {
 
 #[test]
 fn the_budget_forces_contexts_out_and_keeps_their_order() {
-    let data = Job::Compose.sample(20);
+    let data = Job::Compose.sample(20, &place());
     let Data::Composition(composition) = &data else { panic!("compose runs on compositions") };
     let text = answer(Job::Compose, Side::Contexture, &data);
     let places: Vec<_> = composition.contexts.iter().filter_map(|it| text.find(&it.section())).collect();
@@ -67,7 +73,7 @@ fn the_budget_forces_contexts_out_and_keeps_their_order() {
 
 #[test]
 fn a_measurement_has_at_least_three_runs() {
-    let data = Job::RenderXml.sample(50);
+    let data = Job::RenderXml.sample(50, &place());
     let mut runners = [Job::RenderXml.runner(Side::Contexture, &data).unwrap()];
     let timings = measure(std::time::Duration::ZERO, &mut runners).unwrap();
     assert_eq!(timings[0].runs, 3);
@@ -87,8 +93,8 @@ fn program(arguments: &[&str]) -> String {
 
 #[test]
 fn a_wrong_call_is_told_what_is_wrong() {
-    insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml");
-    insta::assert_snapshot!(program(&["trim.cold", "100"]), @"2 contexture-bench: the job `trim.cold` is not there yet; the jobs are tokenize, compose, compose.warm, render.xml");
+    insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail");
+    insta::assert_snapshot!(program(&["serve", "100"]), @"2 contexture-bench: the job `serve` is not there yet; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail");
     insta::assert_snapshot!(program(&["compose", "many"]), @"2 contexture-bench: `many` is not a number of contexts");
     insta::assert_snapshot!(program(&["compose"]), @"2 contexture-bench: say how many contexts");
     insta::assert_snapshot!(program(&["compose", "25"]), @"2 contexture-bench: DATA/compose-25.json can't be read: No such file or directory");
