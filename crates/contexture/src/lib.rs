@@ -106,12 +106,18 @@
 //! Prompts can also be written as Markdown files: see [`project`].
 
 mod clock;
+mod sessions;
 
 pub use clock::{SystemClock, engine};
 pub use contexture_compose as compose;
+pub use contexture_history as history;
 pub use contexture_message as message;
 pub use contexture_project as project;
+pub use contexture_session as session;
+pub use contexture_store_postgres as store_postgres;
+pub use contexture_store_sqlite as store_sqlite;
 pub use contexture_template as template;
+pub use sessions::{SystemNames, SystemTime, session_ports};
 
 /// The names that most programs use.
 pub mod prelude {
@@ -120,8 +126,15 @@ pub mod prelude {
         Explanation, HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions,
         Schema, TagValue, Text, Turn, contributor, injectable, matching, provider, when,
     };
+    pub use contexture_history::Limit;
     pub use contexture_message::{
         Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolOutput,
     };
     pub use contexture_project::Project;
+    pub use contexture_session::{
+        Begun, MemoryStore, NewItem, Policy, Session, SessionConfig, SessionId, SessionStart, Sessions,
+        Snapshot, Store, Tenant, Thread, TurnConfig,
+    };
+    pub use contexture_store_postgres::PostgresStore;
+    pub use contexture_store_sqlite::SqliteStore;
 }

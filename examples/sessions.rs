@@ -1,0 +1,48 @@
+//! A conversation that survives: begin a turn, append, complete; open it again and see what the model would see.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use contexture::prelude::*;
+use contexture::store_sqlite::SqliteConfig;
+use contexture::{SystemTime, session_ports};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::temp_dir().join(format!("contexture-example-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join("sessions.db");
+
+    talk(&path, "request-1", "Where is my order?", "It ships today.").await?;
+    // The client did not get the answer and asks again: the same turn, not a second one.
+    talk(&path, "request-1", "Where is my order?", "This is never said.").await?;
+    talk(&path, "request-2", "Can I still change the address?", "Until noon.").await?;
+
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+/// Opens the store as a new process would, and runs one turn.
+async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -> Result<(), Box<dyn Error>> {
+    let store = SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?;
+    let ports = session_ports(Some("openai/gpt-5-mini"));
+    let sessions = Sessions::new(Arc::new(store), ports.clone(), SessionConfig::default());
+    let session = sessions.open_or_create(&SessionId::parse("customer-17")?).await?;
+
+    let items = vec![Message::user(question).into()];
+    let config = TurnConfig { key: Some(key.to_owned()), items, ..TurnConfig::default() };
+    match session.main().begin(config).await? {
+        Begun::Running(turn) => {
+            turn.complete(vec![Message::assistant(answer).into()]).await?;
+        }
+        Begun::Replayed(first) => println!("{key} was {} as {}", first.status.as_str(), first.turn),
+    }
+
+    let snapshot = session.main().get();
+    let window = snapshot.history(Some(Limit::Tokens(Tokens(1_000))), &*ports.counter);
+    println!("the model sees {} turns, {} tokens", window.kept().count(), window.tokens());
+    for message in window.messages().messages {
+        println!("  {}: {}", message.role.as_str(), message.as_text().unwrap_or("…"));
+    }
+    Ok(())
+}
