@@ -38,10 +38,12 @@ pub fn newest_messages<T: Borrow<Turn>>(turns: &[T], count: usize) -> Vec<Arc<Me
     }
     let mut newest: Vec<Arc<Message>> = Vec::with_capacity(n_messages);
     pieces.into_iter().rev().for_each(|it| newest.extend_from_slice(it));
-    // Within paired turns results stand directly after their calls: a cut between them shows in the first message.
-    let is_cut =
-        newest.first().is_some_and(|it| it.content.iter().any(|it| matches!(it, Part::ToolResult(_))));
-    if is_paired && !is_cut {
+    // Within paired turns results stand directly after their calls: a cut between them shows at the beginning.
+    let n_cut =
+        newest.iter().take_while(|it| !it.content.is_empty() && it.content.iter().all(is_result)).count();
+    let is_clean = newest.get(n_cut).is_none_or(|it| !it.content.iter().any(is_result));
+    if is_paired && is_clean {
+        newest.drain(..n_cut);
         return newest;
     }
     let mended = repair(&newest).messages;
@@ -50,4 +52,8 @@ pub fn newest_messages<T: Borrow<Turn>>(turns: &[T], count: usize) -> Vec<Arc<Me
         // What is whole and loses its beginning only loses results there, it gains none.
         Some(excess) => repair(&mended[excess..]).messages,
     }
+}
+
+fn is_result(part: &Part) -> bool {
+    matches!(part, Part::ToolResult(_))
 }

@@ -15,7 +15,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Crates that are there for development; nothing shipped may use them.
-const DEV_ONLY: &[&str] = &["contexture-testkit", "xtask"];
+const DEV_ONLY: &[&str] = &["contexture-testkit", "contexture-pgtest", "xtask"];
 
 /// Lists the arrows that do not point down, as `from -> to`.
 pub(crate) fn upward(metadata: &[u8]) -> Result<Vec<String>, String> {
