@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::error::Failure;
@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// Turn context entries (JSON) into tagged text.
     #[command(after_help = RENDER)]
     Render(RenderArgs),
+    /// Show which turns of a transcript fit, each tool call with its result.
+    #[command(after_help = WINDOW)]
+    Window(WindowArgs),
     /// Count tokens.
     #[command(after_help = TOKENS)]
     Tokens(TokensArgs),
@@ -57,6 +60,9 @@ pub(crate) enum Command {
     /// List the prompts of the project.
     #[command(after_help = PROMPTS)]
     Prompts,
+    /// Look after stored sessions: list, show, export, import, fork, delete.
+    #[command(after_help = SESSIONS)]
+    Sessions(SessionsArgs),
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS)]
     Completions(CompletionsArgs),
@@ -154,6 +160,34 @@ pub(crate) struct RenderArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct WindowArgs {
+    /// The transcript: JSON lines, a list of messages, or a whole request; `-` for standard input.
+    #[arg(value_name = "FILE|-")]
+    pub(crate) file: String,
+    /// Keep the newest N turns; by default all of them.
+    #[arg(long, value_name = "N", conflicts_with = "tokens")]
+    pub(crate) turns: Option<usize>,
+    /// Keep the newest turns that fit into N tokens together.
+    #[arg(long, value_name = "N")]
+    pub(crate) tokens: Option<u32>,
+    /// The model whose tokens are counted; by default the request's own, or else o200k_base is used.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// How the messages are written, in and out; by default it is found out.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = FormatArg::Auto)]
+    pub(crate) format: FormatArg,
+}
+
+/// How the messages of a transcript are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    Auto,
+    Neutral,
+    Openai,
+    Anthropic,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
     /// Text files; `-` for standard input.
     #[arg(value_name = "FILE|-", required = true)]
@@ -168,6 +202,121 @@ pub(crate) struct LintArgs {
     /// Exit with 1 also if there are only warnings.
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(subcommand)]
+    pub(crate) command: SessionsCommand,
+}
+
+/// Where sessions are.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The store: `sqlite:PATH` or `postgres://…`; by default CONTEXTURE_STORE_URL, or what contexture.toml says.
+    #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+    /// Whose sessions.
+    #[arg(long, global = true, value_name = "TENANT", default_value = "default", help_heading = "Store")]
+    pub(crate) tenant: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions, those that were written to last first.
+    List {
+        /// Only so many.
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
+    /// Show what a session's log holds.
+    #[command(after_help = SESSIONS_SHOW)]
+    Show(ShowArgs),
+    /// Write a session down as JSON lines.
+    Export {
+        /// The session.
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// All sessions of the tenant.
+        #[arg(long)]
+        all: bool,
+        /// The file to write; by default standard output.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Read sessions that `export` wrote.
+    Import {
+        /// The file; `-` for standard input.
+        #[arg(value_name = "FILE|-")]
+        file: String,
+        /// Give the session another name.
+        #[arg(long = "as", value_name = "ID")]
+        rename: Option<String>,
+    },
+    /// Copy the main thread of a session into a new session.
+    Fork {
+        /// The session.
+        id: String,
+        /// Copy no further than this item (`12`), or this turn (`t3`).
+        #[arg(long, value_name = "SEQ|TURN")]
+        at: Option<String>,
+        /// The name of the copy; by default a new one.
+        #[arg(long = "as", value_name = "ID")]
+        rename: Option<String>,
+        /// What people call the copy.
+        #[arg(long)]
+        label: Option<String>,
+    },
+    /// Remove sessions with everything in them.
+    Delete {
+        /// The sessions.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show how much the store holds.
+    Usage,
+    /// Give back the space of what was deleted.
+    Vacuum,
+    /// Copy what is readable of a damaged SQLite file into a new one.
+    Recover {
+        /// The damaged file; it is not changed.
+        #[arg(value_name = "FILE")]
+        damaged: PathBuf,
+        /// The new file.
+        #[arg(long, value_name = "FILE")]
+        into: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The session.
+    pub(crate) id: String,
+    /// Whose eyes to look with.
+    #[arg(long, value_enum, default_value_t = ViewArg::History)]
+    pub(crate) view: ViewArg,
+    /// Only the newest N turns of `history`, or the newest N items of the other views.
+    #[arg(long, visible_alias = "turns", value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// Only what fits into N tokens, from the newest back.
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    pub(crate) tokens: Option<u32>,
+    /// An isolated thread of the session; by default its main one.
+    #[arg(long, value_name = "THREAD")]
+    pub(crate) thread: Option<String>,
+}
+
+/// The views of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ViewArg {
+    History,
+    Client,
+    All,
 }
 
 #[derive(Debug, Args)]
@@ -198,8 +347,7 @@ fn stopped(err: &clap::Error) -> Result<Reply, Failure> {
             Ok(Reply::styled(err.render().ansi().to_string().trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let help = Cli::command().render_help().to_string();
-            Err(Failure::usage("no command is given").with_details(help.trim_end()))
+            Err(Failure::usage("no command is given").with_details(err.render().to_string().trim_end()))
         }
         _ => {
             let text = err.render().to_string();
@@ -268,6 +416,21 @@ Examples:
 
 Entries that are texts or messages pass through; `--json` lists them under `messages`.";
 
+const WINDOW: &str = "\
+Examples:
+  contexture window chat.jsonl --turns 20
+  contexture window request.json --tokens 8000 --model openai/gpt-5-mini > shorter.json
+  cat chat.jsonl | contexture window - --json | jq '.dropped'
+
+A transcript is JSON lines with this program's messages, each with an optional `turn`; or the
+messages of OpenAI Chat Completions or of Anthropic, as lines, as a list, or in a request.
+
+Turns are kept whole, and the newest one with content always is. A turn is what has one `turn` id,
+or begins with a message of the user. System messages at the beginning are kept besides.
+
+What is kept is printed as it came. A tool call without a result gets one that says `interrupted`,
+a result without a call is left out; what was done goes to standard error.";
+
 const TOKENS: &str = "\
 Examples:
   contexture tokens prompts/support.md
@@ -284,6 +447,24 @@ const PROMPTS: &str = "\
 Examples:
   contexture prompts
   contexture prompts --json | jq -r '.[].id'";
+
+const SESSIONS: &str = "\
+Examples:
+  contexture sessions list
+  contexture sessions show support-1 --view client --limit 20
+  contexture sessions export support-1 > support-1.jsonl
+  contexture sessions export --all | contexture sessions import - --store postgres://db/app
+  contexture sessions fork support-1 --at t3 --as support-1-again
+  contexture sessions delete support-1 --yes
+
+A relative PATH in `--store sqlite:PATH` starts in the current folder, elsewhere in the project's.";
+
+const SESSIONS_SHOW: &str = "\
+Examples:
+  contexture sessions show support-1
+  contexture sessions show support-1 --view all --json | jq '.[-1]'
+
+`history` is what the model sees, `client` what a user interface shows, `all` the whole log.";
 
 const COMPLETIONS: &str = "\
 Examples:

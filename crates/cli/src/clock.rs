@@ -1,11 +1,28 @@
-//! The system's clock, for `ctx.now`.
+//! The system's clock, and times as people write them.
 
 use std::time::SystemTime;
+
+use contexture_history::Timestamp;
+
+/// The end of the year 9999, in milliseconds after 1970.
+const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 /// Returns the current time in UTC, such as `2026-07-01T09:30:00Z`.
 pub(crate) fn now() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     rfc3339(since.as_secs())
+}
+
+/// Returns a moment of a log in UTC, with milliseconds. What is outside of the years 1970 to 9999 becomes the nearest inside.
+pub(crate) fn moment(at: Timestamp) -> String {
+    let millis = u64::try_from(at.0).unwrap_or_default().min(LAST_MOMENT);
+    let seconds = rfc3339(millis / 1000);
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), millis % 1000)
+}
+
+/// Returns a moment of a log in UTC, to the second.
+pub(crate) fn second(at: Timestamp) -> String {
+    rfc3339(u64::try_from(at.0).unwrap_or_default().min(LAST_MOMENT) / 1000)
 }
 
 /// Returns the time so many seconds after 1970.
@@ -60,7 +77,9 @@ fn fits(text: &str, separator: char, fields: &[(usize, u32, u32)]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_rfc3339, rfc3339};
+    use contexture_history::Timestamp;
+
+    use super::{is_rfc3339, moment, rfc3339, second};
 
     #[test]
     fn seconds_become_a_date() {
@@ -68,6 +87,14 @@ mod tests {
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_709_251_199), "2024-02-29T23:59:59Z");
         assert_eq!(rfc3339(4_102_444_800), "2100-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn moments_stay_within_four_digits_of_a_year() {
+        assert_eq!(moment(Timestamp(1_709_251_199_042)), "2024-02-29T23:59:59.042Z");
+        assert_eq!(second(Timestamp(1_709_251_199_999)), "2024-02-29T23:59:59Z");
+        assert_eq!(moment(Timestamp(i64::MIN)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(moment(Timestamp(i64::MAX)), "9999-12-31T23:59:59.999Z");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use contexture_compose::tags::TagError;
 use contexture_project::{Fault, ProjectError};
+use contexture_session::{IdInvalid, SessionError, StoreError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -57,6 +58,8 @@ pub(crate) struct Failure {
     more: Vec<Problem>,
     /// Lines for people only, such as the usage of a command.
     details: String,
+    /// How the process ends, where the code does not say it.
+    exit: Option<Exit>,
 }
 
 impl Failure {
@@ -68,7 +71,7 @@ impl Failure {
             sources: Vec::new(),
             hint: None,
         };
-        Self { first: Box::new(first), more: Vec::new(), details: String::new() }
+        Self { first: Box::new(first), more: Vec::new(), details: String::new(), exit: None }
     }
 
     /// Arguments that make no sense.
@@ -101,14 +104,22 @@ impl Failure {
         self
     }
 
+    /// Says how the process ends, where the code alone does not.
+    pub(crate) fn exit_as(mut self, exit: Exit) -> Self {
+        self.exit = Some(exit);
+        self
+    }
+
     /// Returns how the process ends.
     pub(crate) fn exit(&self) -> Exit {
-        match self.first.code.as_str() {
-            "contributor_failed" | "deadline_exceeded" | "model_error" | "store_error" | "write_failed" => {
-                Exit::World
-            }
+        let of_code = match self.first.code.as_str() {
+            "contributor_failed" | "deadline_exceeded" | "model_error" | "runtime_failed"
+            | "write_failed" => Exit::World,
+            "store_damaged" | "store_unavailable" | "schema_newer" | "append_malformed" => Exit::World,
+            "version_conflict" | "turn_in_progress" | "lease_lost" | "queue_full" => Exit::World,
             _ => Exit::Wrong,
-        }
+        };
+        self.exit.unwrap_or(of_code)
     }
 
     /// Returns the document for programs.
@@ -157,9 +168,47 @@ impl From<ProjectError> for Failure {
     fn from(err: ProjectError) -> Self {
         let mut problems = err.faults.into_iter().map(Problem::from);
         match problems.next() {
-            Some(first) => Self { first: Box::new(first), more: problems.collect(), details: String::new() },
+            Some(first) => {
+                Self { first: Box::new(first), more: problems.collect(), details: String::new(), exit: None }
+            }
             None => Failure::new("file_invalid", "the project can't be read"),
         }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(err: SessionError) -> Self {
+        let failure = Failure::new(err.code(), err.to_string());
+        let SessionError::Store(err) = &err else { return failure };
+        match err {
+            StoreError::NotFound { what: "session", .. } => {
+                failure.hint("`contexture sessions list` shows what there is")
+            }
+            StoreError::Exists { .. } => failure.hint("`--as ID` gives it another name"),
+            StoreError::Newer { .. } => {
+                failure.hint("a newer version of this program wrote it; update this one")
+            }
+            StoreError::Damaged { .. } => failure.hint(
+                "`contexture sessions recover FILE --into NEW` copies what is readable of a SQLite file",
+            ),
+            StoreError::Unavailable { .. } => failure.hint("`--store URL` names another store"),
+            StoreError::Conflict { .. } | StoreError::Held { .. } | StoreError::Fenced { .. } => {
+                failure.hint("someone else writes to it; try again later")
+            }
+            StoreError::NotFound { .. } | StoreError::IsMain { .. } | StoreError::Malformed { .. } => failure,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(err: StoreError) -> Self {
+        SessionError::from(err).into()
+    }
+}
+
+impl From<IdInvalid> for Failure {
+    fn from(err: IdInvalid) -> Self {
+        SessionError::from(err).into()
     }
 }
 
@@ -185,5 +234,7 @@ mod tests {
         assert_eq!(exit("budget_exceeded"), Exit::Wrong);
         assert_eq!(exit("contributor_failed"), Exit::World);
         assert_eq!(exit("deadline_exceeded"), Exit::World);
+        assert_eq!(exit("store_unavailable"), Exit::World);
+        assert_eq!(exit("not_found"), Exit::Wrong);
     }
 }

@@ -14,7 +14,10 @@ mod paint;
 mod pass;
 mod read;
 mod root;
+mod runtime;
+mod store;
 mod table;
+mod transcript;
 
 use std::process::ExitCode;
 

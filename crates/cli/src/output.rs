@@ -54,6 +54,7 @@ enum Body {
     #[default]
     Nothing,
     Json(Value),
+    Document(String),
     Styled(String),
     Verbatim(String),
 }
@@ -62,6 +63,11 @@ impl Reply {
     /// A document for programs.
     pub(crate) fn json(value: Value) -> Self {
         Self { body: Body::Json(value), ..Self::default() }
+    }
+
+    /// A document for programs that was written already, for values that go out as they came.
+    pub(crate) fn document(text: impl Into<String>) -> Self {
+        Self { body: Body::Document(text.into()), ..Self::default() }
     }
 
     /// A page for people, with styles.
@@ -80,8 +86,14 @@ impl Reply {
     }
 
     /// Adds a remark for people, which goes to standard error.
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+    pub(crate) fn note(self, note: impl AsRef<str>) -> Self {
+        let note = visible(note.as_ref()).into_owned();
+        self.styled_note(note)
+    }
+
+    /// Adds a remark with styles, of which nothing can drive the terminal.
+    pub(crate) fn styled_note(mut self, note: String) -> Self {
+        self.notes.push(note);
         self
     }
 }
@@ -90,10 +102,9 @@ impl Reply {
 pub(crate) fn print(screen: Screen, json: bool, outcome: Result<Reply, Failure>) -> ExitCode {
     let (exit, written) = match outcome {
         Ok(reply) => {
-            let notes: Vec<String> = reply.notes.iter().map(|it| visible(it).into_owned()).collect();
             let written = body(screen, reply.body);
             // Nothing can be told if standard error is gone, so its errors are of no use here and below.
-            notes.iter().for_each(|it| drop(writeln!(anstream::stderr(), "{it}")));
+            reply.notes.iter().for_each(|it| drop(writeln!(anstream::stderr(), "{it}")));
             (reply.exit, written)
         }
         Err(failure) if json => (failure.exit(), body(screen, Body::Json(failure.to_json()))),
@@ -116,6 +127,17 @@ pub(crate) fn warn(message: &str) {
     let _ = writeln!(anstream::stderr(), "{}: {}", paint(YELLOW, "warning"), visible(message));
 }
 
+/// Asks a question on the terminal and returns whether the answer is yes; nothing if there is nobody to ask.
+pub(crate) fn ask(question: &str) -> Option<bool> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return None;
+    }
+    write!(anstream::stderr(), "{} [y/N] ", visible(question)).ok()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).ok()?;
+    Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 fn body(screen: Screen, body: Body) -> io::Result<()> {
     match body {
         Body::Nothing => Ok(()),
@@ -123,6 +145,11 @@ fn body(screen: Screen, body: Body) -> io::Result<()> {
             let mut out = io::BufWriter::new(io::stdout().lock());
             serde_json::to_writer_pretty(&mut out, &value)?;
             writeln!(out)?;
+            out.flush()
+        }
+        Body::Document(text) => {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{text}")?;
             out.flush()
         }
         Body::Styled(text) => {

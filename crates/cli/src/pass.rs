@@ -10,6 +10,7 @@ use crate::clock;
 use crate::error::Failure;
 use crate::read;
 use crate::root;
+use crate::runtime;
 
 /// Everything that passes of one prompt share.
 pub(crate) struct Passes<'a> {
@@ -63,10 +64,7 @@ impl<'a> Passes<'a> {
             options = options.user_message(text);
         }
         options.engine = Some(contexture::engine());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let runtime = runtime
-            .map_err(|err| Failure::new("runtime_failed", format!("no timers are available: {err}")))?;
-        runtime.block_on(prompt.resolve(options)).map_err(|err| self.project.error(&err).into())
+        runtime::block_on(prompt.resolve(options))?.map_err(|err| self.project.error(&err).into())
     }
 
     fn prompt(&self) -> Result<&Prompt, Failure> {

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use contexture_compose::Turn;
-use contexture_message::Message;
+use contexture_history::Turn;
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
+use crate::transcript;
 
 /// The most that is read from a file or standard input.
 const MAX_BYTES: u64 = 64 << 20;
@@ -16,9 +16,23 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Standard input in messages.
 const STDIN: &str = "standard input";
 
+/// Returns what errors call a file, or standard input for `-`.
+pub(crate) fn name(path: &str) -> &str {
+    if path == "-" { STDIN } else { path }
+}
+
 /// Reads a text file, or standard input for `-`.
 pub(crate) fn text(path: &str) -> Result<String, Failure> {
-    let name = if path == "-" { STDIN } else { path };
+    limited(path, MAX_BYTES)
+}
+
+/// Reads a text file of any size, or standard input for `-`.
+pub(crate) fn large_text(path: &str) -> Result<String, Failure> {
+    limited(path, u64::MAX - 1)
+}
+
+fn limited(path: &str, max: u64) -> Result<String, Failure> {
+    let name = name(path);
     if path.is_empty() {
         return Err(Failure::usage("the name of a file is empty").hint("write `-` for standard input"));
     }
@@ -26,15 +40,15 @@ pub(crate) fn text(path: &str) -> Result<String, Failure> {
         return Err(Failure::new("not_found", format!("`{name}` is a folder, not a file")).at(name));
     }
     let bytes = match path {
-        "-" => bytes(io::stdin().lock()),
-        path => File::open(path).and_then(bytes),
+        "-" => bytes(io::stdin().lock(), max),
+        path => File::open(path).and_then(|it| bytes(it, max)),
     };
     let bytes = bytes.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => missing(name),
         _ => Failure::new("not_found", format!("`{name}` can't be read: {err}")).at(name),
     })?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(Failure::input(format!("`{name}` is larger than {MAX_BYTES} bytes")).at(name));
+    if bytes.len() as u64 > max {
+        return Err(Failure::input(format!("`{name}` is larger than {max} bytes")).at(name));
     }
     String::from_utf8(bytes).map_err(|err| {
         let byte = err.utf8_error().valid_up_to();
@@ -51,16 +65,16 @@ fn missing(name: &str) -> Failure {
     }
 }
 
-fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+fn bytes(from: impl Read, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than allowed is enough to know.
-    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    from.take(max + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Reads a JSON file, or standard input for `-`.
 pub(crate) fn json_file(path: &str) -> Result<Value, Failure> {
-    parse(&text(path)?, if path == "-" { STDIN } else { path })
+    parse(&text(path)?, name(path))
 }
 
 /// Reads the value of an option: JSON itself, `@FILE`, or `-` for standard input.
@@ -153,40 +167,7 @@ fn is_declared_text(schema: &Value, path: &str, json: &Value) -> bool {
 /// Reads the earlier turns of a conversation: one JSON message a line. Without a `turn` id a turn starts at each
 /// user message.
 pub(crate) fn turns(path: &str) -> Result<Vec<Turn>, Failure> {
-    let text = text(path)?;
-    let name = if path == "-" { STDIN } else { path };
-    let mut turns: Vec<(String, Vec<Message>)> = Vec::new();
-    for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |what: String| Failure::input(what).at(format!("{name}:{}", idx + 1));
-        let mut value = parse(line, name).map_err(|it| it.at(format!("{name}:{}", idx + 1)))?;
-        let Some(map) = value.as_object_mut() else {
-            return Err(wrong("a line is not a message, which is a JSON object".to_owned()));
-        };
-        let id = match map.shift_remove("turn") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(id)) => Some(id),
-            Some(Value::Number(number)) => Some(number.to_string()),
-            Some(_) => return Err(wrong("`turn` is neither a text nor a number".to_owned())),
-        };
-        let message: Message =
-            serde_json::from_value(value).map_err(|err| wrong(format!("the message is invalid: {err}")))?;
-        let starts = match (&id, turns.last()) {
-            (_, None) => true,
-            (Some(id), Some((open, _))) => id != open,
-            (None, Some(_)) => message.role == contexture_message::Role::User,
-        };
-        if starts {
-            let id = id.unwrap_or_else(|| format!("t{}", turns.len() + 1));
-            if turns.iter().any(|(known, _)| *known == id) {
-                return Err(wrong(format!("turn `{id}` was already over")));
-            }
-            turns.push((id, Vec::new()));
-        }
-        if let Some((_, messages)) = turns.last_mut() {
-            messages.push(message);
-        }
-    }
-    Ok(turns.into_iter().map(|(id, messages)| Turn::new(id, messages)).collect())
+    transcript::history(&text(path)?, name(path))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The project that a command works on: its folder, and its configuration with what the environment overrides.
 
 use std::env;
+use std::path::PathBuf;
 
 use contexture_project::{Config, Project};
 
@@ -19,28 +20,56 @@ const NAMED: [(&str, &[&str]); 2] = [
 /// Opens the folder that was asked for, or the nearest one upwards, with what the environment overrides. Variables
 /// that mean nothing are warned about.
 pub(crate) fn open(globals: &Globals) -> Result<Project, Failure> {
-    let dir = match &globals.project {
-        Some(dir) if dir.is_dir() => dir.clone(),
+    opened(dir(globals)?.ok_or_else(no_project)?)
+}
+
+/// Returns the configuration, and the folder it is about: that of the project, or else the current one.
+pub(crate) fn config(globals: &Globals) -> Result<(Config, PathBuf), Failure> {
+    match dir(globals)? {
+        Some(dir) => Ok((opened(dir.clone())?.config().clone(), dir)),
+        None => {
+            let config = Config::default();
+            let overrides = overrides_of(&config)?;
+            let overrides: Vec<(&str, &str)> =
+                overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            Ok((config.with_overrides(&overrides)?, here()?))
+        }
+    }
+}
+
+fn dir(globals: &Globals) -> Result<Option<PathBuf>, Failure> {
+    match &globals.project {
+        Some(dir) if dir.is_dir() => Ok(Some(dir.clone())),
         Some(dir) => {
             let dir = dir.display().to_string();
-            return Err(Failure::new("not_found", format!("there is no folder `{dir}`")).at(dir));
+            Err(Failure::new("not_found", format!("there is no folder `{dir}`")).at(dir))
         }
-        None => {
-            let here = env::current_dir().map_err(|err| {
-                Failure::new("not_found", format!("the current folder can't be read: {err}"))
-            })?;
-            Project::find_root(&here).ok_or_else(no_project)?
-        }
-    };
+        None => Ok(Project::find_root(&here()?)),
+    }
+}
+
+/// Returns the current folder.
+pub(crate) fn here() -> Result<PathBuf, Failure> {
+    env::current_dir()
+        .map_err(|err| Failure::new("not_found", format!("the current folder can't be read: {err}")))
+}
+
+fn opened(dir: PathBuf) -> Result<Project, Failure> {
     let project = Project::open(dir)?;
+    let overrides = overrides_of(project.config())?;
+    Ok(project.with_overrides(overrides)?)
+}
+
+/// Returns what the environment overrides, and warns about variables that mean nothing.
+fn overrides_of(config: &Config) -> Result<Overrides, Failure> {
     let variables =
         env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
     let ours = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-    let (overrides, unknown) = overrides(project.config(), ours)?;
+    let (overrides, unknown) = overrides(config, ours)?;
     for name in unknown {
         output::warn(&format!("the variable {name} names no key of contexture.toml and is ignored"));
     }
-    Ok(project.with_overrides(overrides)?)
+    Ok(overrides)
 }
 
 fn no_project() -> Failure {

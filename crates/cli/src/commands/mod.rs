@@ -8,7 +8,9 @@ mod lint;
 mod prompts;
 mod render;
 mod resolve;
+mod sessions;
 mod tokens;
+mod window;
 
 use crate::args::{Cli, Command};
 use crate::error::Failure;
@@ -23,9 +25,11 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Inspect(args) => inspect::run(&args, &globals, screen),
         Command::Diff(args) => diff::run(&args, &globals, screen),
         Command::Render(args) => render::run(&args, globals.json),
+        Command::Window(args) => window::run(&args, globals.json),
         Command::Tokens(args) => tokens::run(&args, globals.json, screen),
         Command::Lint(args) => lint::run(&args, &globals, screen),
         Command::Prompts => prompts::run(&globals, screen),
+        Command::Sessions(args) => sessions::run(&args, &globals, screen),
         Command::Completions(args) => Ok(completions::run(&args, globals.json)),
     }
 }

@@ -92,3 +92,52 @@ fn every_tags_case_holds() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// Counts the tool calls and results of neutral messages that have no partner directly after.
+fn n_unpaired(messages: &[Value]) -> usize {
+    let ids = |message: &Value, kind: &str, key: &str| -> Vec<Value> {
+        let parts = message["content"].as_array().into_iter().flatten();
+        parts.filter(|it| it["type"] == kind).map(|it| it[key].clone()).collect()
+    };
+    let mut open: Vec<Value> = Vec::new();
+    let mut n_unpaired = 0;
+    for message in messages {
+        for id in ids(message, "tool_result", "call_id") {
+            match open.iter().position(|it| *it == id) {
+                Some(at) => drop(open.remove(at)),
+                None => n_unpaired += 1,
+            }
+        }
+        if message["role"] != "tool" {
+            n_unpaired += open.len();
+            open = ids(message, "tool_call", "id");
+        }
+    }
+    n_unpaired + open.len()
+}
+
+#[test]
+fn every_window_case_holds() {
+    let folder = Folder::new([]);
+    let mut failures = Vec::new();
+    for case in cases("window.json") {
+        let lines: Vec<String> =
+            case["transcript"].as_array().into_iter().flatten().map(Value::to_string).collect();
+        let mut args = vec!["window", "-", "--json"];
+        args.extend(case["args"].as_array().into_iter().flatten().filter_map(Value::as_str));
+        let run = folder.run_with(&args, &lines.join("\n"), &[]);
+        let printed = run.json();
+        let messages = printed["messages"].as_array().cloned().unwrap_or_default();
+        let actual = |field: &str| match field {
+            "turns" => printed["turns"].clone(),
+            "n_messages" => json!(messages.len()),
+            "roles" => pluck(&printed["messages"], "role"),
+            "n_repairs" => json!(printed["repairs"].as_array().map(Vec::len)),
+            other => panic!("a case expects `{other}`, which nobody knows"),
+        };
+        let wrong = mismatch(&case["expect"], run.code, &printed, actual);
+        let unpaired = Some(n_unpaired(&messages)).filter(|it| *it > 0).map(|it| format!("{it} unpaired"));
+        failures.extend(wrong.or(unpaired).map(|it| format!("{}: {it}", case["name"])));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

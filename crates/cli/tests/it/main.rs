@@ -4,6 +4,8 @@ mod cases;
 mod commands;
 mod errors;
 mod pages;
+mod sessions;
+mod window;
 
 use std::fs;
 use std::io::Write;

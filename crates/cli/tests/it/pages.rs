@@ -13,9 +13,19 @@ fn page(text: &str) -> String {
 fn help() {
     let folder = Folder::new([]);
     assert_snapshot!("help", folder.run(&["--help"]).shown());
-    for command in
-        ["init", "resolve", "inspect", "diff", "render", "tokens", "lint", "prompts", "completions"]
-    {
+    for command in [
+        "init",
+        "resolve",
+        "inspect",
+        "diff",
+        "render",
+        "window",
+        "tokens",
+        "lint",
+        "prompts",
+        "sessions",
+        "completions",
+    ] {
         assert_snapshot!(format!("help-{command}"), folder.run(&[command, "--help"]).shown());
     }
 }

@@ -1,0 +1,62 @@
+//! `sessions`: what a store holds, for people who look after it.
+
+mod list;
+mod show;
+mod transfer;
+mod upkeep;
+
+use contexture_session::{SessionConfig, SessionId, Sessions, Tenant};
+
+use crate::args::{Globals, SessionsArgs, SessionsCommand};
+use crate::error::Failure;
+use crate::output::{Reply, Screen};
+use crate::runtime;
+use crate::store::{Missing, Place, open_store, place};
+
+pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    if let SessionsCommand::Recover { damaged, into } = &args.command {
+        return upkeep::recover(damaged, into, globals.json);
+    }
+    let tenant = Tenant::parse(args.store.tenant.as_str())?;
+    let place = place(&args.store, globals)?;
+    runtime::block_on(async {
+        let missing = match args.command {
+            SessionsCommand::Import { .. } => Missing::Create,
+            _ => Missing::Refuse,
+        };
+        let store = open_store(&place, missing).await?;
+        let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
+        dispatch(&args.command, &sessions.of_tenant(tenant), &place, globals.json, screen).await
+    })?
+}
+
+async fn dispatch(
+    command: &SessionsCommand,
+    sessions: &Sessions,
+    place: &Place,
+    as_json: bool,
+    screen: Screen,
+) -> Result<Reply, Failure> {
+    match command {
+        SessionsCommand::List { limit } => list::run(sessions, *limit, as_json, screen).await,
+        SessionsCommand::Show(args) => show::run(sessions, args, as_json, screen).await,
+        SessionsCommand::Export { id, out, .. } => {
+            transfer::export(sessions, id.as_deref(), out.as_deref(), as_json).await
+        }
+        SessionsCommand::Import { file, rename } => {
+            transfer::import(sessions, file, rename.as_deref(), as_json).await
+        }
+        SessionsCommand::Fork { id, at, rename, label } => {
+            let start = transfer::start(rename.as_deref(), label.as_deref())?;
+            transfer::fork(sessions, &session_id(id)?, at.as_deref(), start, as_json).await
+        }
+        SessionsCommand::Delete { ids, yes } => upkeep::delete(sessions, ids, *yes, as_json).await,
+        SessionsCommand::Usage => upkeep::usage(sessions, as_json, screen).await,
+        SessionsCommand::Vacuum => upkeep::vacuum(sessions, place, as_json).await,
+        SessionsCommand::Recover { damaged, into } => upkeep::recover(damaged, into, as_json),
+    }
+}
+
+fn session_id(text: &str) -> Result<SessionId, Failure> {
+    Ok(SessionId::parse(text)?)
+}

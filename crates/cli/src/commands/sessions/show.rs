@@ -1,0 +1,265 @@
+//! `sessions show`: what a log holds, in one of its views.
+
+use std::collections::HashSet;
+
+use anstyle::Style;
+use contexture_history::{
+    Body, Change, Envelope, EnvelopeTag, Item, Limit, Summary, SystemEvent, Turn, TurnNo, TurnStatus, turns,
+    window,
+};
+use contexture_message::{Message, Part, Role, Tokens, ToolOutput};
+use contexture_session::{
+    Head, NewestTurns, SessionId, SessionKey, Sessions, Span, StoreError, ThreadId, ThreadInfo, ThreadKey,
+    ThreadKind,
+};
+use serde_json::{Value, json};
+
+use super::session_id;
+use crate::args::{ShowArgs, ViewArg};
+use crate::clock;
+use crate::error::Failure;
+use crate::output::{Reply, Screen};
+use crate::paint::{
+    BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, YELLOW, behind, cut, one_line, paint, visible,
+};
+
+/// How wide the column with the names is.
+const NAMES: usize = 14;
+
+pub(super) async fn run(
+    sessions: &Sessions,
+    args: &ShowArgs,
+    as_json: bool,
+    screen: Screen,
+) -> Result<Reply, Failure> {
+    let session = session_id(&args.id)?;
+    let of_session = SessionKey { tenant: sessions.tenant().clone(), session };
+    let threads = sessions.store().threads(of_session.clone()).await?;
+    let thread = thread(&threads, &of_session.session, args.thread.as_deref())?;
+    let key = ThreadKey { tenant: of_session.tenant, thread };
+    let head = sessions.store().head(key.clone()).await?;
+    let head = head.ok_or_else(|| StoreError::no_thread(&key.thread))?;
+    let limit = match (args.limit, args.tokens) {
+        (Some(count), _) => Some(Limit::Turns(count)),
+        (None, Some(tokens)) => Some(Limit::Tokens(Tokens(tokens))),
+        (None, None) => None,
+    };
+    let read = sessions.store().read(key, span(args.view, limit, &head)).await?;
+    let shown = viewed(args.view, limit, &read);
+    if as_json {
+        return Ok(Reply::json(shown.iter().map(|it| document(&head.info.thread, it)).collect()));
+    }
+    let reply = Reply::styled(page(&head, &read, &shown, screen));
+    let isolated: Vec<&str> =
+        threads.iter().filter(|it| it.kind == ThreadKind::Isolated).map(|it| it.thread.as_str()).collect();
+    Ok(match args.thread.is_none() && !isolated.is_empty() {
+        true => reply.note(format!("isolated threads, for `--thread`: {}", isolated.join(", "))),
+        false => reply,
+    })
+}
+
+/// Returns the thread that is meant: by its whole name, or without the session's in front.
+fn thread(threads: &[ThreadInfo], session: &SessionId, name: Option<&str>) -> Result<ThreadId, Failure> {
+    if threads.is_empty() {
+        return Err(StoreError::NotFound { what: "session", id: session.to_string() }.into());
+    }
+    let Some(name) = name else { return Ok(session.main()) };
+    let whole = format!("{session}/{name}");
+    let found = threads.iter().find(|it| it.thread.as_str() == name || it.thread.as_str() == whole);
+    found.map(|it| it.thread.clone()).ok_or_else(|| {
+        let names: Vec<String> = threads.iter().map(|it| format!("`{}`", it.thread)).collect();
+        let failure = Failure::new("not_found", format!("session `{session}` has no thread `{name}`"));
+        failure.hint(format!("it has {}", names.join(", ")))
+    })
+}
+
+/// Returns what has to be read for a view.
+fn span(view: ViewArg, limit: Option<Limit>, head: &Head) -> Span {
+    let (count, tokens) = match limit {
+        Some(Limit::Turns(count)) => (count, None),
+        Some(Limit::Tokens(tokens)) => (usize::MAX, Some(tokens)),
+        None => (usize::MAX, None),
+    };
+    match view {
+        ViewArg::Client => Span::NewestItems { count, client: true },
+        ViewArg::All => Span::NewestItems { count, client: false },
+        ViewArg::History => Span::NewestTurns(NewestTurns {
+            turns: count,
+            tokens: tokens.map(|it| (counter_name().into(), it)),
+            after: head.state.history_after,
+            open: head.state.open.map(|it| it.turn),
+        }),
+    }
+}
+
+fn counter_name() -> String {
+    contexture::session_ports(None).counter.profile().name.into_owned()
+}
+
+/// Returns the items of a view.
+fn viewed(view: ViewArg, limit: Option<Limit>, items: &[Item]) -> Vec<&Item> {
+    match view {
+        ViewArg::Client => contexture_history::client(items, limit),
+        ViewArg::All => contexture_history::all(items, limit),
+        ViewArg::History => {
+            let turns = turns(items);
+            let window = window(&turns, limit, &*contexture::session_ports(None).counter);
+            let kept: HashSet<&str> = window.kept().map(|it| &**it.id()).collect();
+            let is_kept = |it: &&Item| it.visibility.history && kept.contains(it.turn.to_string().as_str());
+            items.iter().filter(is_kept).collect()
+        }
+    }
+}
+
+fn document(thread: &ThreadId, item: &Item) -> Value {
+    json!({
+        "id": format!("{thread}:{}", item.seq), "seq": item.seq, "turn": item.turn.to_string(),
+        "kind": item.body.kind(), "at": clock::moment(item.at), "tokens": item.cost.tokens,
+        "counter": &*item.cost.counter, "visibility": item.visibility, "author": item.author, "body": item.body,
+    })
+}
+
+/// Returns the items under the headings of their turns. `read` has all that is known of the turns.
+fn page(head: &Head, read: &[Item], shown: &[&Item], screen: Screen) -> String {
+    let info = &head.info;
+    let facts = format!("{} turns, {} items, {}", info.turns, info.items, clock::second(info.updated));
+    let label = info.label.as_deref().map(|it| format!("  {}", one_line(it))).unwrap_or_default();
+    let title = format!("{}{label}", paint(BOLD, &one_line(info.thread.as_str())));
+    let mut blocks = vec![format!("{title}\n{}", paint(DIM, &facts))];
+    let known = turns(read);
+    for of_turn in shown.chunk_by(|one, other| one.turn == other.turn) {
+        let Some(first) = of_turn.first() else { continue };
+        let mut lines = vec![heading(head, first, &known, read)];
+        lines.extend(of_turn.iter().flat_map(|it| item_lines(it, screen)));
+        blocks.push(lines.join("\n"));
+    }
+    if shown.is_empty() {
+        blocks.push("Nothing is there to see.".to_owned());
+    }
+    blocks.join("\n\n")
+}
+
+fn heading(head: &Head, first: &Item, known: &[Turn], read: &[Item]) -> String {
+    let name = first.turn.to_string();
+    let when = paint(DIM, &clock::second(first.at));
+    if first.turn == TurnNo(0) {
+        return format!("{}  before the first turn  {when}", paint(BOLD, &name));
+    }
+    let open = head.state.open.filter(|it| it.turn == first.turn).map(|it| it.status);
+    let status = known.iter().find(|it| **it.id() == *name).map_or(TurnStatus::Completed, Turn::status);
+    let status = open.unwrap_or(status);
+    let style = match status {
+        TurnStatus::Completed => GREEN,
+        TurnStatus::InFlight | TurnStatus::Suspended | TurnStatus::Interrupted => YELLOW,
+        TurnStatus::Failed => RED,
+    };
+    let reason = read.iter().rev().filter(|it| it.turn == first.turn).find_map(|it| match &it.body {
+        Body::Change(Change::TurnEnded { reason, .. }) => Some(reason.as_deref()),
+        _ => None,
+    });
+    let reason = reason.flatten().filter(|_| open.is_none()).map(|it| format!(": {}", one_line(it)));
+    let status = format!("{}{}", status.as_str().replace('_', " "), reason.unwrap_or_default());
+    format!("{}  {}  {when}", paint(BOLD, &name), paint(style, &status))
+}
+
+fn item_lines(item: &Item, screen: Screen) -> Vec<String> {
+    let mark = match (item.visibility.client, item.visibility.history) {
+        (true, _) => "",
+        (false, true) => "(hidden) ",
+        // Changes are for nobody, and say so by what they are.
+        (false, false) => "",
+    };
+    let line = |name: &str, style: Style, text: &str| {
+        let front = format!("  {}{}", paint(style, name), " ".repeat(NAMES.saturating_sub(name.len() + 2)));
+        let text = visible(text).replace('\t', " ");
+        let mut lines = Vec::new();
+        for (idx, text) in format!("{mark}{text}").lines().enumerate() {
+            let front = if idx == 0 { front.clone() } else { " ".repeat(NAMES) };
+            lines.extend(behind(&front, NAMES, text, screen.width));
+        }
+        lines
+    };
+    match &item.body {
+        Body::Message(message) => {
+            let name = message.role.as_str();
+            let style = role_style(message);
+            message.content.iter().flat_map(|it| line(name, style, &said(it, screen))).collect()
+        }
+        Body::SystemEvent(SystemEvent { name, text }) => line("event", MAGENTA, &format!("{name}: {text}")),
+        Body::Envelope(Envelope { tag: EnvelopeTag::SystemContext, text }) => line("context", MAGENTA, text),
+        Body::Envelope(Envelope { tag: EnvelopeTag::SystemReminders, text }) => {
+            line("reminders", MAGENTA, text)
+        }
+        Body::Summary(Summary { text, first, last }) => {
+            line("summary", MAGENTA, &format!("of items {first} to {last}: {text}"))
+        }
+        Body::Application(app) => {
+            line("application", PLAIN, &short(&format!("{}: {}", app.kind, app.value), screen))
+        }
+        Body::Change(it) => line("change", DIM, &change(it)),
+    }
+}
+
+fn role_style(message: &Message) -> Style {
+    match message.role {
+        Role::User => BOLD,
+        Role::Assistant => GREEN,
+        Role::Tool => CYAN,
+        Role::System => DIM,
+    }
+}
+
+/// Returns a part as text; calls and results take one line.
+fn said(part: &Part, screen: Screen) -> String {
+    match part {
+        Part::Text { text } => text.clone(),
+        Part::Image(image) => format!("[image {}]", image.media_type.as_deref().unwrap_or("of unknown type")),
+        Part::File(file) => {
+            let name = file.name.as_deref().or(file.media_type.as_deref()).unwrap_or("without a name");
+            format!("[file {name}]")
+        }
+        Part::Thinking(thinking) => short(&format!("[thinking] {}", thinking.text), screen),
+        Part::ToolCall(call) => {
+            short(&format!("[call {}] {} {}", call.id, call.name, call.arguments), screen)
+        }
+        Part::ToolResult(result) => {
+            short(&format!("[result {}] {}", result.call_id, outcome(&result.output, screen)), screen)
+        }
+    }
+}
+
+fn outcome(output: &ToolOutput, screen: Screen) -> String {
+    match output {
+        ToolOutput::Text(text) => text.clone(),
+        ToolOutput::Json(value) => value.to_string(),
+        ToolOutput::ErrorText(text) => format!("error: {text}"),
+        ToolOutput::ErrorJson(value) => format!("error: {value}"),
+        ToolOutput::ExecutionDenied { reason } => {
+            format!("denied: {}", reason.as_deref().unwrap_or("no reason is given"))
+        }
+        ToolOutput::Content(parts) => parts.iter().map(|it| said(it, screen)).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Returns a text on one line.
+fn short(text: &str, screen: Screen) -> String {
+    cut(&one_line(text), screen.width.saturating_sub(NAMES + "(hidden) ".len()))
+}
+
+fn change(change: &Change) -> String {
+    match change {
+        Change::TurnBegan { key: Some(key) } => format!("the turn began, for the key {key}"),
+        Change::TurnBegan { key: None } => "the turn began".to_owned(),
+        Change::TurnResumed => "the turn goes on".to_owned(),
+        Change::TurnEnded { status, reason } => {
+            let status = status.as_str();
+            reason
+                .as_ref()
+                .map_or_else(|| format!("the turn is {status}"), |it| format!("the turn is {status}: {it}"))
+        }
+        Change::HistoryReset => "the history starts anew".to_owned(),
+        Change::Instructions { text: Some(text) } => format!("instructions: {text}"),
+        Change::Instructions { text: None } => "the instructions are taken away".to_owned(),
+        Change::Model { provider, model } => format!("the model is {provider}/{model}"),
+    }
+}

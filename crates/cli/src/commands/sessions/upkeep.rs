@@ -1,0 +1,137 @@
+//! `sessions delete`, `usage`, `vacuum` and `recover`.
+
+use std::fs;
+use std::path::Path;
+
+use contexture_session::{SessionId, SessionKey, Sessions, StoreError, Usage};
+use contexture_store_sqlite::SqliteStore;
+use serde_json::json;
+
+use super::session_id;
+use crate::commands::resolve::counted;
+use crate::error::Failure;
+use crate::output::{self, Reply, Screen};
+use crate::paint::{BOLD, GREEN, YELLOW, one_line, paint, wrapped};
+use crate::store::Place;
+use crate::table::{Align, Cell, Table};
+
+/// Removes sessions, if they are all there and it is really meant.
+pub(super) async fn delete(
+    sessions: &Sessions,
+    ids: &[String],
+    yes: bool,
+    as_json: bool,
+) -> Result<Reply, Failure> {
+    let mut found: Vec<SessionId> = Vec::with_capacity(ids.len());
+    for id in ids {
+        let id = session_id(id)?;
+        let key = SessionKey { tenant: sessions.tenant().clone(), session: id.clone() };
+        if sessions.store().head(key.main()).await?.is_none() {
+            return Err(StoreError::NotFound { what: "session", id: id.to_string() }.into());
+        }
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    if !yes && !is_meant(&found, as_json)? {
+        return Ok(Reply::styled("Nothing is deleted."));
+    }
+    for id in &found {
+        sessions.delete(id).await?;
+    }
+    if as_json {
+        return Ok(Reply::json(json!({"deleted": found})));
+    }
+    let lines = found.iter().map(|it| format!("{} {}", paint(GREEN, "deleted"), one_line(it.as_str())));
+    Ok(Reply::styled(lines.collect::<Vec<_>>().join("\n")))
+}
+
+fn is_meant(ids: &[SessionId], as_json: bool) -> Result<bool, Failure> {
+    let question = match ids {
+        [one] => format!("Delete session `{one}` with everything in it?"),
+        several => format!("Delete {} sessions with everything in them?", several.len()),
+    };
+    let answer = if as_json { None } else { output::ask(&question) };
+    answer.ok_or_else(|| {
+        Failure::usage("nothing is deleted: there is nobody to ask").hint("`--yes` deletes without asking")
+    })
+}
+
+/// Shows how much a tenant's sessions take.
+pub(super) async fn usage(sessions: &Sessions, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
+    let usage = sessions.usage().await?;
+    if as_json {
+        return Ok(Reply::json(json!(usage)));
+    }
+    let Usage { sessions, threads, items, blobs, blob_bytes } = usage;
+    let mut table = Table::new(&[("", Align::Left), ("", Align::Left)]);
+    for (what, count) in [
+        ("sessions", sessions),
+        ("threads", threads),
+        ("items", items),
+        ("large texts", blobs),
+        ("their bytes", blob_bytes),
+    ] {
+        table.row(vec![Cell::new(what), Cell::new(count.to_string()).style(BOLD)]);
+    }
+    Ok(Reply::styled(table.lines(0, screen.width).join("\n")))
+}
+
+/// Gives back space.
+pub(super) async fn vacuum(sessions: &Sessions, place: &Place, as_json: bool) -> Result<Reply, Failure> {
+    let before = size(place);
+    sessions.store().vacuum().await?;
+    let after = size(place);
+    if as_json {
+        return Ok(Reply::json(json!({"bytes_before": before, "bytes_after": after})));
+    }
+    let done = paint(GREEN, "vacuumed");
+    Ok(Reply::styled(match before.zip(after) {
+        Some((before, after)) => format!("{done}: {before} bytes before, {after} bytes now"),
+        None => done,
+    }))
+}
+
+/// Returns how large a file with its log is. Of a server it is not known.
+fn size(place: &Place) -> Option<u64> {
+    let Place::Sqlite(path) = place else { return None };
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let of_log = fs::metadata(log).map_or(0, |it| it.len());
+    fs::metadata(path).ok().map(|it| it.len() + of_log)
+}
+
+/// Copies what is readable of a damaged file.
+pub(super) fn recover(damaged: &Path, into: &Path, as_json: bool) -> Result<Reply, Failure> {
+    let shown = |path: &Path| path.display().to_string();
+    if !damaged.is_file() {
+        let path = shown(damaged);
+        return Err(Failure::new("not_found", format!("there is no file `{path}`")).at(path));
+    }
+    if into.exists() {
+        let path = shown(into);
+        return Err(
+            Failure::new("file_exists", format!("nothing is written: `{path}` is already there")).at(path)
+        );
+    }
+    let recovered = SqliteStore::recover(damaged, into)?;
+    if as_json {
+        return Ok(Reply::json(json!({
+            "sessions": recovered.sessions, "threads": recovered.threads, "items": recovered.items,
+            "lost": recovered.lost,
+        })));
+    }
+    let number = |n: u64, word: &str| counted(usize::try_from(n).unwrap_or(usize::MAX), word);
+    let facts = [
+        number(recovered.sessions, "session"),
+        number(recovered.threads, "thread"),
+        number(recovered.items, "item"),
+    ];
+    let into = one_line(&shown(into));
+    let mut lines = vec![format!("{} to {into}: {}", paint(GREEN, "recovered"), facts.join(", "))];
+    for lost in &recovered.lost {
+        let text = wrapped(&one_line(lost), 90).join("\n     ");
+        lines.push(format!("{} {text}", paint(YELLOW, "lost")));
+    }
+    Ok(Reply::styled(lines.join("\n")))
+}

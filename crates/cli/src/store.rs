@@ -1,0 +1,123 @@
+//! The store that a command works on.
+//!
+//! Its URL comes from `--store`, or the environment, or contexture.toml. A relative path starts where its URL was written:
+//! in the current folder, or in the project's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use contexture::SystemTime;
+use contexture_session::Store;
+use contexture_store_postgres::{PostgresConfig, PostgresStore};
+use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+
+use crate::args::{Globals, StoreArgs};
+use crate::error::{Exit, Failure};
+use crate::root;
+
+/// Where sessions are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Sqlite(PathBuf),
+    /// Its URL, which may hold a password.
+    Postgres(String),
+}
+
+/// What happens if there is no store yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Create,
+    Refuse,
+}
+
+/// Finds out where the store is.
+pub(crate) fn place(args: &StoreArgs, globals: &Globals) -> Result<Place, Failure> {
+    match &args.store {
+        Some(url) => parse(url, &root::here()?),
+        None => {
+            let (config, dir) = root::config(globals)?;
+            parse(&config.store.url, &dir)
+        }
+    }
+}
+
+fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
+    let hint = "write `sqlite:PATH` or `postgres://USER@HOST/DATABASE`";
+    match url.split_once(':') {
+        Some(("sqlite", path)) => match path.strip_prefix("//").unwrap_or(path) {
+            "" => Err(Failure::usage("`sqlite:` names no file").hint(hint)),
+            path => Ok(Place::Sqlite(dir.join(path))),
+        },
+        Some(("postgres" | "postgresql", _)) => Ok(Place::Postgres(url.to_owned())),
+        Some(("memory", _)) => {
+            let message =
+                "a store in memory is gone when its program ends, so there is nothing to look after";
+            Err(Failure::usage(message).hint("`--store URL` names another store"))
+        }
+        // The rest of a URL may hold a password.
+        Some((scheme, _)) => {
+            Err(Failure::usage(format!("there are no stores of the kind `{scheme}:`")).hint(hint))
+        }
+        None => Err(Failure::usage(format!("`{url}` is not the URL of a store")).hint(hint)),
+    }
+}
+
+/// Opens a store.
+pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dyn Store>, Failure> {
+    match place {
+        Place::Sqlite(path) => {
+            match missing {
+                Missing::Refuse if !path.exists() => return Err(no_file(path)),
+                Missing::Refuse => {}
+                Missing::Create => make_folder(path)?,
+            }
+            Ok(Arc::new(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?))
+        }
+        Place::Postgres(url) => Ok(Arc::new(PostgresStore::connect(url, PostgresConfig::default()).await?)),
+    }
+}
+
+fn no_file(path: &Path) -> Failure {
+    let path = path.display().to_string();
+    let failure = Failure::new("not_found", format!("there is no store yet: `{path}` does not exist"));
+    failure
+        .at(path)
+        .hint("it is made with the first session; `--store URL` names another store")
+        .exit_as(Exit::World)
+}
+
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) else { return Ok(()) };
+    fs::create_dir_all(folder).map_err(|err| {
+        let folder = folder.display().to_string();
+        Failure::new("write_failed", format!("the folder `{folder}` can't be made: {err}")).at(folder)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Place, parse};
+
+    fn parsed(url: &str) -> String {
+        match parse(url, Path::new("/shop")) {
+            Ok(Place::Sqlite(path)) => path.display().to_string(),
+            Ok(Place::Postgres(url)) => url,
+            Err(failure) => failure.to_json()["error"]["message"].to_string(),
+        }
+    }
+
+    #[test]
+    fn a_url_says_what_kind_of_store_it_is() {
+        assert_eq!(parsed("sqlite:.contexture/a.db"), "/shop/.contexture/a.db");
+        assert_eq!(parsed("sqlite:/var/a.db"), "/var/a.db");
+        assert_eq!(parsed("sqlite:///var/a.db"), "/var/a.db");
+        assert_eq!(parsed("postgresql://db/app"), "postgresql://db/app");
+        assert!(parsed("memory:").contains("in memory"));
+        assert_eq!(parsed("mysql://me:secret@db"), r#""there are no stores of the kind `mysql:`""#);
+        assert_eq!(parsed("sqlite:"), r#""`sqlite:` names no file""#);
+        assert_eq!(parsed("a.db"), r#""`a.db` is not the URL of a store""#);
+    }
+}
