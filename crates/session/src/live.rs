@@ -4,12 +4,13 @@
 //! processes the store decides. A write is: take the newest snapshot, make items from it, append them where the
 //! snapshot ends. If the log has grown meanwhile, the snapshot is read anew and the items are made again.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, item_cost};
-use contexture_message::Role;
+use contexture_message::{Part, Role, Tokens};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
@@ -27,6 +28,45 @@ pub(crate) struct Shared {
     pub(crate) owner: Arc<str>,
     /// The counter's name, shared by all items.
     pub(crate) counter: Arc<str>,
+    /// The threads that someone in this process has a handle to: one queue of writers each.
+    pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<Live>>>,
+}
+
+impl Shared {
+    /// Returns a thread as this process knows it; it is read from the store if nobody has a handle to it.
+    pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
+        if let Some(live) = self.known().get(&key).and_then(Weak::upgrade) {
+            return Ok(live);
+        }
+        let live = Arc::new(Live::open(Arc::clone(self), key).await?);
+        Ok(self.remember(live))
+    }
+
+    /// Makes sure that all handles to a thread share one queue, whoever opened it first.
+    fn remember(&self, live: Arc<Live>) -> Arc<Live> {
+        let mut known = self.known();
+        if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
+            return first;
+        }
+        if known.len() == known.capacity() {
+            known.retain(|_, it| it.strong_count() > 0);
+        }
+        known.insert(live.key.clone(), Arc::downgrade(&live));
+        live
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, Weak<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what is going to be appended: once, before anyone waits for anything.
+    pub(crate) fn counted(&self, items: Vec<NewItem>) -> Vec<NewItem> {
+        items.into_iter().map(|it| NewItem { tokens: Some(self.tokens(&it)), ..it }).collect()
+    }
+
+    fn tokens(&self, item: &NewItem) -> Tokens {
+        item_cost(&*self.ports.counter, &item.body, item.seen_by())
+    }
 }
 
 /// A thread as this process knows it.
@@ -56,7 +96,7 @@ pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
 
 impl Live {
     /// Reads a thread from the store.
-    pub(crate) async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
+    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
         let snapshot = RwLock::new(Arc::new(load(&shared, &key).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
         Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot })
@@ -76,6 +116,14 @@ impl Live {
         let snapshot = load(&self.shared, &self.key).await?;
         self.set_snapshot(snapshot);
         Ok(())
+    }
+
+    /// Reads the thread anew, unless somebody in this process writes: then nobody else does, and what is known is new.
+    pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
+        match Arc::clone(&self.writer).try_lock_owned() {
+            Ok(pen) => self.refresh(&pen).await,
+            Err(_) => Ok(()),
+        }
     }
 
     /// Waits for the right to write, or says that it is taken.
@@ -181,8 +229,8 @@ impl Live {
     }
 
     fn item(&self, seq: Seq, turn: TurnNo, at: Timestamp, new: NewItem) -> Item {
-        let visibility = new.visibility.unwrap_or_else(|| new.body.default_visibility());
-        let tokens = item_cost(&*self.shared.ports.counter, &new.body, visibility);
+        let visibility = new.seen_by();
+        let tokens = new.tokens.unwrap_or_else(|| self.shared.tokens(&new));
         let cost = Cost { counter: Arc::clone(&self.shared.counter), tokens };
         Item { seq, turn, visibility, cost, author: new.author, at, body: new.body }
     }
@@ -271,7 +319,6 @@ pub(crate) fn ended(status: TurnStatus, reason: Option<&str>) -> NewItem {
 
 /// Gives items that are appended outside of a running turn their turns: each user message begins one.
 pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
-    let begins = |it: &NewItem| matches!(&it.body, Body::Message(message) if message.role == Role::User);
     let mut draft = closing(state, items.iter().any(begins));
     let mut turn = state.turn;
     for item in items {
@@ -281,4 +328,11 @@ pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
         draft.push((turn, item.clone()));
     }
     draft
+}
+
+/// Whether a turn begins with it: the user speaks, and does not only bring tool results.
+fn begins(item: &NewItem) -> bool {
+    let Body::Message(message) = &item.body else { return false };
+    let is_result = |part: &Part| matches!(part, Part::ToolResult(_));
+    message.role == Role::User && (message.content.is_empty() || !message.content.iter().all(is_result))
 }

@@ -3,31 +3,33 @@
 use std::sync::Arc;
 
 use contexture_history::{Application, Body, Envelope, EnvelopeTag, SystemEvent, Visibility};
-use contexture_message::Message;
+use contexture_message::{Message, Tokens};
 use serde_json::Value;
 
 /// An item to append. Position, turn, time and cost are given to it by the thread.
 ///
 /// ```
-/// use contexture_message::Message;
+/// use contexture_message::{Message, Tokens};
 /// use contexture_session::NewItem;
 ///
 /// let item = NewItem::from(Message::user("hi")).author("ada");
-/// assert_eq!(item.author.as_deref(), Some("ada"));
+/// assert_eq!(item.body().kind(), "user");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewItem {
     /// What it says; never a [`Body::Change`], which are the thread's own.
     pub(crate) body: Body,
     /// Who sees it; each kind has its default.
-    pub visibility: Option<Visibility>,
+    pub(crate) visibility: Option<Visibility>,
     /// Who wrote it.
-    pub author: Option<String>,
+    pub(crate) author: Option<String>,
+    /// What it costs, once it was counted.
+    pub(crate) tokens: Option<Tokens>,
 }
 
 impl NewItem {
     pub(crate) fn of(body: Body) -> Self {
-        Self { body, visibility: None, author: None }
+        Self { body, visibility: None, author: None, tokens: None }
     }
 
     /// Returns a durable fact, which the model sees at its position.
@@ -57,6 +59,11 @@ impl NewItem {
     pub fn author(mut self, author: impl Into<String>) -> Self {
         self.author = Some(author.into());
         self
+    }
+
+    /// Returns who sees it.
+    pub(crate) fn seen_by(&self) -> Visibility {
+        self.visibility.unwrap_or_else(|| self.body.default_visibility())
     }
 
     /// Returns what it says.

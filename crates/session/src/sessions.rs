@@ -1,13 +1,12 @@
 //! Sessions: one main thread, and any number of isolated ones.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex};
 
 use contexture_history::{Body, Change};
 use contexture_message::Message;
 
 use crate::config::{Policy, Ports, SessionConfig};
-use crate::live::{Draft, Live, Shared, closing, draft_items};
+use crate::live::{Draft, Shared, closing, draft_items};
 use crate::session_error::SessionError;
 use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
@@ -20,8 +19,6 @@ use crate::{
 pub struct Sessions {
     shared: Arc<Shared>,
     tenant: Tenant,
-    /// The threads that someone in this process has a handle to: one queue of writers each.
-    live: Arc<Mutex<HashMap<ThreadKey, Weak<Live>>>>,
 }
 
 /// What a new session starts with.
@@ -55,14 +52,15 @@ impl Sessions {
     pub fn new(store: Arc<dyn Store>, ports: Ports, config: SessionConfig) -> Self {
         let owner = Arc::from(ports.names.next());
         let counter = Arc::from(ports.counter.profile().name);
-        let shared = Arc::new(Shared { store, ports, config, owner, counter });
-        Self { shared, tenant: Tenant::default(), live: Arc::default() }
+        let live = Mutex::default();
+        let shared = Arc::new(Shared { store, ports, config, owner, counter, live });
+        Self { shared, tenant: Tenant::default() }
     }
 
     /// Returns the sessions of another tenant in the same store.
     #[must_use]
     pub fn of_tenant(&self, tenant: Tenant) -> Self {
-        Self { tenant, ..self.clone() }
+        Self { tenant, shared: Arc::clone(&self.shared) }
     }
 
     /// Returns the store.
@@ -138,28 +136,7 @@ impl Sessions {
     }
 
     async fn thread(&self, key: ThreadKey) -> Result<Thread, SessionError> {
-        if let Some(live) = self.known(&key) {
-            return Ok(Thread::of(live));
-        }
-        let live = Arc::new(Live::open(Arc::clone(&self.shared), key).await?);
-        Ok(Thread::of(self.remember(live)))
-    }
-
-    fn known(&self, key: &ThreadKey) -> Option<Arc<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.upgrade()
-    }
-
-    /// Makes sure that all handles to a thread share one queue, whoever opened it first.
-    fn remember(&self, live: Arc<Live>) -> Arc<Live> {
-        let mut known = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
-            return first;
-        }
-        if known.len() == known.capacity() {
-            known.retain(|_, it| it.strong_count() > 0);
-        }
-        known.insert(live.key.clone(), Arc::downgrade(&live));
-        live
+        Ok(Thread::of(self.shared.live(key).await?))
     }
 }
 
@@ -205,7 +182,7 @@ impl Session {
         let mut pen = thread.live().pen(Policy::Queue).await?;
         thread.live().write(&mut pen, Policy::Queue, |state| Ok(beginning(state, &start))).await?;
         drop(pen);
-        Ok(Thread::of(self.sessions.remember(Arc::clone(thread.live()))))
+        Ok(thread)
     }
 
     async fn inherit(&self, start: &IsolatedStart) -> Result<Thread, SessionError> {

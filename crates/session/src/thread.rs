@@ -52,8 +52,7 @@ impl Thread {
 
     /// Returns the thread as it is in the store now; other processes may have written to it.
     pub async fn refresh(&self) -> Result<Arc<Snapshot>, SessionError> {
-        let pen = self.live.pen(Policy::Queue).await?;
-        self.live.refresh(&pen).await?;
+        self.live.refresh_if_idle().await?;
         Ok(self.live.snapshot())
     }
 
@@ -69,6 +68,7 @@ impl Thread {
 
     /// Appends items of any kind as one commit.
     pub async fn add(&self, items: Vec<NewItem>) -> Result<Arc<Snapshot>, SessionError> {
+        let items = self.live.shared.counted(items);
         self.write(|state| Ok(draft_items(state, &items))).await
     }
 
@@ -192,6 +192,21 @@ impl Thread {
         self.fork_at(head, end, None).await
     }
 
+    /// Lists the threads that are copies of this one.
+    pub(crate) async fn copies(&self) -> Result<Vec<Thread>, SessionError> {
+        let shared = &self.live.shared;
+        let session = self.head().await?.info.session;
+        let key = SessionKey { tenant: self.live.key.tenant.clone(), session };
+        let mut copies = Vec::new();
+        for info in shared.store.threads(key).await? {
+            if info.base.is_some_and(|it| it.thread == *self.id()) {
+                let key = ThreadKey { tenant: self.live.key.tenant.clone(), thread: info.thread };
+                copies.push(Thread::of(shared.live(key).await?));
+            }
+        }
+        Ok(copies)
+    }
+
     /// Copies the thread up to a position, or as it is now, into a new thread of the same session.
     pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
         let head = self.head().await?;
@@ -223,7 +238,7 @@ impl Thread {
         };
         shared.store.fork(self.live.key.clone(), new).await?;
         let key = ThreadKey { tenant, thread };
-        Ok(Thread::of(Arc::new(Live::open(Arc::clone(shared), key).await?)))
+        Ok(Thread::of(shared.live(key).await?))
     }
 
     /// Returns the state after the item at `end`.

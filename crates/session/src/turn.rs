@@ -74,6 +74,7 @@ impl RunningTurn {
     /// Appends items to the turn. When it returns they are durable.
     pub async fn append(&mut self, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
+        let items = self.live.shared.counted(items);
         self.put(guard, items.into_iter().map(|it| (self.turn, it)).collect()).await
     }
 
@@ -103,7 +104,7 @@ impl RunningTurn {
         reason: Option<&str>,
         items: Vec<NewItem>,
     ) -> Result<Seq, SessionError> {
-        let items = items.into_iter().chain([ended(status, reason)]);
+        let items = self.live.shared.counted(items).into_iter().chain([ended(status, reason)]);
         let draft = items.map(|it| (self.turn, it)).collect();
         self.put(Guard::Release { fence: self.fence }, draft).await
     }
@@ -160,10 +161,30 @@ pub(crate) async fn begin(thread: &Thread, config: TurnConfig) -> Result<Begun, 
     if let Some(key) = &config.key {
         ids::check("idempotency key", key)?;
     }
+    let items = thread.live().shared.counted(config.items);
+    let config = TurnConfig { items, ..config };
+    if config.policy == Policy::Fork {
+        return begin_or_fork(thread, config).await;
+    }
+    begin_here(thread.live(), &config).await
+}
+
+/// Begins a turn on the thread, or on a copy of it. A key may have begun a turn on either before.
+async fn begin_or_fork(thread: &Thread, config: TurnConfig) -> Result<Begun, SessionError> {
+    let queued = TurnConfig { policy: Policy::Queue, ..config.clone() };
+    if let Some(key) = &config.key {
+        let mut places = vec![thread.clone()];
+        places.extend(thread.copies().await?);
+        for place in places {
+            if place.outcome(key).await?.is_some() {
+                return begin_here(place.live(), &queued).await;
+            }
+        }
+    }
     match begin_here(thread.live(), &config).await {
-        Err(SessionError::TurnInProgress { .. }) if config.policy == Policy::Fork => {
+        Err(SessionError::TurnInProgress { .. }) => {
             let copy = thread.fork_before_running().await?;
-            begin_here(copy.live(), &TurnConfig { policy: Policy::Queue, ..config }).await
+            begin_here(copy.live(), &queued).await
         }
         done => done,
     }

@@ -166,6 +166,7 @@ pub async fn policies_decide_who_writes(open: Open) {
         assert_eq!(all_texts(&copy.thread()).await, ["before", "copy"]);
         copy.complete(Vec::new()).await.expect("an append");
     }
+    assert_forks_once(main).await;
     let waiting = |n: u32| {
         let main = main.clone();
         tokio::spawn(async move { main.add_message(Message::user(format!("q{n}"))).await.map(|_| ()) })
@@ -188,7 +189,19 @@ pub async fn policies_decide_who_writes(open: Open) {
     let there = texts.iter().position(|it| it == "there").expect("it was appended");
     texts.remove(there);
     assert_eq!(texts, ["before", "one", "done", "q1", "q2"]);
-    assert_eq!(session.threads().await.expect("the store answers").len(), 3);
+    assert_eq!(session.threads().await.expect("the store answers").len(), 4);
+}
+
+/// The same key again finds the turn on the copy that the first one ran on.
+async fn assert_forks_once(main: &Thread) {
+    let fork = || TurnConfig { key: Some("k".to_owned()), policy: Policy::Fork, ..TurnConfig::default() };
+    let Begun::Running(copy) = main.begin(fork()).await.expect("a copy") else { panic!("a new turn") };
+    let turn = copy.turn();
+    copy.complete(vec![Message::assistant("once").into()]).await.expect("an append");
+    let Begun::Replayed(outcome) = main.begin(fork()).await.expect("an outcome") else {
+        panic!("a second turn")
+    };
+    assert_eq!((outcome.turn, texts(&outcome.items)), (turn, vec!["once".to_owned()]));
 }
 
 /// Isolated threads start as asked, and what happens in them stays in them.
