@@ -35,7 +35,7 @@ pub use item::{
 pub use limit::Limit;
 pub use newest::newest_messages;
 pub use repair::{Repair, RepairKind, Repaired, repair};
-pub use transcript::{Transcript, TurnOver, group_turns};
+pub use transcript::{Transcript, group_turns};
 pub use transform::{
     Transform, TransformChange, Transformed, Transforms, last_turns, transform, without_media,
     without_thinking,

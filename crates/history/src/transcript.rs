@@ -2,8 +2,8 @@
 //!
 //! The rule, in full:
 //!
-//! 1. A message with an id belongs to that turn, which begins with the first such message and goes on until another
-//!    turn begins. It does not come back after that.
+//! 1. A message with an id belongs to that turn, which begins with the first such message. One that comes later, when
+//!    another turn has begun, is put at its end: a late result finds its call.
 //! 2. A message without an id begins a turn if it is the user's, and belongs to the turn before otherwise. A message
 //!    that only brings tool results is not the user's, whatever its role.
 //! 3. Turns without a given id are called `t1`, `t2`, … after their place, except for names that are given anywhere.
@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 
 use contexture_message::{Message, Part, Role};
+use indexmap::IndexMap;
 
 use crate::Turn;
 
@@ -24,16 +25,6 @@ pub struct Transcript {
     pub turns: Vec<Turn>,
 }
 
-/// A message names a turn that was already over.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("turn `{turn}` was already over")]
-pub struct TurnOver {
-    /// The turn's id.
-    pub turn: String,
-    /// Which message it was, from 0 on.
-    pub index: usize,
-}
-
 /// Groups the messages of a transcript into turns.
 ///
 /// ```
@@ -41,42 +32,31 @@ pub struct TurnOver {
 /// use contexture_message::Message;
 ///
 /// let said = [Message::user("a"), Message::assistant("b"), Message::user("c")];
-/// let transcript = group_turns(said.map(|it| (None, it)))?;
+/// let transcript = group_turns(said.map(|it| (None, it)));
 /// let ids: Vec<&str> = transcript.turns.iter().map(|it| &**it.id()).collect();
 /// assert_eq!(ids, ["t1", "t2"]);
-/// # Ok::<(), contexture_history::TurnOver>(())
 /// ```
-pub fn group_turns(
-    messages: impl IntoIterator<Item = (Option<String>, Message)>,
-) -> Result<Transcript, TurnOver> {
+pub fn group_turns(messages: impl IntoIterator<Item = (Option<String>, Message)>) -> Transcript {
     let messages: Vec<_> = messages.into_iter().collect();
     let mut names = Names::given(&messages);
     let mut system = Vec::new();
-    let mut turns: Vec<(String, Vec<Message>)> = Vec::new();
-    for (index, (id, message)) in messages.into_iter().enumerate() {
-        let open = turns.last().map(|(id, _)| id);
-        match (id, open) {
+    let mut turns: IndexMap<String, Vec<Message>> = IndexMap::new();
+    let mut open: Option<String> = None;
+    for (id, message) in messages {
+        let id = match (id, open.take()) {
             (None, None) if message.role == Role::System => {
                 system.push(message);
                 continue;
             }
-            (Some(id), open) if open != Some(&id) => {
-                if !names.begun.insert(id.clone()) {
-                    return Err(TurnOver { turn: id, index });
-                }
-                turns.push((id, Vec::new()));
-            }
-            (None, open) if open.is_none() || begins_turn(&message) => {
-                turns.push((names.next(turns.len() + 1), Vec::new()));
-            }
-            _ => {}
-        }
-        if let Some((_, messages)) = turns.last_mut() {
-            messages.push(message);
-        }
+            (Some(id), _) => id,
+            (None, Some(open)) if !begins_turn(&message) => open,
+            (None, _) => names.next(turns.len() + 1),
+        };
+        turns.entry(id.clone()).or_default().push(message);
+        open = Some(id);
     }
     let turns = turns.into_iter().map(|(id, messages)| Turn::new(id, messages)).collect();
-    Ok(Transcript { system, turns })
+    Transcript { system, turns }
 }
 
 /// Whether a message without an id begins a turn.
@@ -89,8 +69,6 @@ fn begins_turn(message: &Message) -> bool {
 struct Names {
     /// All that are given anywhere.
     given: HashSet<String>,
-    /// Given ones whose turn began.
-    begun: HashSet<String>,
     /// The number of the last one that was made up.
     last: usize,
 }
@@ -98,7 +76,7 @@ struct Names {
 impl Names {
     fn given(messages: &[(Option<String>, Message)]) -> Self {
         let given = messages.iter().filter_map(|(id, _)| id.clone()).collect();
-        Self { given, begun: HashSet::new(), last: 0 }
+        Self { given, last: 0 }
     }
 
     /// Makes up a name for the turn at `place`, counted from 1.

@@ -40,6 +40,7 @@ pub struct Turn {
     cost: Option<Cost>,
     counted: Counted,
     has_content: bool,
+    has_words: bool,
     is_neutral: bool,
     pairing: Pairing,
     /// Where envelopes go: the last message of the user.
@@ -92,6 +93,7 @@ impl Turn {
             cost: None,
             counted: Counted::Nothing,
             has_content: false,
+            has_words: false,
             is_neutral: true,
             pairing: Pairing::default(),
             user: None,
@@ -168,6 +170,11 @@ impl Turn {
         self.has_content
     }
 
+    /// Whether it says anything besides results of tools, which may belong to no call.
+    pub(crate) fn has_words(&self) -> bool {
+        self.has_words
+    }
+
     /// Whether every call has exactly one result directly after it, and every result its call.
     pub fn is_paired(&self) -> bool {
         self.pairing.is_paired()
@@ -202,6 +209,7 @@ impl Turn {
         self.cost = None;
         self.counted = Counted::Mixed;
         self.has_content = false;
+        self.has_words = false;
         self.pairing = Pairing::default();
         messages.iter().for_each(|it| self.observe(it));
         self.user = messages.iter().rposition(|it| is_of_the_user(it));
@@ -228,7 +236,7 @@ impl Turn {
         match self.user.and_then(|it| self.messages.get_mut(it)) {
             Some(message) => {
                 Arc::make_mut(message).content.push(part);
-                self.has_content = true;
+                (self.has_content, self.has_words) = (true, true);
                 self.add(cost);
             }
             None => {
@@ -248,6 +256,7 @@ impl Turn {
 
     fn observe(&mut self, message: &Message) {
         self.has_content |= !message.is_blank();
+        self.has_words |= !message.is_blank() && !message.content.iter().all(is_result);
         self.pairing.push(message);
     }
 
@@ -270,7 +279,11 @@ impl Turn {
 
 /// Whether the user says it, and it does not only bring tool results.
 fn is_of_the_user(message: &Message) -> bool {
-    message.role == Role::User && !message.content.iter().any(|it| matches!(it, Part::ToolResult(_)))
+    message.role == Role::User && !message.content.iter().any(is_result)
+}
+
+fn is_result(part: &Part) -> bool {
+    matches!(part, Part::ToolResult(_))
 }
 
 /// Groups items into turns, by [`Turn::apply`].

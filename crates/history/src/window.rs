@@ -6,8 +6,10 @@
 //! 2. `{turns: N}` takes the newest N turns. `{tokens: N}` packs turns from the newest back and stops at the first
 //!    that does not fit. Without a limit all go along.
 //! 3. A turn in flight, which can only be the last, always goes along. It takes none of the limit.
-//! 4. The newest turn that has content, besides one in flight, always goes along.
+//! 4. The newest turn that has content, besides one in flight, always goes along. Results of tools alone are none:
+//!    they may belong to no call.
 //! 5. A turn that contributes nothing takes a place of `{turns}`; it costs no tokens.
+//!    A turn whose calls lack results is packed with what they will be completed with.
 //! 6. A turn costs what was counted when it was stored, if the same counter asks; otherwise it is counted here, once.
 //!
 //! Turns outside are not looked at: a window costs what it returns, whatever the age of the conversation. Calls and
@@ -82,10 +84,11 @@ pub fn window<'a, T: Borrow<Turn>>(
             let (mut first, mut used) = (n_settled, Tokens(0));
             while let Some(position) = first.checked_sub(1) {
                 let tokens = cost(&turns[position]);
-                if used + tokens > limit && Some(position) != newest {
+                let packed = packed(turns[position].borrow(), tokens, counter);
+                if used + packed > limit && Some(position) != newest {
                     break;
                 }
-                used += tokens;
+                used += packed;
                 costs.push(tokens);
                 first = position;
             }
@@ -99,6 +102,16 @@ pub fn window<'a, T: Borrow<Turn>>(
     Window { turns, limit, span, costs }
 }
 
+/// Returns what a turn is going to cost once it is repaired by itself. Where a result has no call in this turn, its
+/// call may be in another, so it is not taken off.
+fn packed(turn: &Turn, tokens: Tokens, counter: &dyn TokenCounter) -> Tokens {
+    if turn.is_paired() {
+        return tokens;
+    }
+    let repaired = mend(&[group(turn)]).into_iter().map(|it| it.difference.tokens(tokens, counter));
+    repaired.fold(tokens, Tokens::max)
+}
+
 /// Returns how many turns there are besides one in flight.
 fn n_settled<T: Borrow<Turn>>(turns: &[T]) -> usize {
     let is_in_flight = turns.last().is_some_and(|it| it.borrow().status() == TurnStatus::InFlight);
@@ -107,7 +120,7 @@ fn n_settled<T: Borrow<Turn>>(turns: &[T]) -> usize {
 
 /// Returns the last turn that has content.
 fn newest_speaking<T: Borrow<Turn>>(turns: &[T]) -> Option<usize> {
-    turns.iter().rposition(|it| it.borrow().has_content())
+    turns.iter().rposition(|it| it.borrow().has_words())
 }
 
 /// Returns which turns `{turns: count}` keeps.
@@ -136,6 +149,7 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
         let older = self.span.older();
         let reason = match self.limit {
             None => String::new(),
+            Some(Limit::Turns(1)) => "older than the newest turn".to_owned(),
             Some(Limit::Turns(count)) => format!("older than the newest {count} turns"),
             Some(Limit::Tokens(limit)) => format!("beyond {limit} tokens of history"),
         };

@@ -1,6 +1,7 @@
 //! Names of tenants, sessions and threads.
 //!
-//! They come from outside, so they are checked once, here: not empty, at most 200 bytes, no control characters.
+//! They come from outside, so they are checked once, here: not empty, at most 200 bytes, no control characters. A `/`
+//! parts a session's name from that of an isolated thread, so a session's own name has none.
 //! They are keys of a database and never file names.
 
 use std::fmt;
@@ -35,8 +36,17 @@ pub(crate) fn check(what: &'static str, text: &str) -> Result<(), IdInvalid> {
     Err(IdInvalid { what, shown, why })
 }
 
+/// A session and another session's thread never have one name.
+fn check_session(what: &'static str, text: &str) -> Result<(), IdInvalid> {
+    check(what, text)?;
+    match text.contains('/') {
+        true => Err(IdInvalid { what, shown: text.chars().take(40).collect(), why: "it has a `/`" }),
+        false => Ok(()),
+    }
+}
+
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -46,7 +56,7 @@ macro_rules! id {
             /// Returns the id, if it can be one.
             pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, IdInvalid> {
                 let text = text.into();
-                check($what, &text)?;
+                $check($what, &text)?;
                 Ok(Self(text))
             }
 
@@ -81,17 +91,20 @@ macro_rules! id {
 id!(
     /// Who owns a session. Nothing of one tenant is ever visible to another.
     Tenant,
-    "tenant"
+    "tenant",
+    check
 );
 id!(
     /// The name of a session within its tenant.
     SessionId,
-    "session id"
+    "session id",
+    check_session
 );
 id!(
     /// The name of a thread within its tenant. A session's main thread has the session's own name.
     ThreadId,
-    "thread id"
+    "thread id",
+    check
 );
 
 impl Default for Tenant {

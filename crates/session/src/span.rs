@@ -3,6 +3,8 @@
 //! Stores read commits from the newest back and ask a [`Backward`] after each whether it has enough. So every
 //! store stops at the same place, and none reads more than one commit too many.
 
+use std::sync::Arc;
+
 use contexture_history::{Item, Seq, TurnNo};
 use contexture_message::Tokens;
 
@@ -84,7 +86,8 @@ impl Backward {
             self.turn = Some(item.turn);
             self.counted += 1;
         }
-        if wanted.tokens.as_ref().is_some_and(|(counter, _)| *counter == item.cost.counter) {
+        let counts = |(counter, _): &(Arc<str>, Tokens)| *counter == item.cost.counter;
+        if item.visibility.history && wanted.tokens.as_ref().is_some_and(counts) {
             self.tokens += item.cost.tokens;
         }
         true

@@ -19,7 +19,7 @@ use contexture_message::Tokens;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey};
+use crate::{SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, texts};
 
 /// What an operation of a store gives.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -309,12 +309,16 @@ pub struct NewestTurns {
 }
 
 impl Append {
-    /// Checks that the items continue the log where they say they do. Every store calls it first.
+    /// Checks that the items continue the log where they say they do, and can be read back. Every store calls it first.
     pub fn check(&self, key: &ThreadKey) -> Result<(), StoreError> {
         let malformed = |detail: String| StoreError::Malformed { thread: key.thread.to_string(), detail };
         let Some(last) = self.items.last() else {
             return Err(malformed("it has no items".to_owned()));
         };
+        if let Some(deep) = self.items.iter().find(|it| texts::is_deep(&it.body)) {
+            let detail = format!("item {} is nested deeper than {} levels", deep.seq, texts::MAX_DEPTH);
+            return Err(malformed(detail));
+        }
         let follows = |(expected, item): (u64, &Item)| item.seq == Seq(expected);
         let first = self.expected.next().0;
         if !(first..).zip(&self.items).all(follows) {

@@ -60,3 +60,38 @@ fn each_of_value(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
+
+/// How deep a value may be nested. Rows are read with a limit of 128, and have some levels of their own around it.
+pub(crate) const MAX_DEPTH: usize = 100;
+
+/// Whether something in the body is nested so deep that it could not be read back.
+pub(crate) fn is_deep(body: &Body) -> bool {
+    match body {
+        Body::Message(message) => message.content.iter().any(|it| is_deep_part(it, MAX_DEPTH)),
+        Body::Application(application) => is_deep_value(&application.value, MAX_DEPTH),
+        Body::SystemEvent(_) | Body::Envelope(_) | Body::Summary(_) | Body::Change(_) => false,
+    }
+}
+
+fn is_deep_part(part: &Part, left: usize) -> bool {
+    let Some(left) = left.checked_sub(1) else { return true };
+    match part {
+        Part::ToolCall(call) => is_deep_value(&call.arguments, left),
+        Part::ToolResult(result) => match &result.output {
+            ToolOutput::Json(value) | ToolOutput::ErrorJson(value) => is_deep_value(value, left),
+            // A list of parts in a part in an output: three levels.
+            ToolOutput::Content(parts) => parts.iter().any(|it| is_deep_part(it, left.saturating_sub(3))),
+            ToolOutput::Text(_) | ToolOutput::ErrorText(_) | ToolOutput::ExecutionDenied { .. } => false,
+        },
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => false,
+    }
+}
+
+fn is_deep_value(value: &Value, left: usize) -> bool {
+    let Some(left) = left.checked_sub(1) else { return true };
+    match value {
+        Value::Array(items) => items.iter().any(|it| is_deep_value(it, left)),
+        Value::Object(fields) => fields.values().any(|it| is_deep_value(it, left)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

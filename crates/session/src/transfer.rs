@@ -1,12 +1,14 @@
 //! Sessions as text: export, import, and copies.
 //!
-//! An exported session is JSONL: a line for the session, and for each of its threads a line followed by its items.
+//! An exported session is JSONL: a line for the session, for each of its threads a line followed by its items, and a line
+//! that says how much there was.
 //! Everything a store keeps of a session is in it, so it moves between stores. An import reads and checks
-//! everything before it writes anything; if writing fails, what was written is removed again.
+//! everything before it writes anything; if writing fails, what was written is removed again. Each thread is written
+//! whole or not at all; a process that is killed in between leaves the threads it has written.
 
 use std::sync::Arc;
 
-use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
+use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, Visibility};
 use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,7 @@ enum Line {
     Session(SessionLine),
     Thread(ThreadLine),
     Item(ItemLine),
+    End(EndLine),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -63,6 +66,14 @@ struct ItemLine {
     body: Body,
 }
 
+/// The last line: without it the text was cut off.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndLine {
+    threads: usize,
+    items: usize,
+}
+
 /// What an import wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Imported {
@@ -88,26 +99,28 @@ pub async fn export<E: From<SessionError>>(
     let session =
         SessionLine { version: VERSION, id: id.clone(), label: main.label.clone(), created: main.created };
     write(&line(&Line::Session(session))?)?;
+    let mut end = EndLine::default();
     for thread in threads {
-        export_thread(sessions, thread, &mut write).await?;
+        end.threads += 1;
+        end.items += export_thread(sessions, thread, &mut write).await?;
     }
-    Ok(())
+    write(&line(&Line::End(end))?)
 }
 
 async fn export_thread<E: From<SessionError>>(
     sessions: &Sessions,
     info: ThreadInfo,
     write: &mut impl FnMut(&str) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<usize, E> {
     let key = ThreadKey { tenant: sessions.tenant().clone(), thread: info.thread.clone() };
     let ThreadInfo { thread: id, kind, label, base, created, .. } = info;
     write(&line(&Line::Thread(ThreadLine { id, kind, label, base, created }))?)?;
-    let mut seq = Seq(0);
+    let (mut seq, mut count) = (Seq(0), 0);
     loop {
         let page = sessions.store().read(key.clone(), Span::After { seq, max: PAGE }).await;
         let page = page.map_err(SessionError::from)?;
-        let Some(last) = page.last() else { return Ok(()) };
-        seq = last.seq;
+        let Some(last) = page.last() else { return Ok(count) };
+        (seq, count) = (last.seq, count + page.len());
         for item in page {
             write(&line(&Line::Item(ItemLine::from(item)))?)?;
         }
@@ -211,10 +224,9 @@ pub async fn fork_session(
     Ok(Imported { session: copy.session, threads: 1, items: count })
 }
 
-/// Threads are named after their session.
+/// Threads are named after their session; `read` has checked that these are.
 fn renamed(thread: &ThreadId, old: &SessionId, new: &SessionId) -> Result<ThreadId, SessionError> {
-    let rest = thread.as_str().strip_prefix(old.as_str());
-    match rest.filter(|it| it.is_empty() || it.starts_with('/')) {
+    match thread.as_str().strip_prefix(old.as_str()) {
         Some(rest) => Ok(ThreadId::parse(format!("{new}{rest}"))?),
         None => Ok(thread.clone()),
     }
@@ -232,39 +244,86 @@ struct ExportedThread {
 
 /// Reads and checks everything.
 fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, SessionError> {
-    let mut session = None;
-    let mut threads: Vec<ExportedThread> = Vec::new();
+    let mut reading = Reading::default();
+    let mut last = 0;
     for (idx, text) in lines.into_iter().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
+        last = idx + 1;
         let wrong = |detail: String| SessionError::Import { line: idx + 1, detail };
-        match serde_json::from_str(text).map_err(|err| wrong(err.to_string()))? {
-            Line::Session(line) if session.is_none() => {
-                if line.version > VERSION {
-                    let version = line.version;
-                    return Err(wrong(format!(
-                        "the format has version {version}, this program knows {VERSION}"
-                    )));
-                }
-                session = Some(line);
+        let line = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
+        reading.take(line).map_err(wrong)?;
+    }
+    match reading {
+        Reading { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
+        Reading { session: None, .. } => {
+            Err(SessionError::Import { line: last, detail: "there is no session".to_owned() })
+        }
+        _ => Err(SessionError::Import {
+            line: last,
+            detail: "the text was cut off: its end is missing".to_owned(),
+        }),
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    session: Option<SessionLine>,
+    threads: Vec<ExportedThread>,
+    is_whole: bool,
+}
+
+impl Reading {
+    fn take(&mut self, line: Line) -> Result<(), String> {
+        if self.is_whole {
+            return Err("something follows the end".to_owned());
+        }
+        match (line, &self.session) {
+            (Line::Session(line), None) => self.begin(line),
+            (Line::Session(_), Some(_)) => Err("a second session begins".to_owned()),
+            (_, None) => Err("the session comes first".to_owned()),
+            (Line::Thread(thread), Some(session)) => {
+                check_thread(&thread, &session.id, self.threads.is_empty())?;
+                self.threads.push(ExportedThread { thread, items: Vec::new() });
+                Ok(())
             }
-            Line::Session(_) => return Err(wrong("a second session begins".to_owned())),
-            Line::Thread(thread) => {
-                let is_main = threads.is_empty();
-                if is_main != (thread.kind == ThreadKind::Main) || session.is_none() {
-                    return Err(wrong("the session and its main thread come first, once".to_owned()));
-                }
-                threads.push(ExportedThread { thread, items: Vec::new() });
-            }
-            Line::Item(item) => {
-                let open = threads.last_mut().ok_or_else(|| wrong("an item before any thread".to_owned()))?;
-                open.push(item).map_err(wrong)?;
-            }
+            (Line::Item(item), _) => match self.threads.last_mut() {
+                Some(thread) => thread.push(item),
+                None => Err("an item before any thread".to_owned()),
+            },
+            (Line::End(end), _) => self.end(&end),
         }
     }
-    match session {
-        Some(session) if !threads.is_empty() => Ok(Exported { session, threads }),
-        _ => {
-            Err(SessionError::Import { line: 0, detail: "there is no session with a main thread".to_owned() })
+
+    fn begin(&mut self, line: SessionLine) -> Result<(), String> {
+        if line.version != VERSION {
+            return Err(format!("the format has version {}, this program knows {VERSION}", line.version));
         }
+        self.session = Some(line);
+        Ok(())
+    }
+
+    fn end(&mut self, said: &EndLine) -> Result<(), String> {
+        let items = self.threads.iter().map(|it| it.items.len()).sum();
+        let found = EndLine { threads: self.threads.len(), items };
+        if found != *said || found.threads == 0 {
+            return Err(format!("the end says {said:?}, there were {found:?}"));
+        }
+        self.is_whole = true;
+        Ok(())
+    }
+}
+
+/// A session's own names: the main thread has the session's, and comes first.
+fn check_thread(thread: &ThreadLine, session: &SessionId, is_first: bool) -> Result<(), String> {
+    let id = thread.id.as_str();
+    let rest = id.strip_prefix(session.as_str());
+    let is_named = match thread.kind {
+        ThreadKind::Main => rest == Some(""),
+        ThreadKind::Isolated => rest.is_some_and(|it| it.len() > 1 && it.starts_with('/')),
+    };
+    match is_named && is_first == (thread.kind == ThreadKind::Main) {
+        true => Ok(()),
+        false => Err(format!("thread `{id}` does not belong here in session `{session}`")),
     }
 }
 
@@ -274,8 +333,11 @@ impl ExportedThread {
         if line.seq != end.next() {
             return Err(format!("item {} does not follow item {end}", line.seq));
         }
-        if line.turn < turn {
-            return Err(format!("turn {} was already over", line.turn));
+        if line.turn < turn || line.turn > turn.next() {
+            return Err(format!("turn {} does not follow turn {turn}", line.turn));
+        }
+        if let Body::Change(Change::TurnEnded { status: TurnStatus::InFlight, .. }) = line.body {
+            return Err("a turn can't end as in_flight".to_owned());
         }
         self.items.push(Item::from(line));
         Ok(())

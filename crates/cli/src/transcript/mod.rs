@@ -161,7 +161,7 @@ impl<'t> Transcript<'t> {
             let system = serde_json::from_str(raw.get()).map_err(|err| err.to_string());
             system.and_then(|it| anthropic::read_system(&it)).map_err(|what| source.wrong(what, raw.get()))
         });
-        let (leading, turns) = grouped(&source, &entries)?;
+        let (leading, turns) = grouped(&entries);
         Ok(Self { format, entries, system: system.transpose()?, leading, turns, source })
     }
 
@@ -184,13 +184,12 @@ impl<'t> Transcript<'t> {
 }
 
 /// Returns the messages before the first turn by number, and sketches of the turns.
-fn grouped(source: &Source<'_>, entries: &[Entry<'_>]) -> Result<(Vec<usize>, Vec<Turn>), Failure> {
+fn grouped(entries: &[Entry<'_>]) -> (Vec<usize>, Vec<Turn>) {
     let sketches =
         entries.iter().enumerate().map(|(number, it)| (it.turn.clone(), sketch(number, &it.message)));
-    let grouped =
-        group_turns(sketches).map_err(|err| source.wrong(err.to_string(), entries[err.index].raw.get()))?;
+    let grouped = group_turns(sketches);
     let leading = grouped.system.iter().filter_map(trace::number).collect();
-    Ok((leading, grouped.turns))
+    (leading, grouped.turns)
 }
 
 /// Reads the earlier turns of a conversation: one neutral message a line.
@@ -201,8 +200,7 @@ pub(crate) fn history(text: &str, name: &str) -> Result<Vec<Turn>, Failure> {
         let message = neutral::read(&source.fields(raw)?, Unknown::Refused);
         messages.push(message.map_err(|what| source.wrong(what, raw.get()))?);
     }
-    let grouped = group_turns(messages)
-        .map_err(|err| source.wrong(err.to_string(), source.messages[err.index].get()))?;
+    let grouped = group_turns(messages);
     let mut turns = grouped.turns;
     if !grouped.system.is_empty() {
         // A pass has its own system message; these are part of what was said, and go along with the first turn.

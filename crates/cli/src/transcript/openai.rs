@@ -55,6 +55,12 @@ fn part(kind: &str, fields: &Map<String, Value>) -> Result<Part, String> {
             file_at(&format!("data:audio/{format};base64,{}", text(audio, "data")?), None)
         }
         "file" => file(object(fields, "file")?)?,
+        // Calls of another dialect would go through without their results.
+        "tool_use" | "tool_result" | "tool_call" => {
+            return Err(format!(
+                "a part `{kind}` is not OpenAI's, which has `tool_calls` and the role `tool`"
+            ));
+        }
         _ => unknown(fields),
     })
 }

@@ -41,6 +41,8 @@ const EXPORT: &str = concat!(
     "\n",
     r#"{"item":{"seq":1,"turn":1,"at":1751362208000,"tokens":5,"counter":"o200k_base","visibility":{"client":true,"history":true},"body":{"message":{"role":"user","content":"Check it."}}}}"#,
     "\n",
+    r#"{"end":{"threads":2,"items":14}}"#,
+    "\n",
 );
 
 /// A folder with the session in the default store.

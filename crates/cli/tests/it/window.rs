@@ -84,7 +84,7 @@ fn a_limit_leaves_the_rest_of_a_request_alone() {
     assert_eq!((&kept["messages"], &kept["stream"]), (&messages, &json!(false)));
     assert!(run.stdout.starts_with("{\n  \"model\": \"gpt-4o\", \"temperature\": 0.20,\n"), "{}", run.stdout);
     assert!(run.stderr.starts_with("1 turn kept, 2 messages, 10 tokens by o200k_base, read as openai\n"));
-    assert!(run.stderr.contains("\n1 turn dropped (t1): older than the newest 1 turn"), "{}", run.stderr);
+    assert!(run.stderr.contains("\n1 turn dropped (t1): older than the newest turn"), "{}", run.stderr);
 }
 
 #[test]
@@ -284,6 +284,22 @@ fn nothing_in_gives_nothing_out() {
 }
 
 #[test]
+fn a_late_result_finds_its_turn() {
+    let call = r#"{"type":"tool_call","id":"c1","name":"find","arguments":{}}"#;
+    let result =
+        r#"{"type":"tool_result","call_id":"c1","name":"find","output":{"type":"text","value":"late"}}"#;
+    let lines = [
+        r#"{"turn":"t1","role":"user","content":"a"}"#.to_owned(),
+        format!(r#"{{"turn":"t1","role":"assistant","content":[{call}]}}"#),
+        r#"{"turn":"t2","role":"user","content":"b"}"#.to_owned(),
+        format!(r#"{{"turn":"t1","role":"tool","content":[{result}]}}"#),
+    ];
+    let document = document(&lines.join("\n"), &["--turns", "2"]);
+    assert_eq!((&document["turns"], &document["repairs"]), (&json!(["t1", "t2"]), &json!([])));
+    assert_eq!(document["messages"][2]["content"][0]["call_id"], "c1");
+}
+
+#[test]
 fn errors_say_where() {
     let user = r#"{"role":"user","content":"a"}"#;
     for (transcript, code, at) in [
@@ -295,18 +311,46 @@ fn errors_say_where() {
         ("{\"messages\": 3}".to_owned(), "message_invalid", "standard input:1:14"),
         ("{\n\"messages\": [\n{]}".to_owned(), "input_invalid", "standard input:3:2"),
         ("{\"messages\": [], \"messages\": []}".to_owned(), "input_invalid", "standard input:1:27"),
-        ("[{\"role\": \"user\", \"content\": \"a\", \"n\": 1e999}]".to_owned(), "input_invalid", "standard input:1:44"),
+        (
+            "[{\"role\": \"user\", \"content\": \"a\", \"n\": 1e999}]".to_owned(),
+            "input_invalid",
+            "standard input:1:44",
+        ),
         ("hello".to_owned(), "input_invalid", "standard input:1:1"),
-        (r#"[{"role":"user","tool_calls":[{"id":"a","function":{"name":"f"}}]}]"#.to_owned(), "message_invalid", "standard input:1:2"),
-        (r#"[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]"#.to_owned(), "message_invalid", "standard input:1:2"),
-        (r#"{"system":"x","messages":[{"role":"tool","content":"x"}]}"#.to_owned(), "message_invalid", "standard input:1:27"),
-        ("{\"turn\":\"a\",\"role\":\"user\",\"content\":\"\"}\n{\"turn\":\"b\",\"role\":\"user\",\"content\":\"\"}\n{\"turn\":\"a\",\"role\":\"user\",\"content\":\"\"}".to_owned(), "message_invalid", "standard input:3"),
-        (format!("[{}{}]", "[".repeat(100_000), "]".repeat(100_000)), "input_invalid", "standard input:1:129"),
+        (
+            r#"[{"role":"user","tool_calls":[{"id":"a","function":{"name":"f"}}]}]"#.to_owned(),
+            "message_invalid",
+            "standard input:1:2",
+        ),
+        (
+            r#"[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]"#.to_owned(),
+            "message_invalid",
+            "standard input:1:2",
+        ),
+        (
+            r#"{"system":"x","messages":[{"role":"tool","content":"x"}]}"#.to_owned(),
+            "message_invalid",
+            "standard input:1:27",
+        ),
+        (
+            r#"[{"role":"assistant","content":[{"type":"tool_use","id":"a"}],"tool_calls":[]}]"#.to_owned(),
+            "message_invalid",
+            "standard input:1:2",
+        ),
+        (
+            format!("[{}{}]", "[".repeat(100_000), "]".repeat(100_000)),
+            "input_invalid",
+            "standard input:1:129",
+        ),
     ] {
         let run = window(&transcript, &["--json"]);
         let error = &run.json()["error"];
         let start: String = transcript.chars().take(80).collect();
-        assert_eq!((run.code, &error["code"], &error["at"]), (Some(2), &json!(code), &json!(at)), "{start}: {error}");
+        assert_eq!(
+            (run.code, &error["code"], &error["at"]),
+            (Some(2), &json!(code), &json!(at)),
+            "{start}: {error}"
+        );
         assert_eq!(window(&transcript, &[]).stdout, "", "{start}");
     }
     let both = window(user, &["--turns", "1", "--tokens", "1", "--json"]);

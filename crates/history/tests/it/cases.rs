@@ -16,7 +16,7 @@ fn windowed(transcript: &Value, args: &Value) -> Value {
         let id = id.and_then(|it| it.as_str().map(str::to_owned));
         (id, serde_json::from_value::<Message>(line).expect("a message"))
     });
-    let turns = group_turns(messages).expect("turns").turns;
+    let turns = group_turns(messages).turns;
     let count = || args[1].as_str().and_then(|it| it.parse().ok()).expect("a number");
     let limit = match args[0].as_str() {
         Some("--turns") => Limit::Turns(usize::try_from(count()).expect("small")),

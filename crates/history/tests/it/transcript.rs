@@ -11,13 +11,9 @@ fn grouped(text: &str) -> String {
         let (id, said) = line.split_once(' ').expect("an id and a message");
         (Some(id.to_owned()).filter(|it| it != "."), notation::message(said))
     });
-    match group_turns(messages) {
-        Ok(transcript) => {
-            let system = transcript.system.iter().map(|it| format!("{}\n", notation::shown(it)));
-            system.collect::<String>() + &notation::shown_turns(&transcript.turns)
-        }
-        Err(err) => format!("error: {err} (message {})", err.index),
-    }
+    let transcript = group_turns(messages);
+    let system = transcript.system.iter().map(|it| format!("{}\n", notation::shown(it)));
+    system.collect::<String>() + &notation::shown_turns(&transcript.turns)
 }
 
 #[test]
@@ -59,13 +55,22 @@ fn made_up_names_do_not_clash_with_given_ones() {
 }
 
 #[test]
-fn a_turn_does_not_come_back() {
+fn what_comes_late_is_put_at_the_end_of_its_turn() {
     insta::assert_snapshot!(grouped("
         a user 1
         a user 2
         b user 3
         a user 4
-    "), @"error: turn `a` was already over (message 3)");
+        . assistant 5
+        . user 6
+    "), @"
+    a user 1
+    a user 2
+    a user 4
+    a assistant 5
+    b user 3
+    t3 user 6
+    ");
 }
 
 #[test]

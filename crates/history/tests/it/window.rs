@@ -79,8 +79,8 @@ fn the_newest_turn_with_content_is_always_kept() {
         t4 -
     "), @"
     kept t2 t4 (4 tokens)
-    t1: older than the newest 1 turns
-    t3: older than the newest 1 turns
+    t1: older than the newest turn
+    t3: older than the newest turn
     user b
     ");
 }
@@ -93,7 +93,7 @@ fn a_turn_in_flight_goes_along_and_takes_none_of_the_limit() {
         t3… user c
     "), @"
     kept t2 t3 (8 tokens)
-    t1: older than the newest 1 turns
+    t1: older than the newest turn
     user b
     user c
     ");
@@ -199,4 +199,29 @@ fn the_turns_outside_are_not_counted() {
     let shared: Vec<std::sync::Arc<Turn>> = turns.into_iter().map(std::sync::Arc::new).collect();
     let window = window(&shared, newest(1), &Fails);
     assert_eq!((window.is_kept(0), window.is_kept(1), window.is_kept(2)), (false, true, false));
+}
+
+#[test]
+fn results_alone_are_no_content() {
+    insta::assert_snapshot!(windowed(newest(1), "
+        t1 user a
+        t2 tool =zz
+    "), @"
+    kept t1 t2 (8 tokens)
+    user a
+    ! result `zz` of `find` had no call and was left out
+    ");
+}
+
+#[test]
+fn a_turn_is_packed_with_the_results_it_lacks() {
+    insta::assert_snapshot!(windowed(tokens(14), "
+        t1 user a
+        t1 assistant +x
+        t2 user b
+    "), @"
+    kept t2 (4 tokens)
+    t1: beyond 14 tokens of history
+    user b
+    ");
 }
