@@ -9,9 +9,12 @@ use contexture_session::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use crate::commit::{Change, Touched};
 use crate::failure::Failure;
 use crate::number::{from_sql, seq, to_sql};
-use crate::writer::{Change, Touched};
+
+/// Appends of more rows are left to the thread that writes.
+const SMALL: usize = 4;
 
 /// An append with its rows written out, ready for the file.
 #[derive(Debug)]
@@ -90,6 +93,10 @@ impl Change for Appending {
         Ok(Appended { end: self.state.end, fence: lease.fence_of(&self.guard) })
     }
 
+    fn is_small(&self) -> bool {
+        self.rows.len() <= SMALL
+    }
+
     fn touched(&self) -> Touched<'_> {
         Touched::Thread(&self.key)
     }
@@ -105,6 +112,10 @@ pub(crate) struct Leasing {
 
 impl Change for Leasing {
     type Output = Option<Fence>;
+
+    fn is_small(&self) -> bool {
+        true
+    }
 
     fn make(&self, conn: &Connection) -> Result<Option<Fence>, Failure> {
         let thread = find(conn, &self.key)?;

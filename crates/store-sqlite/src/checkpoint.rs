@@ -19,11 +19,13 @@ use crate::failure::Place;
 use crate::open::open_checkpointer;
 
 /// From this length on, in pages, the log is copied into the file.
-const SOFT: u32 = 2_000;
+const SOFT: u32 = 1_000;
 /// Between two attempts of the writer to finish the copy.
-const AGAIN: u32 = 500;
-/// From this length on the writer waits for readers that are in the way.
+const AGAIN: u32 = 250;
+/// From this length on the writer waits for readers that are in the way, and again each time it grew by as much.
 const HARD: u32 = 16_000;
+/// How long it waits for them.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The writer's view of the log. The thread ends when it is gone.
 #[derive(Debug)]
@@ -34,14 +36,18 @@ pub(crate) struct Checkpoints {
     /// The thread has done what it was asked for.
     copied: Arc<AtomicBool>,
     stage: Stage,
+    length_when_idle: u32,
+    /// From this length on readers that are in the way are waited for.
+    hard: u32,
+    busy: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The log is short, and what is in it may not be in the file.
-    Short,
     /// All of the log is in the file, or soon will be: there was nothing to do for a while.
     Idle,
+    /// The log is short, and what is in it is not in the file.
+    Short,
     /// The thread was asked to copy.
     Copying,
     /// Copied up to a few pages; the writer tries to finish when the log has this length.
@@ -71,28 +77,46 @@ impl Checkpoints {
             .name("contexture-checkpoint".to_owned())
             .spawn(move || copy_when_asked(&conn, &asked, &done))
             .map_err(|err| place.unavailable(err))?;
-        Ok((Checkpoints { ask, pages, copied, stage: Stage::Short }, thread))
+        let (stage, length_when_idle, hard) = (Stage::Idle, 0, HARD);
+        Ok((Checkpoints { ask, pages, copied, stage, length_when_idle, hard, busy }, thread))
+    }
+
+    /// Whether [`Checkpoints::after_commit`] has something to do.
+    pub(crate) fn is_due(&self) -> bool {
+        let pages = self.length();
+        match self.stage {
+            Stage::Idle => true,
+            Stage::Short => pages >= SOFT,
+            Stage::Copying => self.copied.load(Ordering::Acquire),
+            Stage::Finishing(length) => pages < SOFT || pages >= length,
+        }
     }
 
     /// Whether there is something to copy once there is nothing else to do.
     pub(crate) fn is_due_when_idle(&self) -> bool {
-        self.stage != Stage::Idle && self.pages.load(Ordering::Relaxed) > 0
+        self.stage != Stage::Idle && self.length() > 0
     }
 
-    /// Copies in the background: there was no work for a while.
+    /// Copies in the background if there was no commit since the last call.
     pub(crate) fn when_idle(&mut self) {
-        self.ask();
-        self.stage = Stage::Idle;
+        let length = self.length();
+        if std::mem::replace(&mut self.length_when_idle, length) == length {
+            self.ask();
+            self.stage = Stage::Idle;
+        }
+    }
+
+    fn length(&self) -> u32 {
+        self.pages.load(Ordering::Relaxed)
     }
 
     /// Looks at the length of the log after a commit of `writer`.
     pub(crate) fn after_commit(&mut self, writer: &Connection) {
-        let pages = self.pages.load(Ordering::Relaxed);
+        let pages = self.length();
         self.stage = match self.stage {
-            _ if pages < SOFT => Stage::Short,
-            _ if pages >= HARD => {
-                checkpoint(writer, "RESTART");
-                Stage::Finishing(HARD)
+            _ if pages < SOFT => {
+                self.hard = HARD;
+                Stage::Short
             }
             Stage::Short | Stage::Idle => {
                 self.ask();
@@ -101,11 +125,22 @@ impl Checkpoints {
             Stage::Copying if !self.copied.load(Ordering::Acquire) => Stage::Copying,
             Stage::Finishing(length) if pages < length => Stage::Finishing(length),
             Stage::Copying | Stage::Finishing(_) => {
-                // The next commit starts at the beginning of the log, unless a reader is in the way.
-                checkpoint(writer, "PASSIVE");
+                self.finish(writer, pages);
                 Stage::Finishing(pages.saturating_add(AGAIN))
             }
         };
+    }
+
+    /// Copies the rest. The next commit starts at the beginning of the log, unless a reader is in the way.
+    fn finish(&mut self, writer: &Connection, pages: u32) {
+        if pages < self.hard {
+            return checkpoint(writer, "PASSIVE");
+        }
+        // A reader that does not end is not waited for each time.
+        self.hard = pages.saturating_add(HARD);
+        let _ = writer.busy_timeout(PATIENCE);
+        checkpoint(writer, "RESTART");
+        let _ = writer.busy_timeout(self.busy);
     }
 
     fn ask(&self) {

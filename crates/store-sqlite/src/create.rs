@@ -5,10 +5,10 @@ use contexture_session::{NewSession, NewThread, State, StoreError, ThreadKey};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::append::{EncodedState, encode, insert_rows};
+use crate::commit::Change;
 use crate::failure::{Failure, Place};
 use crate::number::to_sql;
 use crate::read::{Log, end_of};
-use crate::writer::Change;
 
 impl Change for NewSession {
     type Output = ();

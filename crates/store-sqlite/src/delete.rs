@@ -3,9 +3,9 @@
 use contexture_session::{SessionKey, StoreError, ThreadKey};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use crate::commit::{Change, Touched};
 use crate::create::find_session;
 use crate::failure::Failure;
-use crate::writer::{Change, Touched};
 
 /// Removes a session with everything in it.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Change for DeleteSession {
     fn make(&self, conn: &Connection) -> Result<bool, Failure> {
         let (tenant, name) = (self.0.tenant.as_str(), self.0.session.as_str());
         let Some(session) = find_session(conn, tenant, name)? else { return Ok(false) };
-        let mut statement = conn.prepare_cached("SELECT no FROM threads WHERE session = ?1")?;
+        let mut statement = conn.prepare_cached(THREADS_OF_SESSION)?;
         let threads = statement.query_map([session], |row| row.get(0))?;
         for thread in threads.collect::<Result<Vec<i64>, _>>()? {
             remove_thread(conn, thread)?;
@@ -58,8 +58,9 @@ impl Change for DeleteThread {
     }
 }
 
+pub(crate) const THREADS_OF_SESSION: &str = "SELECT no FROM threads WHERE session = ?1";
 /// In this order: the blobs are found by their uses.
-const REMOVE_THREAD: [&str; 5] = [
+pub(crate) const REMOVE_THREAD: [&str; 5] = [
     "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE thread = ?1)
      AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND thread <> ?1)",
     "DELETE FROM blob_uses WHERE thread = ?1",

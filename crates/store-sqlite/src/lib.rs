@@ -1,10 +1,22 @@
 //! Durable threads in one SQLite file: the embedded default.
 //!
 //! [`SqliteStore`] keeps the promises of [`Store`](contexture_session::Store) on one machine, for any number of
-//! processes.
+//! processes. How it is built:
+//!
+//! * **A commit is a row.** All threads' commits are added at the end of one table; an index finds those of a thread in
+//!   their order. So a group of appends touches few pages, and a read touches what it returns.
+//! * **One writer.** Appends that are asked for at the same time share one transaction and one disk sync (`writer`,
+//!   `commit`); who may write and where the log ends is decided inside it.
+//! * **Durable.** A write-ahead log with `synchronous = FULL`: what was acknowledged survives a loss of power. The log
+//!   is copied into the file in the background (`checkpoint`).
+//! * **No runtime.** Small operations are done where they are polled as long as they are quick, everything else by
+//!   threads of the store (`pace`, `readers`).
+//! * **Damage is said.** A row that is missing or can't be read is an error, never a hole in a history, and
+//!   [`SqliteStore::recover`] copies what is readable into a new file.
 
 mod append;
 mod checkpoint;
+mod commit;
 mod create;
 mod delete;
 mod failure;
@@ -12,6 +24,9 @@ mod list;
 mod notice;
 mod number;
 mod open;
+mod pace;
+#[cfg(test)]
+mod plan;
 mod read;
 mod readers;
 mod recover;

@@ -91,7 +91,10 @@ impl Notices {
 
     /// Wakes those who wait for a thread.
     pub(crate) fn wake(&self, key: &ThreadKey) {
-        let waiters = self.lock().threads.remove(key);
+        let mut waiting = self.lock();
+        // Most of the time nobody waits for anything.
+        let waiters = if waiting.threads.is_empty() { None } else { waiting.threads.remove(key) };
+        drop(waiting);
         tell(waiters.into_iter().flatten());
     }
 

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
 
 use crate::failure::{Failure, Place};
 use crate::number::{from_sql, seq, to_sql};
+use crate::readers::Size;
 
 /// A thread's rows from the newest back.
 pub(crate) const BACKWARD: &str =
@@ -24,6 +25,9 @@ pub(crate) const FORWARD: &str =
 pub(crate) const END: &str = r#"SELECT no, "end" FROM threads WHERE tenant = ?1 AND name = ?2"#;
 pub(crate) const KEYED: &str = "SELECT turn, began FROM turn_keys WHERE thread = ?1 AND name = ?2";
 pub(crate) const BLOB: &str = "SELECT body FROM blobs WHERE tenant = ?1 AND hash = ?2";
+
+/// Spans of more items or turns are left to the threads that read.
+const SMALL: usize = 128;
 
 /// Returns a thread's number and its end.
 pub(crate) fn end_of(conn: &Connection, key: &ThreadKey) -> rusqlite::Result<Option<(i64, Seq)>> {
@@ -46,6 +50,16 @@ pub(crate) fn turn_with_key(
 /// Returns a large text.
 pub(crate) fn blob(conn: &Connection, tenant: &str, hash: &str) -> rusqlite::Result<Option<String>> {
     conn.prepare_cached(BLOB)?.query_row([tenant, hash], |row| row.get(0)).optional()
+}
+
+/// Returns whether a span is small enough to be read in the caller's thread.
+pub(crate) fn size_of(span: &Span) -> Size {
+    let is_small = match span {
+        Span::After { max, .. } => *max <= SMALL,
+        Span::NewestItems { count, client } => *count <= SMALL && !client,
+        Span::NewestTurns(newest) => newest.turns <= SMALL,
+    };
+    if is_small { Size::Small } else { Size::Large }
 }
 
 /// Returns the items of a span, oldest first.

@@ -20,7 +20,7 @@ use crate::delete::{DeleteSession, DeleteThread};
 use crate::failure::Place;
 use crate::notice::{Notices, watch};
 use crate::open::open_writer;
-use crate::readers::Readers;
+use crate::readers::{Readers, Size};
 use crate::writer::Writer;
 use crate::{list, read};
 
@@ -46,8 +46,9 @@ impl SqliteConfig {
 
 /// Threads in one SQLite file. Clones share it.
 ///
-/// An append is on the disk before it returns. Several processes may use one file. It needs no runtime: the work is
-/// done by threads of its own, which end, after the work that is queued, when the last clone is dropped.
+/// An append is on the disk before it returns. Several processes may use one file. It needs no runtime: small
+/// operations that are quick, as most are, are done where they are polled, all others by threads of its own. These end,
+/// after the work that is queued, when the last clone is dropped.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -74,18 +75,15 @@ pub struct SqliteStore {
 
 struct Inner {
     /// Nothing once the store is closing: the threads end when nobody can ask them any more.
-    ports: Option<Ports>,
+    writer: Option<Writer>,
+    readers: Option<Readers>,
     notices: Arc<Notices>,
     place: Place,
     path: PathBuf,
     time: Arc<dyn Time>,
-    /// In the order in which they end.
-    threads: Vec<JoinHandle<()>>,
-}
-
-struct Ports {
-    writer: Writer,
-    readers: Readers,
+    reading: Vec<JoinHandle<()>>,
+    /// The one that writes, then the one that it asks for checkpoints.
+    writing: Vec<JoinHandle<()>>,
 }
 
 impl SqliteStore {
@@ -100,22 +98,29 @@ impl SqliteStore {
         let mut conn = open_writer(path, &place, busy)?;
         let notices = Arc::new(Notices::default());
         let (checkpoints, copying) = Checkpoints::start(path, &place, busy, &mut conn)?;
-        let (readers, mut threads) = Readers::start(path, &place, busy, readers)?;
-        threads.push(watch(path, &place, busy, poll, &notices)?);
-        let (writer, writing) = Writer::start(conn, place.clone(), Arc::clone(&notices), checkpoints)
+        let (readers, mut reading) = Readers::start(path, &place, busy, readers)?;
+        reading.push(watch(path, &place, busy, poll, &notices)?);
+        let (writer, writing) = Writer::start(conn, place.clone(), busy, Arc::clone(&notices), checkpoints)
             .map_err(|err| place.unavailable(err))?;
-        threads.extend([writing, copying]);
-        let ports = Some(Ports { writer, readers });
-        let inner = Inner { ports, notices, place, path: path.to_owned(), time, threads };
+        let inner = Inner {
+            writer: Some(writer),
+            readers: Some(readers),
+            notices,
+            place,
+            path: path.to_owned(),
+            time,
+            reading,
+            writing: vec![writing, copying],
+        };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
     fn writer(&self) -> Result<&Writer, StoreError> {
-        Ok(&self.inner.ports()?.writer)
+        self.inner.writer.as_ref().ok_or_else(|| self.inner.place.gone())
     }
 
     fn readers(&self) -> Result<&Readers, StoreError> {
-        Ok(&self.inner.ports()?.readers)
+        self.inner.readers.as_ref().ok_or_else(|| self.inner.place.gone())
     }
 
     /// Returns the end of a thread.
@@ -124,26 +129,27 @@ impl SqliteStore {
             let found = read::end_of(conn, &key)?;
             found.map(|it| it.1).ok_or_else(|| StoreError::no_thread(&key.thread).into())
         };
-        self.readers()?.ask(question).await
-    }
-}
-
-impl Inner {
-    fn ports(&self) -> Result<&Ports, StoreError> {
-        self.ports.as_ref().ok_or_else(|| self.place.gone())
+        self.readers()?.ask(Size::Small, question).await
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.ports = None;
+        // One after the other: SQLite removes its log when the last connection closes, but not if two do so at once.
+        self.readers = None;
         self.notices.close();
-        let current = std::thread::current().id();
-        for thread in self.threads.drain(..) {
-            // Whoever drops the last clone may be running in one of them: a waker called it.
-            if thread.thread().id() != current {
-                let _ = thread.join();
-            }
+        join(&mut self.reading);
+        self.writer = None;
+        join(&mut self.writing);
+    }
+}
+
+fn join(threads: &mut Vec<JoinHandle<()>>) {
+    let current = std::thread::current().id();
+    for thread in threads.drain(..) {
+        // Whoever drops the last clone may be running in one of them: a waker called it.
+        if thread.thread().id() != current {
+            let _ = thread.join();
         }
     }
 }
@@ -156,43 +162,44 @@ impl fmt::Debug for SqliteStore {
 
 impl Store for SqliteStore {
     fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.writer()?.make(session).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(session)).await })
     }
 
     fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.writer()?.make(thread).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(thread)).await })
     }
 
     fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
         let place = self.inner.place.clone();
-        Box::pin(async move { self.writer()?.make(Forking { from, thread, place }).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(Forking { from, thread, place })).await })
     }
 
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
         let time = Arc::clone(&self.inner.time);
-        Box::pin(async move { self.writer()?.make(Appending::new(key, append, time)?).await })
+        Box::pin(async move { self.writer()?.make(|| Appending::new(key, append, time)).await })
     }
 
     fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
         let time = Arc::clone(&self.inner.time);
-        Box::pin(async move { self.writer()?.make(Leasing { key, guard, time }).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(Leasing { key, guard, time })).await })
     }
 
     fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
         let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
         let question = move |conn: &Connection| list::head(conn, &place, &key, time.now());
-        Box::pin(async move { self.readers()?.ask(question).await })
+        Box::pin(async move { self.readers()?.ask(Size::Small, question).await })
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
         let place = self.inner.place.clone();
+        let size = read::size_of(&span);
         let question = move |conn: &Connection| read::read(conn, &place, &key, &span);
-        Box::pin(async move { self.readers()?.ask(question).await })
+        Box::pin(async move { self.readers()?.ask(size, question).await })
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
         let question = move |conn: &Connection| read::turn_with_key(conn, &key, &idempotency_key);
-        Box::pin(async move { self.readers()?.ask(question).await })
+        Box::pin(async move { self.readers()?.ask(Size::Small, question).await })
     }
 
     fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
@@ -213,28 +220,32 @@ impl Store for SqliteStore {
         max: usize,
     ) -> StoreFuture<'_, Vec<SessionInfo>> {
         let question = move |conn: &Connection| list::sessions(conn, &tenant, after.as_ref(), max);
-        Box::pin(async move { self.readers()?.ask(question).await })
+        Box::pin(async move { self.readers()?.ask(Size::Large, question).await })
     }
 
     fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
-        Box::pin(async move { self.readers()?.ask(move |conn| list::threads(conn, &session)).await })
+        Box::pin(
+            async move { self.readers()?.ask(Size::Large, move |conn| list::threads(conn, &session)).await },
+        )
     }
 
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move { self.writer()?.make(DeleteSession(session)).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(DeleteSession(session))).await })
     }
 
     fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
-        Box::pin(async move { self.writer()?.make(DeleteThread(key)).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(DeleteThread(key))).await })
     }
 
     fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
         let question = move |conn: &Connection| Ok(read::blob(conn, tenant.as_str(), &hash)?);
-        Box::pin(async move { self.readers()?.ask(question).await })
+        Box::pin(async move { self.readers()?.ask(Size::Large, question).await })
     }
 
     fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
-        Box::pin(async move { self.readers()?.ask(move |conn| list::usage(conn, &tenant)).await })
+        Box::pin(
+            async move { self.readers()?.ask(Size::Large, move |conn| list::usage(conn, &tenant)).await },
+        )
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {

@@ -1,59 +1,55 @@
-//! The one thread that writes.
+//! Writing: one connection, one transaction at a time.
 //!
-//! It takes everything that is queued into one transaction, commits once, and then answers all: a commit costs one
-//! disk sync, however many changes share it. Each change is checked on its own inside the transaction; a refused one
-//! has written nothing. If SQLite fails at one of them, the transaction is undone and each is tried alone, so that
-//! nobody pays for another's trouble.
+//! The thread that writes takes everything that is queued into one transaction, commits once, and then answers all: a
+//! commit costs one disk sync, however many changes share it.
+//!
+//! A small change that is alone is made in the caller's thread, see [`Pace`].
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use contexture_session::{StoreError, ThreadKey};
+use contexture_session::StoreError;
 use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use crate::checkpoint::Checkpoints;
-use crate::failure::{Failure, Place};
+use crate::commit::{Change, File, Pending, Touched, pending};
+use crate::failure::Place;
 use crate::notice::Notices;
+use crate::pace::{Pace, wait_a_moment};
 
 /// The most changes of one transaction, so that the first of them need not wait for ever.
 const MAX_BATCH: usize = 512;
+/// How long to wait for a change that was asked for and is about to be queued.
+const GATHER: Duration = Duration::from_micros(100);
+/// How long a transaction takes in changes.
+const MAX_GATHER: Duration = Duration::from_millis(5);
 /// After so long without work the write-ahead log is copied into the file.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// A change of the file. It is called once more if the transaction it was part of did not go through.
-pub(crate) trait Change: Send + 'static {
-    /// What it gives.
-    type Output: Send + 'static;
-
-    /// Makes the change, inside a transaction. A refusal must come before the first write.
-    fn make(&self, conn: &Connection) -> Result<Self::Output, Failure>;
-
-    /// Who must hear of it once it is durable.
-    fn touched(&self) -> Touched<'_> {
-        Touched::Nothing
-    }
-}
-
-/// Whose waiting readers must look again.
-pub(crate) enum Touched<'a> {
-    Nothing,
-    Thread(&'a ThreadKey),
-    Everything,
-}
-
-/// The queue in front of the thread. The thread ends when the queue is gone, after the work in it.
+/// The way to the connection that writes. The thread ends when it is gone, after the work that is queued.
 #[derive(Debug)]
 pub(crate) struct Writer {
     orders: Sender<Order>,
+    desk: Arc<Desk>,
+}
+
+/// What the thread and its callers share.
+#[derive(Debug)]
+struct Desk {
+    file: Mutex<File>,
+    pace: Pace,
     place: Place,
+    notices: Arc<Notices>,
 }
 
 enum Order {
     Change(Box<dyn Pending>),
     Vacuum(oneshot::Sender<Result<(), StoreError>>),
+    /// Look after the write-ahead log.
+    Tidy,
 }
 
 impl Writer {
@@ -61,80 +57,88 @@ impl Writer {
     pub(crate) fn start(
         conn: Connection,
         place: Place,
+        busy: Duration,
         notices: Arc<Notices>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (orders, queue) = channel();
-        let work = Work { conn, queue, place: place.clone(), notices, checkpoints, next: None };
+        let file = Mutex::new(File { conn, busy, place: place.clone(), checkpoints });
+        let desk = Arc::new(Desk { file, pace: Pace::default(), place, notices });
+        let work = Work { queue, desk: Arc::clone(&desk), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
-        Ok((Writer { orders, place }, thread))
+        Ok((Writer { orders, desk }, thread))
     }
 
-    /// Queues a change and waits until it is durable or refused.
-    pub(crate) async fn make<C: Change>(&self, change: C) -> Result<C::Output, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let pending = Box::new(Asked { change, outcome: None, reply });
-        self.orders.send(Order::Change(pending)).map_err(|_| self.place.gone())?;
-        answer.await.map_err(|_| self.place.gone())?
+    /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of many
+    /// changes, one is prepared while another is made.
+    pub(crate) async fn make<C: Change>(
+        &self,
+        prepare: impl FnOnce() -> Result<C, StoreError>,
+    ) -> Result<C::Output, StoreError> {
+        let operation = self.desk.pace.begin();
+        let is_for_here = operation.is_for_here().await;
+        let change = prepare()?;
+        let is_for_here = is_for_here && change.is_small();
+        let (pending, answer) = pending(change);
+        let rest = if is_for_here { self.make_here(pending) } else { Some(pending) };
+        if let Some(pending) = rest {
+            self.send(Order::Change(pending))?;
+        }
+        answer.await.map_err(|_| self.desk.place.gone())?
+    }
+
+    /// Makes a change in this thread and answers it. Returns it if somebody else is writing.
+    fn make_here(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
+        let Ok(file) = self.desk.file.try_lock() else { return Some(pending) };
+        let since = Instant::now();
+        let is_made = file.write_unless_busy(&mut *pending);
+        self.desk.pace.took(since.elapsed());
+        let is_due = file.checkpoints.is_due();
+        drop(file);
+        if !is_made {
+            return Some(pending);
+        }
+        self.desk.answer(pending);
+        if is_due {
+            // If the thread has ended, the next change says so.
+            let _ = self.send(Order::Tidy);
+        }
+        None
     }
 
     /// Gives free space back to the file system.
     pub(crate) async fn vacuum(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.orders.send(Order::Vacuum(reply)).map_err(|_| self.place.gone())?;
-        answer.await.map_err(|_| self.place.gone())?
+        self.send(Order::Vacuum(reply))?;
+        answer.await.map_err(|_| self.desk.place.gone())?
+    }
+
+    fn send(&self, order: Order) -> Result<(), StoreError> {
+        self.orders.send(order).map_err(|_| self.desk.place.gone())
     }
 }
 
-/// A change with the one who asked for it.
-struct Asked<C: Change> {
-    change: C,
-    outcome: Option<Result<C::Output, StoreError>>,
-    reply: oneshot::Sender<Result<C::Output, StoreError>>,
-}
-
-trait Pending: Send {
-    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
-    fn touched(&self) -> Touched<'_>;
-    /// Tells the outcome, after the commit.
-    fn answer(self: Box<Self>, place: &Place);
-    fn fail(self: Box<Self>, err: StoreError);
-}
-
-impl<C: Change> Pending for Asked<C> {
-    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        self.outcome = Some(match self.change.make(conn) {
-            Ok(output) => Ok(output),
-            Err(Failure::Refused(err)) => Err(err),
-            Err(Failure::Broken(err)) => return Err(err),
-        });
-        Ok(())
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, File> {
+        // A transaction that a panic left open is undone before the next one begins.
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn touched(&self) -> Touched<'_> {
-        match self.outcome {
-            Some(Ok(_)) => self.change.touched(),
-            _ => Touched::Nothing,
+    /// Tells the outcome of a change to those who wait for it. Never with the lock: they may write next.
+    fn answer(&self, change: Box<dyn Pending>) {
+        match change.touched() {
+            Touched::Nothing => {}
+            Touched::Thread(key) => self.notices.wake(key),
+            Touched::Everything => self.notices.wake_all(),
         }
-    }
-
-    fn answer(self: Box<Self>, place: &Place) {
-        let outcome = self.outcome.unwrap_or_else(|| Err(place.gone()));
-        // Whoever asked may have left; the change stands.
-        let _ = self.reply.send(outcome);
-    }
-
-    fn fail(self: Box<Self>, err: StoreError) {
-        let _ = self.reply.send(Err(err));
+        change.answer(&self.place);
     }
 }
 
+/// The thread that writes.
 struct Work {
-    conn: Connection,
     queue: Receiver<Order>,
-    place: Place,
-    notices: Arc<Notices>,
-    checkpoints: Checkpoints,
+    desk: Arc<Desk>,
     /// An order that came while a batch was gathered and can't be part of one.
     next: Option<Order>,
 }
@@ -144,97 +148,144 @@ impl Work {
         while let Some(order) = self.next_order() {
             match order {
                 Order::Change(first) => {
-                    let batch = self.gather(first);
-                    self.write(batch);
-                    self.checkpoints.after_commit(&self.conn);
+                    self.write(first);
+                    self.desk.lock().tidy();
                 }
                 Order::Vacuum(reply) => {
-                    let _ = reply.send(vacuum(&self.conn).map_err(|err| self.place.error(&err)));
+                    let outcome = vacuum(&self.desk.lock().conn);
+                    let _ = reply.send(outcome.map_err(|err| self.desk.place.error(&err)));
                 }
+                Order::Tidy => self.desk.lock().tidy(),
             }
         }
+    }
+
+    /// Writes a change together with those that are queued behind it, and those that are about to be.
+    fn write(&mut self, first: Box<dyn Pending>) {
+        let desk = Arc::clone(&self.desk);
+        let file = desk.lock();
+        let since = Instant::now();
+        let mut batch = vec![first];
+        file.write(&mut batch, |count| self.next_change(count, since));
+        // Only what a change takes alone says whether it could be made elsewhere.
+        if batch.len() == 1 {
+            desk.pace.took(since.elapsed());
+        }
+        drop(file);
+        batch.into_iter().for_each(|it| desk.answer(it));
+    }
+
+    /// Returns one more change for a batch of `count`, which is being made already.
+    fn next_change(&mut self, count: usize, since: Instant) -> Option<Box<dyn Pending>> {
+        if count >= MAX_BATCH || since.elapsed() > MAX_GATHER {
+            return None;
+        }
+        let mut change = None;
+        wait_a_moment(GATHER, || {
+            match self.next.is_none().then(|| self.queue.try_recv()) {
+                Some(Ok(Order::Change(next))) => change = Some(next),
+                Some(Ok(Order::Tidy)) | None => {}
+                Some(Ok(other)) => self.next = Some(other),
+                Some(Err(_)) => {}
+            }
+            // All that were asked for are in the batch.
+            change.is_some() || self.next.is_some() || count >= self.desk.pace.open()
+        });
+        change
     }
 
     fn next_order(&mut self) -> Option<Order> {
         if let Some(order) = self.next.take() {
             return Some(order);
         }
-        if self.checkpoints.is_due_when_idle() {
+        while self.desk.lock().checkpoints.is_due_when_idle() {
             match self.queue.recv_timeout(IDLE) {
                 Ok(order) => return Some(order),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.checkpoints.when_idle(),
+                Err(RecvTimeoutError::Timeout) => self.desk.lock().checkpoints.when_idle(),
             }
         }
         self.queue.recv().ok()
     }
-
-    /// Takes along what is queued behind the first.
-    fn gather(&mut self, first: Box<dyn Pending>) -> Vec<Box<dyn Pending>> {
-        let mut batch = vec![first];
-        while batch.len() < MAX_BATCH {
-            match self.queue.try_recv() {
-                Ok(Order::Change(change)) => batch.push(change),
-                Ok(other) => {
-                    self.next = Some(other);
-                    break;
-                }
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
-        }
-        batch
-    }
-
-    fn write(&self, mut batch: Vec<Box<dyn Pending>>) {
-        match self.attempt(&mut batch) {
-            Ok(()) => self.answer(batch),
-            Err(Undone::InBatch(_)) if batch.len() > 1 => {
-                for change in batch {
-                    self.write(vec![change]);
-                }
-            }
-            Err(Undone::InBatch(err) | Undone::NotBegun(err)) => {
-                batch.into_iter().for_each(|it| it.fail(self.place.error(&err)));
-            }
-        }
-    }
-
-    fn attempt(&self, batch: &mut [Box<dyn Pending>]) -> Result<(), Undone> {
-        // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
-        self.step("BEGIN IMMEDIATE").map_err(Undone::NotBegun)?;
-        let made = batch.iter_mut().try_for_each(|it| it.make(&self.conn)).and_then(|()| self.step("COMMIT"));
-        made.map_err(|err| {
-            // Some errors end the transaction by themselves.
-            if !self.conn.is_autocommit() {
-                let _ = self.step("ROLLBACK");
-            }
-            Undone::InBatch(err)
-        })
-    }
-
-    fn step(&self, sql: &str) -> rusqlite::Result<()> {
-        self.conn.prepare_cached(sql)?.execute([]).map(|_| ())
-    }
-
-    fn answer(&self, batch: Vec<Box<dyn Pending>>) {
-        for change in batch {
-            match change.touched() {
-                Touched::Nothing => {}
-                Touched::Thread(key) => self.notices.wake(key),
-                Touched::Everything => self.notices.wake_all(),
-            }
-            change.answer(&self.place);
-        }
-    }
-}
-
-enum Undone {
-    NotBegun(rusqlite::Error),
-    InBatch(rusqlite::Error),
 }
 
 fn vacuum(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("VACUUM")?;
     // Best effort: readers of older pages keep the log, and the next checkpoint cuts it.
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::future::join_all;
+
+    use super::{Arc, Change, Checkpoints, Connection, Duration, Place, StoreError, Writer};
+    use crate::failure::Failure;
+    use crate::open::open_writer;
+
+    /// Adds a session, and so many blobs of 100 KB, or fails after the session.
+    struct Add {
+        name: String,
+        blobs: usize,
+        fails: bool,
+    }
+
+    impl Change for Add {
+        type Output = ();
+
+        fn make(&self, conn: &Connection) -> Result<(), Failure> {
+            let sql = "INSERT INTO sessions (tenant, name, created) VALUES ('default', ?1, 0)";
+            conn.execute(sql, [&self.name])?;
+            for no in 0..self.blobs {
+                let sql = "INSERT INTO blobs (tenant, hash, bytes, body) VALUES (?1, ?2, 0, ?3)";
+                conn.execute(sql, rusqlite::params![self.name, no.to_string(), "x".repeat(100_000)])?;
+            }
+            if self.fails {
+                conn.execute("INSERT INTO nowhere VALUES (1)", [])?;
+            }
+            Ok(())
+        }
+    }
+
+    /// Makes changes at once in a file of at most so many pages. Returns who succeeded, and the names that are there.
+    fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("contexture.db");
+        let (place, busy) = (Place::new(&path), Duration::from_secs(1));
+        let mut conn = open_writer(&path, &place, busy).expect("a file");
+        conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
+        let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");
+        let (writer, writing) =
+            Writer::start(conn, place, busy, Arc::default(), checkpoints).expect("a thread");
+        let outcomes = block_on(join_all(changes.into_iter().map(|it| writer.make(|| Ok(it)))));
+        drop(writer);
+        writing.join().expect("an end");
+        copying.join().expect("an end");
+        let conn = Connection::open(&path).expect("a file");
+        let mut names = conn.prepare("SELECT name FROM sessions ORDER BY name").expect("a query");
+        let names = names.query_map([], |row| row.get(0)).expect("names").map(|it| it.expect("a name"));
+        (outcomes, names.collect())
+    }
+
+    fn add(name: &str, blobs: usize, fails: bool) -> Add {
+        Add { name: name.to_owned(), blobs, fails }
+    }
+
+    #[test]
+    fn nobody_pays_for_the_trouble_of_another() {
+        let changes = vec![add("a", 0, false), add("b", 0, true), add("c", 0, false)];
+        let (outcomes, names) = made(1_000, changes);
+        assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(names, ["a", "c"]);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_leaves_nothing_behind() {
+        let (outcomes, names) = made(50, vec![add("a", 0, false), add("b", 10, false), add("c", 0, false)]);
+        let err = outcomes[1].as_ref().expect_err("it does not fit");
+        assert!(err.to_string().ends_with("is not available: database or disk is full"), "{err}");
+        assert!(outcomes[0].is_ok() && outcomes[2].is_ok());
+        assert_eq!(names, ["a", "c"]);
+    }
 }

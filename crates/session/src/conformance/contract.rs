@@ -36,6 +36,12 @@ pub async fn items_come_back_as_they_were(open: Open) {
     assert_replays(&*again.store, &again.key).await;
 }
 
+/// A value in a value in a value …
+fn nested(depth: usize) -> Body {
+    let value = (1..depth).fold(json!(1), |inner, _| json!({"a": inner}));
+    Body::Application(Application { kind: "deep".into(), value })
+}
+
 /// A body of every kind, small and large.
 fn all_kinds() -> Vec<Body> {
     let large = "a line with \u{0} and \"quotes\" and 漢字\n".repeat(400);
@@ -60,6 +66,7 @@ fn all_kinds() -> Vec<Body> {
         Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "<done>".into() }),
         Body::Summary(Summary { text: "short".into(), first: Seq(1), last: Seq(3) }),
         Body::Application(Application { kind: "note".into(), value: json!({"$blob": "x", "a/b~c": null}) }),
+        nested(100),
         Body::Change(Change::HistoryReset),
         Body::Change(Change::Instructions { text: None }),
     ]
@@ -86,6 +93,8 @@ pub async fn appends_are_checked(open: Open) {
         let refused = it.store.append(it.key.clone(), malformed).await;
         assert!(matches!(refused, Err(StoreError::Malformed { .. })), "{refused:?}");
     }
+    let refused = it.append(Guard::Free, vec![nested(101)]).await;
+    assert!(matches!(refused, Err(StoreError::Malformed { .. })), "{refused:?}");
     let nowhere = ThreadKey { thread: ThreadId::parse("nowhere").expect("a name"), ..it.key.clone() };
     let refused = it.store.append(nowhere.clone(), stale).await;
     assert!(matches!(refused, Err(StoreError::NotFound { .. })), "{refused:?}");

@@ -4,6 +4,8 @@ use rusqlite::{Connection, Row};
 
 /// More rows than a page can hold: bounds the search when the end of a table can't be found.
 const ROWS_OF_A_PAGE: i64 = 64;
+/// A search goes number by number for so long. A damaged page can name numbers that are far too large.
+const NEAR: u32 = 20_000;
 
 /// Calls `take` with each readable row of `table`, in the order of its numbers. The number is the first column; if
 /// `take` fails the row counts as unreadable. Returns how many places could not be read.
@@ -15,21 +17,33 @@ pub(super) fn walk<E>(
 ) -> Result<u64, E> {
     let last = last_number(conn, table);
     let sql = format!("SELECT no, {columns} FROM {table} WHERE no >= ?1 ORDER BY no");
-    let (mut places, mut is_inside) = (0, false);
+    let (mut places, mut missed) = (0, None);
     let mut next = 1;
     while next <= last {
         match walk_from(conn, &sql, &mut next, &mut take)? {
             Step::End => break,
-            Step::Some => places += 1,
+            Step::Some => {
+                places += 1;
+                missed = Some(0);
+            }
             // A page that can't be read holds a run of numbers: the next one that can be is searched for.
             Step::Nothing => {
-                places += u64::from(!is_inside);
-                next += 1;
+                places += u64::from(missed.is_none());
+                let misses = missed.unwrap_or(0);
+                next = next.saturating_add(stride(misses));
+                missed = Some(misses + 1);
             }
         }
-        is_inside = true;
     }
     Ok(places)
+}
+
+/// Returns how far to look on after so many misses: number by number at first, then ever further.
+fn stride(misses: u32) -> i64 {
+    match misses.checked_sub(NEAR) {
+        None => 1,
+        Some(far) => 1 << far.min(60),
+    }
 }
 
 /// What became of a row.

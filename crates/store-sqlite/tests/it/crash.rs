@@ -28,7 +28,7 @@ fn child() {
     loop {
         let text = format!("turn {}", state.turn.0 + 1);
         // Some turns have a text that is stored apart, the same one again and again.
-        let long = if state.turn.0 % 7 == 0 { large("long ") } else { text.clone() };
+        let long = if state.turn.0.is_multiple_of(7) { large("long ") } else { text.clone() };
         let bodies = vec![began(&text), said(&text), said(&long), said("answer")];
         let append = append(&state, bodies, Guard::Free);
         state = append.state.clone();

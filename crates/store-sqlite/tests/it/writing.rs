@@ -122,7 +122,7 @@ fn what_is_no_continuation_is_malformed() {
     let mut gap = sound.clone();
     gap.items.remove(0);
     assert_eq!(code(append_now(gap)), "append_malformed");
-    assert_eq!(code(append_now(Append { expected: Seq(u64::MAX), ..sound })), "append_malformed");
+    assert_eq!(code(append_now(Append { expected: Seq(u64::MAX - 9), ..sound })), "append_malformed");
 }
 
 #[test]
@@ -157,7 +157,9 @@ fn the_log_beside_the_file_stays_short() {
             let bodies = commit.iter().map(|it| said(it)).collect();
             threads.store.append(thread_key(&name), append(&state, bodies, Guard::Free))
         });
-        block_on(join_all(appends)).into_iter().for_each(|it| drop(it.expect("an append")));
+        for appended in block_on(join_all(appends)) {
+            appended.expect("an append");
+        }
         let log = std::fs::metadata(place.file("contexture.db-wal")).expect("a log").len();
         assert!(log < 80 * 1024 * 1024, "round {round}: {log} bytes");
     }

@@ -1,0 +1,186 @@
+//! One transaction for many changes.
+//!
+//! Each change is checked on its own inside the transaction; a refused one has written nothing. If SQLite fails at one
+//! of them, the transaction is undone and each is tried alone, so that nobody pays for another's trouble.
+
+use std::time::Duration;
+
+use contexture_session::{StoreError, ThreadKey};
+use futures::channel::oneshot;
+use rusqlite::{Connection, ErrorCode};
+
+use crate::checkpoint::Checkpoints;
+use crate::failure::{Failure, Place};
+
+/// A change of the file. It is called once more if the transaction it was part of did not go through.
+pub(crate) trait Change: Send + 'static {
+    /// What it gives.
+    type Output: Send + 'static;
+
+    /// Makes the change, inside a transaction. A refusal must come before the first write.
+    fn make(&self, conn: &Connection) -> Result<Self::Output, Failure>;
+
+    /// Whether it is small enough to be made in the caller's thread.
+    fn is_small(&self) -> bool {
+        false
+    }
+
+    /// Who must hear of it once it is durable.
+    fn touched(&self) -> Touched<'_> {
+        Touched::Nothing
+    }
+}
+
+/// Whose waiting readers must look again.
+pub(crate) enum Touched<'a> {
+    Nothing,
+    Thread(&'a ThreadKey),
+    Everything,
+}
+
+/// A change with the one who asked for it.
+struct Asked<C: Change> {
+    change: C,
+    outcome: Option<Result<C::Output, StoreError>>,
+    reply: oneshot::Sender<Result<C::Output, StoreError>>,
+}
+
+/// A change of any kind.
+pub(crate) trait Pending: Send {
+    /// Makes the change and notes its outcome. An error means that the transaction must go.
+    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    /// Who must hear of it, if it was made.
+    fn touched(&self) -> Touched<'_>;
+    /// Notes that it was not made.
+    fn fail(&mut self, err: StoreError);
+    /// Tells the outcome, after the commit.
+    fn answer(self: Box<Self>, place: &Place);
+}
+
+/// Changes that share a transaction.
+pub(crate) type Batch = Vec<Box<dyn Pending>>;
+
+/// What a change gives, later.
+pub(crate) type Answer<C> = oneshot::Receiver<Result<<C as Change>::Output, StoreError>>;
+
+/// Returns a change to queue, and the answer that it is going to get.
+pub(crate) fn pending<C: Change>(change: C) -> (Box<dyn Pending>, Answer<C>) {
+    let (reply, answer) = oneshot::channel();
+    (Box::new(Asked { change, outcome: None, reply }), answer)
+}
+
+impl<C: Change> Pending for Asked<C> {
+    fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        self.outcome = Some(match self.change.make(conn) {
+            Ok(output) => Ok(output),
+            Err(Failure::Refused(err)) => Err(err),
+            Err(Failure::Broken(err)) => return Err(err),
+        });
+        Ok(())
+    }
+
+    fn touched(&self) -> Touched<'_> {
+        match self.outcome {
+            Some(Ok(_)) => self.change.touched(),
+            _ => Touched::Nothing,
+        }
+    }
+
+    fn fail(&mut self, err: StoreError) {
+        self.outcome = Some(Err(err));
+    }
+
+    fn answer(self: Box<Self>, place: &Place) {
+        let outcome = self.outcome.unwrap_or_else(|| Err(place.gone()));
+        // Whoever asked may have left; the change stands.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// The file, as its one writer has it.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) conn: Connection,
+    /// How long to wait for another process.
+    pub(crate) busy: Duration,
+    pub(crate) place: Place,
+    pub(crate) checkpoints: Checkpoints,
+}
+
+impl File {
+    /// Makes the changes of `batch`, and those that come `next`, in one transaction. Each knows its outcome then.
+    pub(crate) fn write(&self, batch: &mut Batch, mut next: impl FnMut(usize) -> Option<Box<dyn Pending>>) {
+        let written = self.transaction(|conn| {
+            batch.iter_mut().try_for_each(|it| it.make(conn))?;
+            while let Some(mut change) = next(batch.len()) {
+                let made = change.make(conn);
+                batch.push(change);
+                made?;
+            }
+            Ok(())
+        });
+        match written {
+            Ok(()) => {}
+            Err(Undone::InBatch(_)) if batch.len() > 1 => {
+                batch.iter_mut().for_each(|it| self.write_alone(&mut **it));
+            }
+            Err(Undone::InBatch(err) | Undone::NotBegun(err)) => {
+                batch.iter_mut().for_each(|it| it.fail(self.place.error(&err)));
+            }
+        }
+    }
+
+    fn write_alone(&self, change: &mut dyn Pending) {
+        if let Err(Undone::InBatch(err) | Undone::NotBegun(err)) = self.transaction(|conn| change.make(conn))
+        {
+            change.fail(self.place.error(&err));
+        }
+    }
+
+    /// Makes one change, without waiting for another process. False if one is writing.
+    pub(crate) fn write_unless_busy(&self, change: &mut dyn Pending) -> bool {
+        // Setting this number never fails.
+        let _ = self.conn.busy_timeout(Duration::ZERO);
+        let written = self.transaction(|conn| change.make(conn));
+        let _ = self.conn.busy_timeout(self.busy);
+        match written {
+            Ok(()) => true,
+            Err(Undone::NotBegun(err)) if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
+            Err(Undone::NotBegun(err) | Undone::InBatch(err)) => {
+                change.fail(self.place.error(&err));
+                true
+            }
+        }
+    }
+
+    fn transaction(&self, make: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), Undone> {
+        self.undo();
+        // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
+        self.step("BEGIN IMMEDIATE").map_err(Undone::NotBegun)?;
+        make(&self.conn).and_then(|()| self.step("COMMIT")).map_err(|err| {
+            self.undo();
+            Undone::InBatch(err)
+        })
+    }
+
+    /// Ends a transaction that is still open. Some errors end it by themselves.
+    fn undo(&self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.step("ROLLBACK");
+        }
+    }
+
+    fn step(&self, sql: &str) -> rusqlite::Result<()> {
+        self.conn.prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+
+    /// Looks after the write-ahead log.
+    pub(crate) fn tidy(&mut self) {
+        self.checkpoints.after_commit(&self.conn);
+    }
+}
+
+enum Undone {
+    NotBegun(rusqlite::Error),
+    InBatch(rusqlite::Error),
+}

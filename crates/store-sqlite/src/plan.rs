@@ -1,0 +1,49 @@
+//! No query walks through a table: what is read often is found by an index.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::append::FIND_THREAD;
+use crate::create::FIND_SESSION;
+use crate::delete::{REMOVE_THREAD, THREADS_OF_SESSION};
+use crate::failure::Place;
+use crate::list::{HEAD, SESSIONS, THREADS, USAGE};
+use crate::open::open_writer;
+use crate::read::{BACKWARD, BLOB, END, FORWARD, KEYED};
+
+/// Returns how SQLite runs a query, one step a line.
+fn plan(conn: &Connection, sql: &str) -> String {
+    let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a query");
+    let values = vec![rusqlite::types::Null; statement.parameter_count()];
+    let steps = statement.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3));
+    steps.expect("a plan").map(|it| it.expect("a step")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn no_query_scans_a_table_or_sorts_a_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("contexture.db");
+    let conn = open_writer(&path, &Place::new(&path), Duration::from_secs(1)).expect("a file");
+    let queries = [
+        FIND_THREAD,
+        FIND_SESSION,
+        THREADS_OF_SESSION,
+        HEAD,
+        SESSIONS,
+        THREADS,
+        USAGE,
+        BACKWARD,
+        FORWARD,
+        END,
+        KEYED,
+        BLOB,
+    ];
+    for sql in queries.iter().chain(&REMOVE_THREAD) {
+        let plan = plan(&conn, sql);
+        assert!(!plan.replace("SCAN CONSTANT ROW", "").contains("SCAN"), "{sql}\n{plan}");
+        // The threads of one session are sorted; commits and sessions come in the order of an index.
+        assert!(!plan.contains("TEMP B-TREE") || *sql == THREADS, "{sql}\n{plan}");
+    }
+    assert_eq!(plan(&conn, BACKWARD), "SEARCH commits USING INDEX commits_of_thread (thread=? AND first<?)");
+}
