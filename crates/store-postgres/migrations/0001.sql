@@ -34,7 +34,8 @@ CREATE TABLE {schema}.threads (
 
 CREATE INDEX threads_of_session ON {schema}.threads (tenant, session, thread);
 
--- Items first_seq to first_seq + count - 1 of a log, in one document.
+-- Items first_seq to first_seq + count - 1 of a log, in one document. Most are of a few kilobytes, and stay in the
+-- table as they are: packing and unpacking them took longer than writing and reading them.
 CREATE TABLE {schema}.commits (
     tenant    text COLLATE "C" NOT NULL,
     thread    text COLLATE "C" NOT NULL,
@@ -44,7 +45,7 @@ CREATE TABLE {schema}.commits (
     blobs     text,            -- JSON: where large texts belong in it.
     nonce     bigint NOT NULL, -- Which append wrote it.
     PRIMARY KEY (tenant, thread, first_seq)
-);
+) WITH (toast_tuple_target = 8160);
 
 CREATE TABLE {schema}.turn_keys (
     tenant   text COLLATE "C" NOT NULL,

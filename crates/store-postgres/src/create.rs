@@ -3,7 +3,7 @@
 use contexture_session::{NewSession, NewThread, State, StoreError, ThreadKey};
 use deadpool_postgres::{Client, Transaction};
 
-use crate::database::{Attempt, Database};
+use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::check_text;
 use crate::numbers::{from_seq, from_u64, nonce};
@@ -52,7 +52,7 @@ impl Database {
         let key = &thread.key();
         let row = &ThreadRow::new(thread)?;
         self.run(|mut client, attempt| async move {
-            let transaction = client.transaction().await?;
+            let transaction = begin(&mut client).await?;
             let written = self.insert_thread(&transaction, row).await;
             match written {
                 Ok(()) => Ok(transaction.commit().await?),

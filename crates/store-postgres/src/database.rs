@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use contexture_session::StoreError;
 use deadpool_postgres::{
     Client, ClientWrapper, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+    Transaction,
 };
-use tokio_postgres::Config;
 use tokio_postgres::config::Host;
+use tokio_postgres::{Config, IsolationLevel};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::PostgresConfig;
@@ -117,12 +118,26 @@ impl Database {
     }
 }
 
-/// What a connection is told first, as far as the server knows these settings. Every read here follows an index, and
-/// a plan that was made while a table was small must not stay when it has grown. And what is acknowledged is on disk.
+/// Begins a transaction in which each statement sees what was committed before it, whatever the server's default is.
+/// Who waits for a lock relies on that.
+pub(crate) async fn begin(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await
+}
+
+/// What a connection is told first, as far as the server knows these settings. Every statement here follows an index
+/// whatever its parameters are: one plan is enough, and one that was made while a table was small must not read it as
+/// a whole when it has grown. And what is acknowledged is on disk.
 const SETTINGS: &str = "\
-    SELECT set_config(name, CASE name WHEN 'synchronous_commit' THEN 'on' ELSE 'off' END, false)
-    FROM pg_settings
-    WHERE name IN ('enable_seqscan', 'enable_bitmapscan', 'jit') OR (name = 'synchronous_commit' AND setting = 'off')";
+    SELECT set_config(setting.name, wanted.value, false)
+    FROM pg_settings AS setting
+    JOIN (VALUES
+        ('enable_seqscan', 'off'),
+        ('enable_bitmapscan', 'off'),
+        ('jit', 'off'),
+        ('plan_cache_mode', 'force_generic_plan'),
+        ('synchronous_commit', 'on')
+    ) AS wanted (name, value) ON wanted.name = setting.name
+    WHERE setting.name <> 'synchronous_commit' OR setting.setting = 'off'";
 
 async fn settle(client: &ClientWrapper) -> Result<(), HookError> {
     client.simple_query(SETTINGS).await.map(|_| ()).map_err(HookError::Backend)

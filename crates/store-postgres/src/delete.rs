@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use contexture_session::{SessionKey, StoreError, Tenant, ThreadId, ThreadKey};
 use deadpool_postgres::{Client, Transaction};
 
-use crate::database::Database;
+use crate::database::{Database, begin};
 use crate::failure::Failure;
 
 const LOCK_SESSION: &str = "SELECT FROM {schema}.sessions WHERE tenant = $1 AND session = $2 FOR UPDATE";
@@ -40,7 +40,7 @@ impl Database {
         was_there: &AtomicBool,
     ) -> Result<Option<Vec<String>>, Failure> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
-        let transaction = client.transaction().await?;
+        let transaction = begin(&mut client).await?;
         let row = transaction.query_opt(&self.sql(LOCK_SESSION), &[&tenant, &session]).await?;
         if row.is_none() {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Database {
         was_there: &AtomicBool,
     ) -> Result<bool, Failure> {
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
-        let transaction = client.transaction().await?;
+        let transaction = begin(&mut client).await?;
         let Some(row) = transaction.query_opt(&self.sql(LOCK_THREAD), &[&tenant, &thread]).await? else {
             return Ok(false);
         };

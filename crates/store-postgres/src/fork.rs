@@ -10,10 +10,10 @@ use deadpool_postgres::Transaction;
 
 use crate::append::RowParams;
 use crate::create::ThreadRow;
-use crate::database::Database;
+use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::numbers::from_seq;
-use crate::read::Stored;
+use crate::rows;
 
 /// The source can't be removed meanwhile; appends to it go on.
 const LOCK: &str = "\
@@ -48,7 +48,7 @@ impl Database {
         }
         let row = &ThreadRow::new(thread)?;
         self.run(|mut client, attempt| async move {
-            let transaction = client.transaction().await?;
+            let transaction = begin(&mut client).await?;
             match self.copy(&transaction, from, row).await {
                 Ok(()) => Ok(transaction.commit().await?),
                 Err(err) if err.is_duplicate() => {
@@ -92,10 +92,12 @@ impl Database {
         let (tenant, source) = (from.tenant.as_str(), from.thread.as_str());
         let end = row.thread.state.end;
         let most_items = codec::MAX_ITEMS as i64;
-        let cut =
-            transaction.query_opt(&self.sql(CUT), &[&tenant, &source, &from_seq(end), &most_items]).await?;
-        let Some(cut) = cut else { return Ok(()) };
-        let rows = self.items(transaction, &from.tenant, &[Stored::new(cut)?]).await?;
+        let cut = transaction.query(&self.sql(CUT), &[&tenant, &source, &from_seq(end), &most_items]).await?;
+        let cut = rows::stored(cut)?;
+        if cut.is_empty() {
+            return Ok(());
+        }
+        let rows = self.items(transaction, &from.tenant, &cut).await?;
         let items: Vec<Item> = rows.into_iter().flatten().filter(|it| it.seq <= end).collect();
         let damaged = |err: serde_json::Error| Failure::Damaged(err.to_string());
         // Its large texts are in the source too, and need not be written again.

@@ -29,6 +29,7 @@ mod migrate;
 mod notices;
 mod numbers;
 mod read;
+mod rows;
 mod store;
 mod tls;
 mod waiters;

@@ -6,7 +6,7 @@
 use contexture_session::StoreError;
 use deadpool_postgres::{Client, Transaction};
 
-use crate::database::Database;
+use crate::database::{Database, begin};
 use crate::failure::Failure;
 
 /// The steps, in order: the first one makes version 1.
@@ -23,7 +23,7 @@ pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(
     if found_version(database, &client).await? == STEPS.len() {
         return Ok(());
     }
-    let transaction = client.transaction().await?;
+    let transaction = begin(&mut client).await?;
     let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
     transaction.execute(lock, &[&format!("contexture schema {}", database.config.schema)]).await?;
     transaction.batch_execute(&database.sql(SCHEMA)).await?;

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Usage: cargo xtask CHORE
 
-  test     everything that must hold: formatting, lints, arrows, unit, case, property and doc tests
+  test     everything that must hold: formatting, lints, arrows, unit, case, property and doc tests; with a
+           PostgreSQL server that is installed if need be, started in a temporary folder and stopped again
   lint     formatting, clippy with warnings denied, dependency arrows
   arrows   checks that dependencies between crates point down only
   bench    compares the jobs of contexture-bench with their floors

@@ -1,0 +1,71 @@
+//! Stored rows and what is in them.
+
+use std::collections::BTreeSet;
+
+use contexture_history::{Item, Seq};
+use contexture_session::Tenant;
+use contexture_session::codec::{self, BlobPlace};
+use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
+
+use crate::blobs::{Texts, joined};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::numbers::to_u64;
+
+/// A row of a log, not decoded yet.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// The position of its first item.
+    pub(crate) first: i64,
+    count: i32,
+    places: Vec<BlobPlace>,
+    row: Row,
+}
+
+impl Stored {
+    /// Takes a row with the columns `first_seq`, `count`, `body` and `blobs`; they are null where there is none.
+    fn new(row: Row) -> Result<Option<Stored>, Failure> {
+        let Some(first) = row.try_get("first_seq")? else { return Ok(None) };
+        let count = row.try_get("count")?;
+        let places: Option<&str> = row.try_get("blobs")?;
+        let places = places.map(serde_json::from_str).transpose();
+        let places = places.map_err(|err| Failure::damaged_row(first, &err.into()))?.unwrap_or_default();
+        Ok(Some(Stored { first, count, places, row }))
+    }
+
+    /// Returns the position of its last item.
+    pub(crate) fn last(&self) -> i64 {
+        self.first.saturating_add(i64::from(self.count)).saturating_sub(1)
+    }
+
+    fn decode(&self, texts: &Texts) -> Result<Vec<Item>, Failure> {
+        let (first, count) = (Seq(to_u64(self.first)), u32::try_from(self.count).unwrap_or(0));
+        let blobs = joined(&self.places, texts)?;
+        codec::decode(first, count, self.row.try_get("body")?, blobs)
+            .map_err(|err| Failure::damaged_row(self.first, &err))
+    }
+}
+
+/// Returns rows by their positions, in whatever order they came.
+pub(crate) fn stored(rows: Vec<Row>) -> Result<Vec<Stored>, Failure> {
+    let rows = rows.into_iter().map(Stored::new).filter_map(Result::transpose);
+    let mut rows = rows.collect::<Result<Vec<Stored>, Failure>>()?;
+    rows.sort_by_key(|it| it.first);
+    Ok(rows)
+}
+
+impl Database {
+    /// Returns the items of each row, with their large texts in place.
+    pub(crate) async fn items(
+        &self,
+        client: &impl GenericClient,
+        tenant: &Tenant,
+        rows: &[Stored],
+    ) -> Result<Vec<Vec<Item>>, Failure> {
+        let places = rows.iter().flat_map(|it| &it.places);
+        let hashes: BTreeSet<&str> = places.map(|it| it.hash.as_str()).collect();
+        let texts = self.texts(client, tenant, &hashes).await?;
+        rows.iter().map(|it| it.decode(&texts)).collect()
+    }
+}

@@ -1,0 +1,173 @@
+//! Writers and the server itself are killed (`kill -9`) at random moments. What was acknowledged is there, in order,
+//! once; nothing half-written is visible; the next append works.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use contexture_history::Seq;
+use contexture_pgtest::Postgres;
+use contexture_session::{SessionId, SessionKey, State, Store, StoreError, Tenant};
+use contexture_store_postgres::{PostgresConfig, PostgresStore};
+
+use crate::support::{Log, new_session, unique, url};
+
+const URL: &str = "CONTEXTURE_CRASH_URL";
+const TENANT: &str = "CONTEXTURE_CRASH_TENANT";
+
+/// A process that appends until it is killed.
+struct Writer {
+    process: Child,
+    acknowledged: Arc<AtomicU64>,
+}
+
+impl Writer {
+    fn start(url: &str, tenant: &Tenant) -> Writer {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "crash::the_writer_to_be_killed", "--nocapture"])
+            .env(URL, url)
+            .env(TENANT, tenant.as_str())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let acknowledged = Arc::new(AtomicU64::new(0));
+        let heard = Arc::clone(&acknowledged);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some(end) = line.strip_prefix("acknowledged ") {
+                    heard.store(end.parse().unwrap(), Ordering::SeqCst);
+                }
+            }
+        });
+        Writer { process, acknowledged }
+    }
+
+    /// Returns the last position that was acknowledged.
+    fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Waits until something beyond `position` is acknowledged.
+    fn wait_beyond(&mut self, position: u64) {
+        while self.acknowledged() <= position {
+            assert_eq!(self.process.try_wait().unwrap(), None, "the writer gave up");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn kill(mut self) -> u64 {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        // What it said last is still in the pipe.
+        std::thread::sleep(Duration::from_millis(5));
+        self.acknowledged()
+    }
+}
+
+/// What the process runs; in a test run of its own it has nothing to do.
+#[test]
+fn the_writer_to_be_killed() {
+    let (Ok(url), Ok(tenant)) = (std::env::var(URL), std::env::var(TENANT)) else { return };
+    println!();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(write_forever(&url, Tenant::parse(tenant).unwrap()));
+}
+
+async fn write_forever(url: &str, tenant: Tenant) {
+    let mut log = connect(url, &tenant).await;
+    let mut is_first = true;
+    loop {
+        let count = log.state.end.0 % 5 + 1;
+        let texts: Vec<String> = (1..=count).map(|n| text_at(log.state.end.0 + n)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        match log.say(&texts).await {
+            Ok(_) => is_first = false,
+            // The last words of the writer before, which the server was still about to write. Later on nobody else
+            // writes, and a conflict with oneself is a failure.
+            Err(StoreError::Conflict { .. }) if is_first => {
+                log.state = log.store.head(log.key.clone()).await.unwrap().unwrap().state;
+                continue;
+            }
+            Err(err) => panic!("{err}"),
+        }
+        let mut out = std::io::stdout();
+        writeln!(out, "acknowledged {}", log.state.end).unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// Returns what is said at a position; every 50th is a large text.
+fn text_at(position: u64) -> String {
+    let text = format!("m{position} ");
+    if position.is_multiple_of(50) { text.repeat(3_000) } else { text }
+}
+
+async fn connect(url: &str, tenant: &Tenant) -> Log {
+    let config = PostgresConfig {
+        schema: "crash".to_owned(),
+        connections: 2,
+        retry_for: Duration::from_secs(30),
+        listen: false,
+        ..PostgresConfig::default()
+    };
+    let store = PostgresStore::connect(url, config).await.unwrap();
+    let session = SessionKey { tenant: tenant.clone(), session: SessionId::parse("s").unwrap() };
+    match store.create_session(new_session(&session)).await {
+        Ok(()) | Err(StoreError::Exists { .. }) => {}
+        Err(err) => panic!("{err}"),
+    }
+    let state = store.head(session.main()).await.unwrap().unwrap().state;
+    Log { store, key: session.main(), session, state }
+}
+
+/// Checks that everything up to `acknowledged` is there, and that the log goes on.
+async fn assert_survived(url: &str, tenant: &Tenant, acknowledged: u64) {
+    let mut log = connect(url, tenant).await;
+    assert!(log.state.end >= Seq(acknowledged), "{} of {acknowledged} are there", log.state.end);
+    let expected: Vec<String> = (1..=log.state.end.0).map(text_at).collect();
+    assert!(log.texts().await == expected, "all items, in order, once");
+    log.assert_whole().await;
+    assert_eq!(State::replay(&log.items().await), log.state);
+    log.say(&["after"]).await.unwrap();
+    log.assert_whole().await;
+}
+
+fn random_millis(random: &mut u64, most: u64) -> Duration {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    Duration::from_micros((*random >> 33) % (most * 1_000))
+}
+
+#[test]
+fn acknowledged_items_survive_the_death_of_their_writer() {
+    let (url, tenant) = (url(), Tenant::parse(unique("killed")).unwrap());
+    let (mut random, mut acknowledged) = (u64::from(std::process::id()), 0);
+    for _ in 0..50 {
+        let mut writer = Writer::start(&url, &tenant);
+        writer.wait_beyond(acknowledged);
+        std::thread::sleep(random_millis(&mut random, 40));
+        acknowledged = writer.kill();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(assert_survived(&url, &tenant, acknowledged));
+}
+
+#[test]
+fn acknowledged_items_survive_the_death_of_the_server() {
+    let (mut server, tenant) = (Postgres::start().unwrap(), Tenant::parse("killed").unwrap());
+    let mut random = u64::from(std::process::id());
+    let mut writer = Writer::start(&server.url(), &tenant);
+    for _ in 0..12 {
+        writer.wait_beyond(writer.acknowledged());
+        std::thread::sleep(random_millis(&mut random, 150));
+        server.kill();
+        std::thread::sleep(random_millis(&mut random, 50));
+        server.restart().unwrap();
+    }
+    writer.wait_beyond(writer.acknowledged());
+    let acknowledged = writer.kill();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(assert_survived(&server.url(), &tenant, acknowledged));
+}

@@ -1,0 +1,18 @@
+//! What is promised of the PostgreSQL store, on a real server.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod blobs;
+mod changes;
+mod conformance;
+mod costs;
+mod crash;
+mod damage;
+mod guards;
+mod inputs;
+mod lost;
+mod migrations;
+mod places;
+mod proxy;
+mod support;
+mod tls;

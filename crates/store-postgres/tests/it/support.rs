@@ -1,0 +1,140 @@
+//! What the tests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
+use contexture_message::{Message, Tokens};
+use contexture_session::{
+    Append, Appended, Guard, NewSession, NewThread, SessionId, SessionKey, Span, State, Store, StoreError,
+    Tenant, ThreadId, ThreadKey,
+};
+use contexture_store_postgres::{PostgresConfig, PostgresStore};
+use tokio_postgres::{Client, NoTls};
+
+/// Returns the URL of the server. Without one the tests fail: they are never skipped.
+pub(crate) fn url() -> String {
+    contexture_pgtest::shared_url().unwrap_or_else(|err| panic!("{err}"))
+}
+
+/// Returns a name that no other test has, in no run on the same server.
+pub(crate) fn unique(what: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    format!("{what}_{}_{now}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns the default configuration with few connections: many tests run at once.
+pub(crate) fn config(schema: &str) -> PostgresConfig {
+    PostgresConfig { schema: schema.to_owned(), connections: 8, ..PostgresConfig::default() }
+}
+
+pub(crate) async fn store_in(config: PostgresConfig) -> PostgresStore {
+    PostgresStore::connect(&url(), config).await.unwrap()
+}
+
+/// Connects to the server directly.
+pub(crate) async fn admin(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A thread and its one writer, who knows where the log ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    pub(crate) store: PostgresStore,
+    pub(crate) session: SessionKey,
+    pub(crate) key: ThreadKey,
+    pub(crate) state: State,
+}
+
+impl Log {
+    /// Creates a session of a tenant of its own.
+    pub(crate) async fn create(store: &PostgresStore) -> Log {
+        let session = SessionKey {
+            tenant: Tenant::parse(unique("tenant")).unwrap(),
+            session: SessionId::parse("s").unwrap(),
+        };
+        store.create_session(new_session(&session)).await.unwrap();
+        Log { store: store.clone(), key: session.main(), session, state: State::default() }
+    }
+
+    /// Appends messages as one commit.
+    pub(crate) async fn say(&mut self, texts: &[&str]) -> Result<Appended, StoreError> {
+        self.say_with(Guard::Free, texts).await
+    }
+
+    pub(crate) async fn say_with(&mut self, guard: Guard, texts: &[&str]) -> Result<Appended, StoreError> {
+        let append = append(&self.state, guard, texts);
+        let state = append.state.clone();
+        let appended = self.store.append(self.key.clone(), append).await?;
+        self.state = state;
+        Ok(appended)
+    }
+
+    pub(crate) async fn items(&self) -> Vec<Item> {
+        let all = Span::After { seq: Seq(0), max: usize::MAX };
+        self.store.read(self.key.clone(), all).await.unwrap()
+    }
+
+    pub(crate) async fn texts(&self) -> Vec<String> {
+        texts(&self.items().await)
+    }
+
+    /// Checks that the log is whole: nothing missing, nothing twice, and the stored state is what a replay gives.
+    pub(crate) async fn assert_whole(&self) {
+        let items = self.items().await;
+        assert!((1..).map(Seq).zip(&items).all(|(seq, it)| it.seq == seq));
+        let head = self.store.head(self.key.clone()).await.unwrap().unwrap();
+        assert_eq!(State::replay(&items), head.state);
+        assert_eq!(head.info.items, items.len() as u64);
+    }
+
+    /// Describes another thread of the session.
+    pub(crate) fn other_thread(&self, name: &str, state: State) -> NewThread {
+        NewThread {
+            session: self.session.clone(),
+            thread: ThreadId::parse(name).unwrap(),
+            label: None,
+            base: None,
+            at: Timestamp(1),
+            state,
+        }
+    }
+
+    /// Returns the same log as the writer of another thread.
+    pub(crate) fn at(&self, name: &str, state: State) -> Log {
+        let key = ThreadKey { tenant: self.key.tenant.clone(), thread: ThreadId::parse(name).unwrap() };
+        Log { key, state, ..self.clone() }
+    }
+}
+
+pub(crate) fn new_session(key: &SessionKey) -> NewSession {
+    NewSession { key: key.clone(), label: Some("label".to_owned()), at: Timestamp(1) }
+}
+
+pub(crate) fn texts(items: &[Item]) -> Vec<String> {
+    let text = |it: &Item| match &it.body {
+        Body::Message(message) => message.as_text().map(str::to_owned),
+        _ => None,
+    };
+    items.iter().filter_map(text).collect()
+}
+
+/// Returns messages that continue a log, each a turn of its own.
+pub(crate) fn append(state: &State, guard: Guard, texts: &[&str]) -> Append {
+    let mut next = state.clone();
+    let item = |(position, text): (u64, &&str)| Item {
+        seq: state.end.plus(position),
+        turn: TurnNo(state.turn.0 + position),
+        visibility: Visibility::BOTH,
+        cost: Cost { counter: Arc::from("test"), tokens: Tokens(1) },
+        author: None,
+        at: Timestamp(1_000),
+        body: Body::Message(Arc::new(Message::user(*text))),
+    };
+    let items: Vec<Item> = (1..).zip(texts).map(item).collect();
+    items.iter().for_each(|it| next.apply(it));
+    Append { expected: state.end, items, state: next, guard, keys: Vec::new() }
+}
