@@ -1,4 +1,5 @@
 //! A conversation that survives: begin a turn, append, complete; open it again and see what the model would see.
+#![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::sync::Arc;

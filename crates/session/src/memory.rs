@@ -257,6 +257,9 @@ impl Store for MemoryStore {
 
     fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
         Box::pin(async move {
+            if from.tenant != thread.session.tenant {
+                return Err(StoreError::no_thread(&from.thread));
+            }
             let mut inner = self.lock();
             let items = inner.log(&from)?.items.iter();
             let items = items.take_while(|it| it.seq <= thread.state.end).cloned().collect();

@@ -7,6 +7,9 @@
 //! An append that lost its connection may have been carried out. It is tried again all the same: if it had been, it
 //! is refused, and then found in the log by its nonce.
 
+use std::collections::BTreeMap;
+
+use contexture_history::Seq;
 use contexture_session::codec::{self, Row};
 use contexture_session::{Append, Appended, Guard, StoreError, ThreadKey};
 use deadpool_postgres::Client;
@@ -16,7 +19,7 @@ use crate::blobs::BlobParams;
 use crate::database::{Attempt, Database};
 use crate::failure::Failure;
 use crate::guard::{GuardParams, check_owner, held, refused};
-use crate::numbers::{from_seq, from_u64, nonce};
+use crate::numbers::{from_seq, from_u64, nonce, to_u64};
 
 const PLAIN: &str = "\
     WITH thread AS (
@@ -86,7 +89,7 @@ struct KeyParams {
 impl KeyParams {
     fn new(append: &Append) -> Self {
         // The last of equal keys counts, and one statement may write a row only once.
-        let unique: std::collections::BTreeMap<_, _> =
+        let unique: BTreeMap<_, _> =
             append.keys.iter().map(|(key, turn)| (codec::blob_hash(key), turn)).collect();
         KeyParams {
             turns: unique.values().map(|it| from_u64(it.turn.0)).collect(),
@@ -183,7 +186,7 @@ impl Database {
             return Err(StoreError::Conflict {
                 thread: key.thread.to_string(),
                 expected: append.expected,
-                found: contexture_history::Seq(crate::numbers::to_u64(found.end)),
+                found: Seq(to_u64(found.end)),
             }
             .into());
         }
