@@ -261,8 +261,13 @@ impl Store for MemoryStore {
                 return Err(StoreError::no_thread(&from.thread));
             }
             let mut inner = self.lock();
-            let items = inner.log(&from)?.items.iter();
-            let items = items.take_while(|it| it.seq <= thread.state.end).cloned().collect();
+            let log = inner.log(&from)?;
+            if thread.state.end > log.state.end {
+                let detail =
+                    format!("a copy up to {} of a log that ends at {}", thread.state.end, log.state.end);
+                return Err(StoreError::Malformed { thread: from.thread.to_string(), detail });
+            }
+            let items = log.items.iter().take_while(|it| it.seq <= thread.state.end).cloned().collect();
             inner.create_thread(thread, items)
         })
     }

@@ -32,10 +32,12 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// Adds an isolated thread to a session that is there.
     fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()>;
 
-    /// Adds a thread that starts with a copy of the items of `from` up to `thread.state.end`.
+    /// Adds a thread that starts with a copy of the items of `from` up to `thread.state.end`, which is not beyond its
+    /// end. Both have one tenant. Idempotency keys stay with `from`.
     fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()>;
 
-    /// Appends items as one commit.
+    /// Appends items as one commit. The guard is looked at before the end of the log; an idempotency key that was taken
+    /// before goes to the new turn.
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended>;
 
     /// Takes, extends or gives back the right to write, without appending anything.
@@ -319,9 +321,8 @@ impl Append {
             let detail = format!("item {} is nested deeper than {} levels", deep.seq, texts::MAX_DEPTH);
             return Err(malformed(detail));
         }
-        let follows = |(expected, item): (u64, &Item)| item.seq == Seq(expected);
-        let first = self.expected.next().0;
-        if !(first..).zip(&self.items).all(follows) {
+        let follows = |(idx, item): (u64, &Item)| self.expected.0.checked_add(idx) == Some(item.seq.0);
+        if !(1..).zip(&self.items).all(follows) {
             return Err(malformed(format!("its items do not follow {}", self.expected)));
         }
         if self.state.end != last.seq {

@@ -21,9 +21,9 @@ use crate::open::open_checkpointer;
 /// From this length on, in pages, the log is copied into the file.
 const SOFT: u32 = 1_000;
 /// Between two attempts of the writer to finish the copy.
-const AGAIN: u32 = 250;
+const AGAIN: u32 = 125;
 /// From this length on the writer waits for readers that are in the way, and again each time it grew by as much.
-const HARD: u32 = 16_000;
+const HARD: u32 = 8_000;
 /// How long it waits for them.
 const PATIENCE: Duration = Duration::from_millis(250);
 

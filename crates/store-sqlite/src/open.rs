@@ -18,8 +18,8 @@ const VERSION: u32 = MIGRATIONS.len() as u32;
 /// Marks the file as ours, in its header: "CTXR".
 pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
 
-/// Rows of a few KB are cut into pages of this size; larger ones make a single append slower.
-pub(crate) const PAGE_BYTES: u32 = 4096;
+/// A commit of one turn is 1 to 8 KB. Smaller pages make a group of appends slower, larger ones a single append.
+pub(crate) const PAGE_BYTES: u32 = 8192;
 /// A write-ahead log that grew beyond this is cut when it starts anew.
 const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 

@@ -125,8 +125,8 @@ fn a_history_limit_keeps_the_newest_turns_with_a_record_of_the_others() {
     let prompt = Prompt::builder("p").history(limit(HistoryLimit::Turns(1))).build().expect("it builds");
     let pass = resolve(&prompt, ResolveOptions::default().history(turns(3))).expect("it resolves");
     insta::assert_snapshot!(budget(&pass), @"
-    history:t1 history 0 excluded (older than the newest 1 turns (history.limit))
-    history:t2 history 0 excluded (older than the newest 1 turns (history.limit))
+    history:t1 history 0 excluded (older than the newest turn (history.limit))
+    history:t2 history 0 excluded (older than the newest turn (history.limit))
     history:t3 history 10 kept
     system 0, total 13
     ");

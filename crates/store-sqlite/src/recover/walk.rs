@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row};
 
 /// More rows than a page can hold: bounds the search when the end of a table can't be found.
-const ROWS_OF_A_PAGE: i64 = 64;
+const ROWS_OF_A_PAGE: i64 = 128;
 /// A search goes number by number for so long. A damaged page can name numbers that are far too large.
 const NEAR: u32 = 20_000;
 
