@@ -127,17 +127,8 @@ pub(crate) fn append_many(data: &SessionData) -> Result<Runner<'_>, Box<dyn Erro
     let threads: Vec<Thread> = (0..data.sessions).map(open).collect::<Result<_, Box<dyn Error>>>()?;
     let mut next = Next::new(data);
     Ok(Box::new(move || {
-        let append = |thread: &Thread| {
-            let (thread, messages) = (thread.clone(), next.take());
-            async move { thread.add_messages(messages).await.map(|_| ()) }
-        };
-        let appends: Vec<_> = threads.iter().map(append).collect();
-        place.runtime.block_on(async {
-            // A task for each, as a server has.
-            let tasks = appends.into_iter().map(tokio::spawn);
-            try_join_all(tasks).await?.into_iter().collect::<Result<(), _>>()?;
-            Ok::<(), Box<dyn Error>>(())
-        })?;
+        let appends: Vec<_> = threads.iter().map(|it| it.add_messages(next.take())).collect();
+        place.runtime.block_on(try_join_all(appends))?;
         Ok(Answer::Items { items: TURN * threads.len(), disk_mb_per_turn: None })
     }))
 }
