@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Item, Seq, TurnNo};
+use contexture_history::{Item, TurnNo};
 use contexture_message::Tokens;
 
 use crate::store::{NewestTurns, Span};
@@ -15,6 +15,12 @@ use crate::store::{NewestTurns, Span};
 pub struct Backward {
     span: Span,
     items: Vec<Item>, // Newest first.
+    progress: Progress,
+}
+
+/// How much was taken.
+#[derive(Debug, Default)]
+struct Progress {
     counted: usize,
     turn: Option<TurnNo>,
     tokens: Tokens,
@@ -29,20 +35,20 @@ impl Backward {
             Span::NewestItems { count, .. } => *count == 0,
             Span::NewestTurns(_) => false,
         };
-        let span = span.clone();
-        Some(Backward { span, items: Vec::new(), counted: 0, turn: None, tokens: Tokens(0), done })
+        let progress = Progress { done, ..Progress::default() };
+        Some(Backward { span: span.clone(), items: Vec::new(), progress })
     }
 
     /// Whether nothing more is wanted.
     pub fn is_done(&self) -> bool {
-        self.done
+        self.progress.done
     }
 
     /// Takes the commit before those taken so far, its items oldest first.
     pub fn push(&mut self, commit: Vec<Item>) {
         for item in commit.into_iter().rev() {
-            if self.done || !self.wants(&item) {
-                self.done = true;
+            if self.progress.done || !self.progress.wants(&self.span, &item) {
+                self.progress.done = true;
                 return;
             }
             self.items.push(item);
@@ -54,19 +60,18 @@ impl Backward {
         self.items.reverse();
         self.items
     }
+}
 
-    fn wants(&mut self, item: &Item) -> bool {
-        match &self.span {
+impl Progress {
+    fn wants(&mut self, span: &Span, item: &Item) -> bool {
+        match span {
             Span::After { .. } => false,
             Span::NewestItems { count, client } => {
                 self.counted += usize::from(!client || item.visibility.client);
                 self.done = self.counted >= *count;
                 true
             }
-            Span::NewestTurns(wanted) => {
-                let wanted = wanted.clone();
-                self.wants_turn(&wanted, item)
-            }
+            Span::NewestTurns(wanted) => self.wants_turn(wanted, item),
         }
     }
 
@@ -91,15 +96,5 @@ impl Backward {
             self.tokens += item.cost.tokens;
         }
         true
-    }
-}
-
-impl Span {
-    /// Returns the first position that is wanted of a forward read.
-    pub fn first(&self) -> Seq {
-        match self {
-            Span::After { seq, .. } => seq.next(),
-            _ => Seq(1),
-        }
     }
 }
