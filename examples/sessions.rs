@@ -42,7 +42,13 @@ async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -
     let snapshot = session.main().get();
     let window = snapshot.history(Some(Limit::Tokens(Tokens(1_000))), &*ports.counter);
     println!("the model sees {} turns, {} tokens", window.kept().count(), window.tokens());
-    for message in window.messages().messages {
+
+    // The same turns as the history of a pass: their tokens were counted when they were appended.
+    let prompt = Prompt::builder("support").system("You answer questions about orders.").build()?;
+    let options =
+        ResolveOptions::default().model("openai/gpt-5-mini").history(window.kept().cloned().collect());
+    let pass = prompt.resolve(options).await?;
+    for message in &pass.request().messages {
         println!("  {}: {}", message.role.as_str(), message.as_text().unwrap_or("…"));
     }
     Ok(())
