@@ -7,9 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use contexture_message::{Breakpoint, Message, Tokens};
+use contexture_message::{Breakpoint, CacheRules, Message, Tokens};
 
-use crate::cache::{CacheFacts, CacheRules};
+use crate::cache::{CacheFacts, assumed_rules};
 use crate::define::Arrangement;
 use crate::merge::Draft;
 use crate::render::{SystemText, message_segments, system_text};
@@ -42,7 +42,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     let arrangement = setup.prompt.definition().cache.arrange;
     let order = system_order(&draft.segments, arrangement);
     let system = system_text(&draft, &order);
-    let rules = setup.options.cache_rules.unwrap_or_else(|| CacheRules::for_model(setup.model.as_deref()));
+    let rules = setup.options.cache_rules.unwrap_or_else(|| assumed_rules(setup.model.as_deref()));
     draft.warnings.extend(order_warnings(&draft, &system));
     let stable = Stable::of(&draft, &system);
     let cache = CacheFacts {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use contexture_message::tokens::message_tokens;
-use contexture_message::{Breakpoint, TokenCounter, Tokens};
+use contexture_message::{Breakpoint, CacheRules, TokenCounter, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::Source;
@@ -11,29 +11,16 @@ use crate::arrange::Arranged;
 use crate::render::Rendered;
 use crate::segment::{Body, Slot};
 
-/// How a provider caches prompts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CacheRules {
-    /// How many breakpoints may be set; none where the provider finds prefixes by itself.
-    pub max_breakpoints: usize,
-    /// The shortest prefix that is cached.
-    pub min_tokens: Tokens,
-    /// How long a prefix lives without being read, in seconds.
-    pub lifetime_s: u64,
-}
-
-impl CacheRules {
-    /// Returns the rules as published by the model's provider; no caching is assumed for unknown ones.
-    pub fn for_model(model: Option<&str>) -> Self {
-        let name = model.unwrap_or_default().to_ascii_lowercase();
-        let is = |word: &str| name.contains(word);
-        if is("claude") || is("anthropic") {
-            Self { max_breakpoints: 4, min_tokens: Tokens(1024), lifetime_s: 300 }
-        } else if is("gpt") || is("openai") || is("gemini") {
-            Self { max_breakpoints: 0, min_tokens: Tokens(1024), lifetime_s: 300 }
-        } else {
-            Self { max_breakpoints: 0, min_tokens: Tokens(0), lifetime_s: 0 }
-        }
+/// Returns the rules that are assumed where nobody hands in better ones; no caching for unknown providers.
+pub(crate) fn assumed_rules(model: Option<&str>) -> CacheRules {
+    let name = model.unwrap_or_default().to_ascii_lowercase();
+    let is = |word: &str| name.contains(word);
+    if is("claude") || is("anthropic") {
+        CacheRules { max_breakpoints: 4, min_tokens: Tokens(1024), lifetime_s: 300 }
+    } else if is("gpt") || is("openai") || is("gemini") {
+        CacheRules { max_breakpoints: 0, min_tokens: Tokens(1024), lifetime_s: 300 }
+    } else {
+        CacheRules { max_breakpoints: 0, min_tokens: Tokens(0), lifetime_s: 0 }
     }
 }
 

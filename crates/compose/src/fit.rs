@@ -79,7 +79,11 @@ pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
 fn input_budget(setup: &Setup<'_>) -> Option<Tokens> {
     setup.budget.input_budget.or_else(|| {
         let limits = &setup.options.limits;
-        let reserve = setup.settings.max_tokens.map(Tokens).or(limits.output_reserve).unwrap_or_default();
+        let reserve = setup
+            .settings
+            .output_tokens(limits.output_reserve.map(|it| it.0))
+            .map(Tokens)
+            .unwrap_or_default();
         limits.context_window.map(|window| window.saturating_sub(reserve))
     })
 }

@@ -35,8 +35,9 @@ mod shorten;
 mod source;
 pub mod tags;
 
-pub use cache::{CacheFacts, CacheRules, Forecast, PrefixChange, Reconciliation};
+pub use cache::{CacheFacts, Forecast, PrefixChange, Reconciliation};
 pub use contexture_history::{Cost, Limit as HistoryLimit, RepairKind, Turn, TurnStatus};
+pub use contexture_message::CacheRules;
 pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };

@@ -1,22 +1,26 @@
 //! What is said to a model and what it costs: plain data, serialisable both ways.
 //!
 //! [`Message`]s hold [`Part`]s; a [`Tool`] is what the model may call and a [`ToolOutput`] what it gets
-//! back; a [`Request`] is everything one model call sends, in no provider's dialect. A [`TokenCounter`]
-//! says what a text costs.
+//! back; a [`Request`] is everything one model call sends, in no provider's dialect, and an [`Answer`] what
+//! comes back. A [`TokenCounter`] says what a text costs.
 //!
 //! Nothing here calls a model, reads a file or knows a provider's JSON.
 
+mod answer;
 mod message;
+mod model;
 mod part;
 mod request;
 mod settings;
 pub mod tokens;
 mod tool;
 
+pub use answer::{Answer, Delta, StopReason, Usage};
 pub use message::{Message, Role};
+pub use model::{CacheRules, Price};
 pub use part::{File, Image, MediaError, MediaSource, Part, Thinking, ToolCall, ToolResult};
 pub use request::{Breakpoint, Request};
-pub use settings::Settings;
+pub use settings::{Effort, Reasoning, Settings};
 pub use tokens::{
     CounterProfile, Encoding, Estimate, Family, Framing, Remembered, TokenCounter, Tokens, counter_for,
     message_tokens, part_tokens, tool_tokens,

@@ -79,6 +79,9 @@ pub struct Thinking {
     /// The provider that made it; another provider never gets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// Whether the provider withheld the text; the signature is then all there is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// A tool call by the model.

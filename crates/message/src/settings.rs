@@ -27,6 +27,9 @@ pub struct Settings {
     /// The provider's random seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
+    /// How much the model should think before it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
     /// Passed through to the provider as it is.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub provider: Map<String, Value>,
@@ -37,7 +40,8 @@ impl Settings {
     #[must_use]
     pub fn overridden_by(mut self, over: &Settings) -> Settings {
         // Taken apart by name: a new field can't be forgotten here.
-        let Settings { temperature, max_tokens, top_p, top_k, stop, seed, provider } = over.clone();
+        let Settings { temperature, max_tokens, top_p, top_k, stop, seed, reasoning, provider } =
+            over.clone();
         self.provider.extend(provider);
         Settings {
             temperature: temperature.or(self.temperature),
@@ -46,7 +50,79 @@ impl Settings {
             top_k: top_k.or(self.top_k),
             stop: if stop.is_empty() { self.stop } else { stop },
             seed: seed.or(self.seed),
+            reasoning: reasoning.or(self.reasoning),
             provider: self.provider,
+        }
+    }
+
+    /// Returns how many tokens the model may write, thinking included: what is set, or else `default`.
+    ///
+    /// Thinking counts as output, so a thinking budget comes on top where it would leave no room for the answer.
+    ///
+    /// ```
+    /// use contexture_message::{Reasoning, Settings};
+    ///
+    /// let settings = Settings { max_tokens: Some(1000), reasoning: Some(Reasoning::Budget(4096)), ..Settings::default() };
+    /// assert_eq!(settings.output_tokens(None), Some(5096));
+    /// ```
+    pub fn output_tokens(&self, default: Option<u32>) -> Option<u32> {
+        let limit = self.max_tokens.or(default);
+        match (self.reasoning.map(Reasoning::budget), limit) {
+            (Some(budget), Some(limit)) if limit <= budget => Some(budget.saturating_add(limit)),
+            (Some(budget), None) => Some(budget.saturating_add(ANSWER_BESIDES_THINKING)),
+            (_, limit) => limit,
+        }
+    }
+}
+
+/// Room for the answer where only a thinking budget is known.
+const ANSWER_BESIDES_THINKING: u32 = 4096;
+
+/// How much a model should think: a number of tokens or an effort. Each dialect gets what it understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reasoning {
+    /// At most so many tokens of thinking: `{"budget": 4096}`.
+    Budget(u32),
+    /// As hard as this: `{"effort": "low"}`.
+    Effort(Effort),
+}
+
+/// How hard a model should think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    /// Hardly.
+    Minimal,
+    /// A little.
+    Low,
+    /// As usual.
+    Medium,
+    /// A lot.
+    High,
+}
+
+impl Reasoning {
+    /// Returns the thinking budget in tokens; an effort stands for one.
+    pub fn budget(self) -> u32 {
+        match self {
+            Reasoning::Budget(tokens) => tokens,
+            Reasoning::Effort(Effort::Minimal) => 1024,
+            Reasoning::Effort(Effort::Low) => 4096,
+            Reasoning::Effort(Effort::Medium) => 8192,
+            Reasoning::Effort(Effort::High) => 24576,
+        }
+    }
+
+    /// Returns the effort; a budget stands for the least one that covers it.
+    pub fn effort(self) -> Effort {
+        let efforts = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High];
+        match self {
+            Reasoning::Effort(effort) => effort,
+            Reasoning::Budget(tokens) => {
+                let covers = |it: &Effort| Reasoning::Effort(*it).budget() >= tokens;
+                efforts.into_iter().find(covers).unwrap_or(Effort::High)
+            }
         }
     }
 }

@@ -84,7 +84,12 @@ fn said_block(kind: &str, block: &Map<String, Value>) -> Result<Part, String> {
         "thinking" => {
             let signature = maybe_text(block, "signature").map(str::to_owned);
             let text = text(block, "thinking")?.to_owned();
-            Part::Thinking(Thinking { text, signature, provider: Some("anthropic".to_owned()) })
+            Part::Thinking(Thinking {
+                text,
+                signature,
+                provider: Some("anthropic".to_owned()),
+                ..Thinking::default()
+            })
         }
         "redacted_thinking" => Part::Thinking(Thinking::default()),
         "image" => image(object(block, "source")?)?,

@@ -58,7 +58,8 @@ fn part() -> impl Strategy<Value = Part> {
         (text(), maybe(), maybe()).prop_map(|(text, signature, provider)| Part::Thinking(Thinking {
             text,
             signature,
-            provider
+            provider,
+            redacted: false
         })),
         (text(), text(), value()).prop_map(|(id, name, arguments)| Part::ToolCall(ToolCall {
             id,
@@ -148,7 +149,7 @@ fn what_is_unknown_is_refused_by_name() {
     give exactly one of `data`, `url`, found 2
     give exactly one of `data`, `url`, `id`, found 0
     unknown field `strict`, expected one of `name`, `description`, `parameters`
-    unknown field `temprature`, expected one of `temperature`, `max_tokens`, `top_p`, `top_k`, `stop`, `seed`, `provider`
+    unknown field `temprature`, expected one of `temperature`, `max_tokens`, `top_p`, `top_k`, `stop`, `seed`, `reasoning`, `provider`
     unknown field `stream`, expected one of `model`, `messages`, `tools`, `tool_choice`, `output`, `settings`, `breakpoints`
     unknown variant `video`, expected one of `text`, `json`, `execution-denied`, `error-text`, `error-json`, `content`
     missing field `value`

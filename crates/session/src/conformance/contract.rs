@@ -47,7 +47,12 @@ fn all_kinds() -> Vec<Body> {
     let large = "a line with \u{0} and \"quotes\" and 漢字\n".repeat(400);
     let call = ToolCall { id: "c1".into(), name: "find".into(), arguments: json!({"q": "x", "n": 1.5}) };
     let result = |output| Part::ToolResult(ToolResult { call_id: "c1".into(), name: "find".into(), output });
-    let thinking = Thinking { text: "hm".into(), signature: Some("s".into()), provider: Some("p".into()) };
+    let thinking = Thinking {
+        text: "hm".into(),
+        signature: Some("s".into()),
+        provider: Some("p".into()),
+        ..Thinking::default()
+    };
     let many: Vec<_> = (0..2_000).map(|it| json!({"row": it})).collect();
     vec![
         Body::Change(Change::Instructions { text: Some(large.clone()) }),

@@ -1,0 +1,150 @@
+//! What a model gives back: the answer, what it cost, and the pieces in which it arrives.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Message, Part, Role, ToolCall};
+
+/// What a model answered to one request, in no provider's dialect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// The assistant's message: thinking, text and tool calls in the order they came.
+    pub message: Message,
+    /// Why the model stopped.
+    pub stop: StopReason,
+    /// What it cost.
+    #[serde(default)]
+    pub usage: Usage,
+    /// The model that answered, as the provider names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+impl Answer {
+    /// Returns an answer of one text that cost nothing, for tests and canned replies.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            message: Message::assistant(text),
+            stop: StopReason::End,
+            usage: Usage::default(),
+            model: None,
+            id: None,
+        }
+    }
+
+    /// Returns an answer made of parts; it stops for tools if there are calls among them.
+    pub fn parts(parts: Vec<Part>) -> Self {
+        let calls = parts.iter().any(|it| matches!(it, Part::ToolCall(_)));
+        let stop = if calls { StopReason::ToolCalls } else { StopReason::End };
+        Self { message: Message::parts(Role::Assistant, parts), stop, ..Self::text("") }
+    }
+
+    /// Returns the tool calls in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.message.content.iter().filter_map(|it| match it {
+            Part::ToolCall(call) => Some(call),
+            Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolResult(_) => {
+                None
+            }
+        })
+    }
+
+    /// Returns all text parts joined.
+    pub fn joined_text(&self) -> String {
+        let texts = self.message.content.iter().filter_map(|it| match it {
+            Part::Text { text } => Some(text.as_str()),
+            Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+                None
+            }
+        });
+        texts.collect()
+    }
+}
+
+/// Why a model stopped writing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was done.
+    End,
+    /// It waits for the results of tools.
+    ToolCalls,
+    /// It reached the most tokens it may write.
+    MaxTokens,
+    /// It wrote one of the texts that end the generation.
+    StopText,
+    /// It, or the provider's filter, refused.
+    Refused,
+    /// The provider paused a long answer; sending the conversation again goes on with it.
+    Paused,
+    /// Something only the provider knows, in its own word.
+    Other(String),
+}
+
+/// What one model call cost, in the provider's own tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Everything the model read, whether cached or not.
+    pub input_tokens: u64,
+    /// How much of the input was read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// How much of the input was written to the provider's cache.
+    pub cache_write_tokens: u64,
+    /// Everything the model wrote, thinking included.
+    pub output_tokens: u64,
+    /// How much of the output was thinking, where the provider says so.
+    pub reasoning_tokens: u64,
+}
+
+impl Usage {
+    /// Returns input and output together.
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        // Taken apart by name: a new field can't be forgotten here.
+        let Usage { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens } =
+            other;
+        self.input_tokens = self.input_tokens.saturating_add(input_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(cache_read_tokens);
+        self.cache_write_tokens = self.cache_write_tokens.saturating_add(cache_write_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(output_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(reasoning_tokens);
+    }
+}
+
+/// A piece of an answer as it arrives. The last piece of a stream is [`Delta::Done`] with the whole answer;
+/// a stream that ends without it was cut.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delta {
+    /// More text.
+    Text(String),
+    /// More readable thinking.
+    Thinking(String),
+    /// A tool call begins; `index` counts the calls of the answer from 0.
+    Call {
+        /// Which call of the answer.
+        index: usize,
+        /// Its id.
+        id: String,
+        /// The tool's name.
+        name: String,
+    },
+    /// More of a call's arguments, as JSON text.
+    Arguments {
+        /// Which call of the answer.
+        index: usize,
+        /// The next piece.
+        json: String,
+    },
+    /// The whole answer; nothing follows.
+    Done(Box<Answer>),
+}
