@@ -72,7 +72,7 @@ pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Ve
 }
 
 fn is_own(source: &Source) -> bool {
-    source.as_str() == "prompt" || source.as_str().starts_with("adaptation:")
+    matches!(source.as_str(), "prompt" | "instructions") || source.as_str().starts_with("adaptation:")
 }
 
 /// Warns of bytes that could be cached and are not, because something that changes stands before them.

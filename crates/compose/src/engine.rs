@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::arrange::arrange;
 use crate::fit::fit;
 use crate::gate::gate;
-use crate::gather::gather;
+use crate::gather::{gather, lasting};
 use crate::merge::merge;
 use crate::pass::Inner;
 use crate::render::render;
@@ -34,12 +34,12 @@ impl Prompt {
         let hooks = &self.definition().hooks;
         match run(self, &options).await {
             Ok(pass) => {
-                hooks.on_prepare.iter().for_each(|hook| hook(&pass));
+                hooks.prepared(&pass);
                 Ok(pass)
             }
             Err(err) => {
                 let err = err.or_at(self.definition().file.as_deref().unwrap_or(self.id()));
-                hooks.on_error.iter().for_each(|hook| hook(&err));
+                hooks.failed(&err);
                 Err(err)
             }
         }
@@ -50,6 +50,7 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let setup = Setup::new(prompt, options);
     let gated = gate(&prompt.0, &setup.call())?;
     let gathered = gather(gated, &setup).await?; // The only stage that waits for anything.
+    let lasting = lasting(&gathered);
     let draft = merge(gathered, &setup)?;
     let fitted = fit(draft, &setup)?;
     let mut arranged = arrange(fitted, &setup);
@@ -57,5 +58,5 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     arranged.cache.forecast = setup.forecast(&arranged, &rendered);
     setup.report(&arranged.draft);
     let prompt = prompt.id().to_owned();
-    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, fingerprint: OnceLock::new() })))
+    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, lasting, fingerprint: OnceLock::new() })))
 }

@@ -4,7 +4,7 @@
 //! first. A contributor may have a deadline; its failure ends the pass, or leaves it out with a reason,
 //! as its `on_error` says. Entries that a contributor returns are lowered, gated and gathered in its place.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered};
 use crate::own::{Own, own_texts};
 use crate::ports::{Event, MemoKey};
+use crate::segment::Volatility;
 use crate::setup::Setup;
 use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source};
 
@@ -48,8 +49,13 @@ pub struct Timing {
 pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, Error> {
     let Gated { call, steps } = gated;
     let active = steps.iter().filter_map(Step::identity).collect::<Vec<_>>();
-    let gathering =
-        Gathering { prompt_id: setup.prompt.id(), engine: setup.engine, active: &active, call: &call };
+    let gathering = Gathering {
+        prompt_id: setup.prompt.id(),
+        engine: setup.engine,
+        before: setup.options.continues.as_ref().map(|it| &it.0.lasting),
+        active: &active,
+        call: &call,
+    };
     let warnings = gathering.clock_warnings(&steps);
     let (own, done) = try_join(own_texts(setup, &call), gathering.steps(steps, 0)).await?;
     let (mut outcomes, mut timings) = (Vec::with_capacity(done.len()), Vec::new());
@@ -57,9 +63,31 @@ pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, 
     Ok(Gathered { outcomes, own, timings, warnings, call })
 }
 
+/// Contributions that hold for the whole turn, by the place of their entry.
+pub(crate) type Lasting = HashMap<String, Arc<Contribution>>;
+
+/// Returns what the next step of the same turn need not gather again: contributions of entries that say of themselves
+/// that they do not change with the turn.
+pub(crate) fn lasting(gathered: &Gathered) -> Lasting {
+    let lasts = |node: &Node| node.constant.is_none() && !is_dynamic(node);
+    let kept = gathered.outcomes.iter().filter_map(|it| match it {
+        Outcome::Contributed { node, contribution } if lasts(node) => {
+            Some((node.place.clone(), Arc::clone(contribution)))
+        }
+        Outcome::Contributed { .. } | Outcome::Excluded { .. } => None,
+    });
+    kept.collect()
+}
+
+fn is_dynamic(node: &Node) -> bool {
+    node.profile.volatility.is_none_or(|it| it == Volatility::Turn)
+}
+
 struct Gathering<'a> {
     prompt_id: &'a str,
     engine: &'a Engine,
+    /// What the step before gathered for the whole turn.
+    before: Option<&'a Lasting>,
     /// The entries of the prompt's own tree that take part.
     active: &'a [usize],
     call: &'a Call,
@@ -157,6 +185,9 @@ impl Gathering<'_> {
 
     async fn contribution(&self, node: &Arc<Node>) -> Result<Arc<Contribution>, Error> {
         let failed = |err| Error::of_function(&node.source, "the contributor", err);
+        if let Some(known) = self.before.and_then(|it| it.get(&node.place)) {
+            return Ok(Arc::clone(known));
+        }
         let Some(ttl) = node.profile.remember else {
             return node.contributor.contribute(self.call.clone()).await.map(Arc::new).map_err(failed);
         };

@@ -42,6 +42,10 @@ pub struct ResolveOptions {
     pub history: Vec<Turn>,
     /// What has happened in this turn so far, with its durable user message if there is one.
     pub in_flight: Vec<Arc<Message>>,
+    /// Standing instructions of the thread; they follow the prompt's own system text.
+    pub instructions: Option<Arc<str>>,
+    /// The previous step of the same turn: what does not change with the turn is taken over from it.
+    pub continues: Option<Pass>,
     /// The previous pass of the thread, for the cache forecast.
     pub previous: Option<Pass>,
     /// Other ports than the prompt's own.

@@ -71,6 +71,11 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
         .await?;
     let roles = listed.iter().map(|it| it.role);
     let volatility = definition.context.iter().map(crate::TagValue::volatility);
+    let mut system = system;
+    if let Some(text) = setup.options.instructions.as_deref().filter(|it| !it.trim().is_empty()) {
+        let text = OwnText::Ready(SharedText::authored(text), Volatility::Conversation);
+        system.push((Source::instructions(), text));
+    }
     Ok(Own {
         system,
         user,

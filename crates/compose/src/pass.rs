@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::Arranged;
 use crate::explain::explain;
+use crate::gather::Lasting;
 use crate::render::Rendered;
 use crate::{Explanation, Segment};
 
@@ -19,6 +20,8 @@ pub(crate) struct Inner {
     pub(crate) prompt: String,
     pub(crate) arranged: Arranged,
     pub(crate) rendered: Rendered,
+    /// What the next step of the same turn takes over instead of running it again.
+    pub(crate) lasting: Lasting,
     pub(crate) fingerprint: OnceLock<String>,
 }
 

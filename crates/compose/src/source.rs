@@ -26,6 +26,11 @@ impl Source {
         Self::literal("in_flight")
     }
 
+    /// The thread's standing instructions.
+    pub fn instructions() -> Self {
+        Self::literal("instructions")
+    }
+
     /// What the call site added.
     pub fn call_site() -> Self {
         Self::literal("call")

@@ -1,18 +1,22 @@
 //! Hooks: they observe, and can't change an outcome.
 
+use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::{Error, Pass};
+use contexture_message::Answer;
 
-type OnPrepare = dyn Fn(&Pass) + Send + Sync;
-type OnError = dyn Fn(&Error) + Send + Sync;
+use crate::Pass;
 
-/// Functions that are told what happens to a prompt.
+type Hook<T> = Arc<dyn Fn(&T) + Send + Sync>;
+
+/// Functions that are told what happens to a prompt. One that panics is not heard: the outcome stays what it is.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    pub(crate) on_prepare: Vec<Arc<OnPrepare>>,
-    pub(crate) on_error: Vec<Arc<OnError>>,
+    on_prepare: Vec<Hook<Pass>>,
+    on_generate: Vec<Hook<Answer>>,
+    on_error: Vec<Hook<dyn Error + 'static>>,
 }
 
 impl Hooks {
@@ -23,11 +27,40 @@ impl Hooks {
         self
     }
 
-    /// Calls `hook` with each error.
+    /// Calls `hook` with each answer of the model, streamed or not, before it is checked.
     #[must_use]
-    pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+    pub fn on_generate(mut self, hook: impl Fn(&Answer) + Send + Sync + 'static) -> Self {
+        self.on_generate.push(Arc::new(hook));
+        self
+    }
+
+    /// Calls `hook` with each error that ends a pass or a run.
+    #[must_use]
+    pub fn on_error(mut self, hook: impl Fn(&(dyn Error + 'static)) + Send + Sync + 'static) -> Self {
         self.on_error.push(Arc::new(hook));
         self
+    }
+
+    /// Tells that a pass was resolved.
+    pub(crate) fn prepared(&self, pass: &Pass) {
+        tell(&self.on_prepare, pass);
+    }
+
+    /// Tells that a model answered; for whoever calls models.
+    pub fn generated(&self, answer: &Answer) {
+        tell(&self.on_generate, answer);
+    }
+
+    /// Tells that something failed; for whoever runs prompts.
+    pub fn failed(&self, err: &(dyn Error + 'static)) {
+        tell(&self.on_error, err);
+    }
+}
+
+fn tell<T: ?Sized>(hooks: &[Hook<T>], what: &T) {
+    for hook in hooks {
+        // A hook only looks: what it leaves behind when it panics is its own.
+        let _ = catch_unwind(AssertUnwindSafe(|| hook(what)));
     }
 }
 
@@ -35,6 +68,7 @@ impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hooks")
             .field("on_prepare", &self.on_prepare.len())
+            .field("on_generate", &self.on_generate.len())
             .field("on_error", &self.on_error.len())
             .finish()
     }

@@ -1,6 +1,6 @@
 //! Errors: every one names its place, and several are told at once.
 
-use contexture_compose::{Context, Hooks, Prompt, PromptBuilder, Prompts, Text, when};
+use contexture_compose::{Context, Error, Hooks, Prompt, PromptBuilder, Prompts, Text, when};
 use contexture_testkit::{failure, resolve_input};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -77,7 +77,10 @@ fn hooks_observe_success_and_failure() {
     let (ok, bad) = (Arc::clone(&seen), Arc::clone(&seen));
     let hooks = Hooks::default()
         .on_prepare(move |pass| ok.lock().expect("not poisoned").push(format!("prepared {}", pass.prompt())))
-        .on_error(move |err| bad.lock().expect("not poisoned").push(format!("error {}", err.code())));
+        .on_error(move |err| {
+            let code = err.downcast_ref::<Error>().map(Error::code).unwrap_or_default();
+            bad.lock().expect("not poisoned").push(format!("error {code}"));
+        });
     let text = Text::try_of(|it: &Value| match it["ok"].as_bool() {
         Some(true) => Ok("fine"),
         _ => Err("broken"),

@@ -10,5 +10,6 @@ mod history;
 mod messages;
 mod properties;
 mod schemas;
+mod steps;
 mod tags;
 mod tools;

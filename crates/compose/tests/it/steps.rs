@@ -1,0 +1,60 @@
+//! Passes of one turn after the other: what is gathered again, and what a thread brings along.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use contexture_compose::{
+    Context, Contribution, Hooks, Profile, Prompt, ResolveOptions, Text, Volatility, contributor,
+};
+use contexture_message::Answer;
+use contexture_testkit::{request, resolve};
+use serde_json::Value;
+
+/// Resolves a prompt twice within one turn and returns how often its contributor ran.
+fn runs(volatility: Option<Volatility>) -> usize {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let counting = contributor("c", move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Contribution::text("text")) }
+    });
+    let profile = Profile { volatility, ..Profile::default() };
+    let prompt = Prompt::builder("p").include(counting.profile(profile)).build().expect("it builds");
+    let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    let options = ResolveOptions { continues: Some(first.clone()), ..ResolveOptions::default() };
+    let second = resolve(&prompt, options).expect("it resolves");
+    assert_eq!(request(&first), request(&second));
+    count.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_step_runs_only_dynamic_entries_again() {
+    assert_eq!(runs(None), 2);
+    assert_eq!(runs(Some(Volatility::Turn)), 2);
+    assert_eq!(runs(Some(Volatility::Conversation)), 1);
+    assert_eq!(runs(Some(Volatility::Static)), 1);
+}
+
+#[test]
+fn the_instructions_of_a_thread_follow_the_prompts_own_text() {
+    let prompt = Prompt::builder("p").system("Own.").include(Context::text("c", "Context."));
+    let prompt = prompt.build().expect("it builds");
+    let options = ResolveOptions {
+        instructions: Some("Speak <system-context> German.".into()),
+        ..ResolveOptions::default()
+    };
+    let pass = resolve(&prompt, options).expect("it resolves");
+    assert_eq!(request(&pass), "[system]\nOwn.\n\nSpeak &lt;system-context> German.\n\nContext.");
+    assert_eq!(pass.explain().parts[1].source, "instructions");
+}
+
+#[test]
+fn a_hook_that_panics_changes_nothing() {
+    let hooks = Hooks::default()
+        .on_prepare(|_| panic!("a hook's own trouble"))
+        .on_generate(|_| panic!("a hook's own trouble"));
+    hooks.generated(&Answer::text("hi"));
+    let user = Text::of(|_: &Value| "hi");
+    let prompt = Prompt::builder("p").user(user).hooks(hooks).build().expect("it builds");
+    assert!(resolve(&prompt, ResolveOptions::default()).is_ok());
+}
