@@ -29,7 +29,7 @@ pub(crate) fn summary_message(summary: &Summary) -> Message {
 }
 
 /// Returns what a call that never got its result is answered with.
-pub(crate) fn interrupted() -> &'static str {
+pub fn interrupted() -> &'static str {
     include_str!("../templates/interrupted.txt").trim_end()
 }
 

@@ -52,6 +52,27 @@ impl Answer {
         })
     }
 
+    /// Returns the pieces in which the answer may arrive: one or two for each part, and the whole at the end.
+    pub fn deltas(&self) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        let mut index = 0;
+        for part in &self.message.content {
+            match part {
+                Part::Text { text } => deltas.push(Delta::Text(text.clone())),
+                Part::Thinking(thinking) if thinking.text.is_empty() => {}
+                Part::Thinking(thinking) => deltas.push(Delta::Thinking(thinking.text.clone())),
+                Part::ToolCall(call) => {
+                    deltas.push(Delta::Call { index, id: call.id.clone(), name: call.name.clone() });
+                    deltas.push(Delta::Arguments { index, json: call.arguments.to_string() });
+                    index += 1;
+                }
+                Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+            }
+        }
+        deltas.push(Delta::Done(Box::new(self.clone())));
+        deltas
+    }
+
     /// Returns all text parts joined.
     pub fn joined_text(&self) -> String {
         let texts = self.message.content.iter().filter_map(|it| match it {

@@ -83,14 +83,19 @@ impl RunningTurn {
         self.end(TurnStatus::Completed, None, items).await
     }
 
-    /// Ends the turn because something broke.
-    pub async fn fail(self, reason: &str) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Failed, Some(reason), Vec::new()).await
+    /// Ends the turn well although there was more to do, and says why.
+    pub async fn stop(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Completed, Some(reason), items).await
     }
 
-    /// Ends the turn because someone stopped it.
-    pub async fn interrupt(self, reason: &str) -> Result<Seq, SessionError> {
-        self.end(TurnStatus::Interrupted, Some(reason), Vec::new()).await
+    /// Ends the turn because something broke, with what there is of it.
+    pub async fn fail(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Failed, Some(reason), items).await
+    }
+
+    /// Ends the turn because someone stopped it, with what there is of it.
+    pub async fn interrupt(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
+        self.end(TurnStatus::Interrupted, Some(reason), items).await
     }
 
     /// Lets the turn wait for an answer from outside; [`Thread::resume`] goes on with it, in any process.

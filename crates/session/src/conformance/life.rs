@@ -30,8 +30,8 @@ pub async fn turns_end_as_they_say(open: Open) {
     turn.append(vec![call("c1")]).await.expect("an append");
     turn.renew().await.expect("it holds the lease");
     turn.complete(vec![Message::assistant("done").into()]).await.expect("an append");
-    begun(main, "two").await.fail("the model broke").await.expect("an append");
-    begun(main, "three").await.interrupt("stopped").await.expect("an append");
+    begun(main, "two").await.fail("the model broke", vec![]).await.expect("an append");
+    begun(main, "three").await.interrupt("stopped", vec![]).await.expect("an append");
     let turns = main.history(None).await.expect("the store answers");
     let found: Vec<_> =
         turns.iter().map(|it| (it.id().to_string(), it.status(), it.messages().len())).collect();
@@ -266,7 +266,7 @@ pub async fn a_replay_gives_the_live_state(open: Open) {
             4 => drop(begun(main, "wait").await.suspend("why", vec![call("c")]).await.expect("an append")),
             5 => drop(main.set_system_instructions(None).await.expect("an append")),
             6 => drop(main.add(vec![NewItem::event("e", "x"), hidden()]).await.expect("an append")),
-            7 => drop(begun(main, "fail").await.fail("broke").await.expect("an append")),
+            7 => drop(begun(main, "fail").await.fail("broke", vec![]).await.expect("an append")),
             _ => {
                 let turn = begun(main, &format!("q{step}")).await;
                 turn.complete(vec![Message::assistant("a").into()]).await.expect("an append");

@@ -79,7 +79,7 @@ fn run(thread: &Thread, script: &str) {
             'i' => drop(block_on(thread.set_system_instructions(Some(&text))).unwrap()),
             'm' => drop(block_on(thread.set_provider_model("p", &text)).unwrap()),
             'c' => drop(block_on(begin().complete(vec![Message::assistant("ok").into()])).unwrap()),
-            'f' => drop(block_on(begin().fail("broke")).unwrap()),
+            'f' => drop(block_on(begin().fail("broke", vec![])).unwrap()),
             's' => drop(block_on(begin().suspend("wait", Vec::new())).unwrap()),
             'd' => drop(begin()),
             other => panic!("no step `{other}`"),
