@@ -1,0 +1,178 @@
+//! Reads and writes answers that are not streamed.
+//!
+//! In comes a message of the Messages API, out comes an [`Answer`], and the other way round. Anthropic counts what it
+//! read from its cache and wrote to it besides `input_tokens`; our input is all of it.
+
+use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, Usage};
+use serde_json::{Map, Value, json};
+
+use super::blocks;
+use super::decode::Blocks;
+use crate::digest::digest;
+use crate::document::Doc;
+use crate::loss::Losses;
+use crate::{DecodeError, Decoded, Encoded, Target, reference};
+
+/// Reads an answer.
+pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
+    let mut doc = Doc::new("", body.clone())?;
+    doc.take("type");
+    doc.take("role");
+    doc.take("stop_sequence");
+    let mut blocks = Blocks::new(&target.provider);
+    let content = doc.take("content").ok_or_else(|| DecodeError::new("content", "missing"))?;
+    let parts: Vec<Part> = blocks.content("content", content)?.into_iter().map(|(part, _)| part).collect();
+    let mut usage = RawUsage::default();
+    if let Some(doc) = doc.doc("usage")? {
+        usage.update(doc)?;
+    }
+    let calls = parts.iter().any(|it| matches!(it, Part::ToolCall(_)));
+    let stop = doc.string("stop_reason")?.map_or(StopReason::End, |it| read_stop(&it));
+    let value = Answer {
+        message: Message::parts(Role::Assistant, parts),
+        stop: if calls && stop == StopReason::End { StopReason::ToolCalls } else { stop },
+        usage: usage.usage(),
+        model: doc.string("model")?,
+        id: doc.string("id")?,
+    };
+    doc.report(&mut blocks.losses);
+    Ok(Decoded { value, losses: blocks.losses.into_vec() })
+}
+
+/// Returns why the model stopped. A full window cuts the answer as a limit does.
+pub(super) fn read_stop(word: &str) -> StopReason {
+    match word {
+        "end_turn" => StopReason::End,
+        "tool_use" => StopReason::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "stop_sequence" => StopReason::StopText,
+        "refusal" => StopReason::Refused,
+        "pause_turn" => StopReason::Paused,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+/// Returns the API's word for why the model stopped.
+pub(super) fn write_stop(stop: &StopReason) -> &str {
+    match stop {
+        StopReason::End => "end_turn",
+        StopReason::ToolCalls => "tool_use",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::StopText => "stop_sequence",
+        StopReason::Refused => "refusal",
+        StopReason::Paused => "pause_turn",
+        StopReason::Other(word) => word,
+    }
+}
+
+/// Token counts as the API gives them; what comes later in a stream replaces what came before.
+#[derive(Debug, Default)]
+pub(super) struct RawUsage {
+    input: u64,
+    read: u64,
+    written: u64,
+    output: u64,
+    thinking: u64,
+}
+
+impl RawUsage {
+    /// Takes the counts that `doc` gives.
+    pub(super) fn update(&mut self, mut doc: Doc) -> Result<(), DecodeError> {
+        let mut take = |own: &mut u64, key: &str| doc.count(key).map(|it| *own = it.unwrap_or(*own));
+        take(&mut self.input, "input_tokens")?;
+        take(&mut self.read, "cache_read_input_tokens")?;
+        take(&mut self.written, "cache_creation_input_tokens")?;
+        take(&mut self.output, "output_tokens")?;
+        if let Some(mut details) = doc.doc("output_tokens_details")? {
+            self.thinking = details.count("thinking_tokens")?.unwrap_or(self.thinking);
+        }
+        Ok(())
+    }
+
+    /// Returns the counts in our sense.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.input.saturating_add(self.read).saturating_add(self.written),
+            cache_read_tokens: self.read,
+            cache_write_tokens: self.written,
+            output_tokens: self.output,
+            reasoning_tokens: self.thinking,
+        }
+    }
+}
+
+/// Writes token counts.
+pub(super) fn write_usage(usage: &Usage) -> Value {
+    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
+    let mut json = json!({
+        "input_tokens": usage.input_tokens.saturating_sub(cached),
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "output_tokens": usage.output_tokens,
+    });
+    if usage.reasoning_tokens > 0 {
+        json["output_tokens_details"] = json!({"thinking_tokens": usage.reasoning_tokens});
+    }
+    json
+}
+
+/// Writes an answer.
+pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
+    let mut losses = Losses::default();
+    let content = blocks_of(target, &answer.message.content, &mut losses);
+    let mut body =
+        header(target, answer.id.clone().unwrap_or_else(|| made_up_id(answer)), answer.model.clone());
+    body.insert("content".to_owned(), Value::Array(content));
+    body.insert("stop_reason".to_owned(), write_stop(&answer.stop).into());
+    body.insert("stop_sequence".to_owned(), Value::Null);
+    body.insert("usage".to_owned(), write_usage(&answer.usage));
+    Encoded { body: Value::Object(body), losses: losses.into_vec() }
+}
+
+/// Clients expect an id: an answer without one is named after its content.
+fn made_up_id(answer: &Answer) -> String {
+    let content = serde_json::to_string(&answer.message).unwrap_or_default();
+    format!("msg_{}", digest(&content))
+}
+
+/// Returns the fields that every message begins with.
+pub(super) fn header(target: &Target, id: String, model: Option<String>) -> Map<String, Value> {
+    Map::from_iter([
+        ("id".to_owned(), id.into()),
+        ("type".to_owned(), "message".into()),
+        ("role".to_owned(), "assistant".into()),
+        ("model".to_owned(), model.unwrap_or_else(|| target.model.clone()).into()),
+    ])
+}
+
+/// Returns the blocks of an answer.
+pub(super) fn blocks_of(target: &Target, parts: &[Part], losses: &mut Losses) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let at = format!("message.content[{index}]");
+        match part {
+            Part::Text { text } if text.is_empty() => {}
+            Part::Text { text } => blocks.push(blocks::text(text)),
+            Part::Image(_) | Part::File(_) => {
+                losses.add(at, "said as a reference: the assistant says no images or files");
+                blocks.push(blocks::text(&reference::part(part)));
+            }
+            Part::Thinking(it) => blocks.extend(thinking(target, it, &at, losses)),
+            Part::ToolCall(it) => blocks.push(blocks::tool_use(it, &at, losses)),
+            Part::ToolResult(_) => losses.add(at, "left out: the assistant gives no results"),
+        }
+    }
+    blocks
+}
+
+/// What another provider thought can be read, but its signature means nothing here.
+fn thinking(target: &Target, thinking: &Thinking, at: &str, losses: &mut Losses) -> Option<Value> {
+    if let Ok(block) = blocks::thinking(target, thinking) {
+        return Some(block);
+    }
+    if thinking.provider.as_ref() != Some(&target.provider) {
+        losses.add(at, "the signature was left out: another provider made it");
+    }
+    (!thinking.text.is_empty())
+        .then(|| json!({"type": "thinking", "thinking": thinking.text, "signature": ""}))
+}

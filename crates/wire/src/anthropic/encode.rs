@@ -1,0 +1,299 @@
+//! Writes requests.
+//!
+//! In comes a [`Request`], out comes the body of the Messages API. Bytes depend on the request and the target alone, and
+//! the content of a message is always a list of blocks, so that what follows leaves the bytes before it alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_message::{Breakpoint, Message, Part, Request, Role, Tool};
+use serde_json::{Map, Value, json};
+
+use super::{blocks, marks, settings};
+use crate::loss::Losses;
+use crate::{Encoded, Target, passthrough, reference};
+
+const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
+
+/// Writes a request.
+pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
+    let mut losses = Losses::default();
+    let (mut system, mut turns) = conversation(target, request, &mut losses);
+    let mut tools = tools(&request.tools, &mut losses);
+    marks::mark(&request.breakpoints, &mut tools, &mut system, &mut turns);
+    let settings = settings::encode(target, request, &mut losses);
+
+    let mut body = Map::new();
+    body.insert("model".to_owned(), target.model.as_str().into());
+    body.insert("max_tokens".to_owned(), settings.max_tokens.into());
+    if let Some(system) = system_field(system) {
+        body.insert("system".to_owned(), system);
+    }
+    body.insert("messages".to_owned(), turns.into_iter().map(Turn::into_json).collect());
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), Value::Array(tools));
+    }
+    body.extend(settings.fields);
+    if target.stream {
+        body.insert("stream".to_owned(), true.into());
+    }
+    passthrough::merge(&mut body, target, &request.settings.provider);
+    Encoded { body: Value::Object(body), losses: losses.into_vec() }
+}
+
+/// A block and where it comes from.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) json: Value,
+    /// The message it comes from.
+    pub(super) message: usize,
+    /// Up to where it covers the text of its message, if it is text.
+    pub(super) text_end: Option<usize>,
+}
+
+impl Block {
+    /// Whether it is of that type.
+    pub(super) fn is(&self, kind: &str) -> bool {
+        self.json.get("type").is_some_and(|it| it == kind)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Speaker {
+    User,
+    Assistant,
+}
+
+/// What one side says until the other one speaks.
+#[derive(Debug)]
+pub(super) struct Turn {
+    speaker: Speaker,
+    pub(super) blocks: Vec<Block>,
+}
+
+impl Turn {
+    fn into_json(self) -> Value {
+        let role = match self.speaker {
+            Speaker::User => "user",
+            Speaker::Assistant => "assistant",
+        };
+        let content: Value = self.blocks.into_iter().map(|it| it.json).collect();
+        json!({"role": role, "content": content})
+    }
+}
+
+/// A single text without a mark is a string; anything else is a list of blocks.
+fn system_field(mut system: Vec<Block>) -> Option<Value> {
+    if let [only] = system.as_mut_slice()
+        && only.json.get("cache_control").is_none()
+    {
+        return only.json.get_mut("text").map(Value::take);
+    }
+    (!system.is_empty()).then(|| system.into_iter().map(|it| it.json).collect())
+}
+
+fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec<Block>, Vec<Turn>) {
+    let mut writer =
+        Writer { target, losses, cuts: cuts(&request.breakpoints), system: Vec::new(), turns: Vec::new() };
+    let mut leading = true;
+    for (index, message) in request.messages.iter().enumerate() {
+        leading &= message.role == Role::System;
+        match leading {
+            true => writer.system_message(index, message),
+            false => writer.message(index, message),
+        }
+    }
+    writer.begin_with_user();
+    writer.results_first();
+    (writer.system, writer.turns)
+}
+
+/// Returns for each message where its text is cut so that a mark can stand there.
+fn cuts(breakpoints: &[Breakpoint]) -> BTreeMap<usize, Vec<usize>> {
+    let mut cuts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for breakpoint in breakpoints {
+        if let Breakpoint::Text { message, byte } = breakpoint {
+            cuts.entry(*message).or_default().push(*byte);
+        }
+    }
+    cuts.values_mut().for_each(|it| it.sort_unstable());
+    cuts
+}
+
+struct Writer<'a> {
+    target: &'a Target,
+    losses: &'a mut Losses,
+    cuts: BTreeMap<usize, Vec<usize>>,
+    system: Vec<Block>,
+    turns: Vec<Turn>,
+}
+
+impl Writer<'_> {
+    fn system_message(&mut self, message: usize, content: &Message) {
+        let mut offset = 0;
+        for (index, part) in content.content.iter().enumerate() {
+            let at = format!("messages[{message}].content[{index}]");
+            match part {
+                Part::Text { text } => {
+                    let blocks = self.texts(message, text, &mut offset, &at);
+                    self.system.extend(blocks);
+                }
+                Part::Image(_) | Part::File(_) => {
+                    self.losses.add(at, "said as a reference: the system prompt is text");
+                    let json = blocks::text(&reference::part(part));
+                    self.system.push(Block { json, message, text_end: None });
+                }
+                Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+                    self.losses.add(at, "left out: the system prompt is text");
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, index: usize, message: &Message) {
+        let at = format!("messages[{index}]");
+        let speaker = match message.role {
+            Role::System => {
+                self.losses.add(at.as_str(), "said by the user: there are no later system messages");
+                Speaker::User
+            }
+            Role::User | Role::Tool => Speaker::User,
+            Role::Assistant => Speaker::Assistant,
+        };
+        if message.content.is_empty() {
+            self.losses.add(at.as_str(), "left out: it is empty");
+        }
+        let mut offset = 0;
+        for (part_idx, part) in message.content.iter().enumerate() {
+            self.part(index, speaker, part, &mut offset, &format!("{at}.content[{part_idx}]"));
+        }
+    }
+
+    fn part(&mut self, message: usize, speaker: Speaker, part: &Part, offset: &mut usize, at: &str) {
+        let said_by_user = speaker == Speaker::User;
+        let (speaker, json) = match part {
+            Part::Text { text } => {
+                let blocks = self.texts(message, text, offset, at);
+                return blocks.into_iter().for_each(|it| self.push(speaker, it));
+            }
+            Part::Image(_) | Part::File(_) if !said_by_user => {
+                self.losses.add(at, "said as a reference: the assistant says no images or files");
+                (speaker, blocks::text(&reference::part(part)))
+            }
+            Part::Image(it) => (speaker, blocks::image(self.target, it, at, self.losses)),
+            Part::File(it) => (speaker, blocks::file(self.target, it, at, self.losses)),
+            Part::Thinking(_) if said_by_user => {
+                return self.losses.add(at, "left out: only the assistant thinks");
+            }
+            Part::Thinking(it) => match blocks::thinking(self.target, it) {
+                Ok(json) => (speaker, json),
+                Err(reason) => return self.losses.add(at, format!("left out: {reason}")),
+            },
+            Part::ToolCall(it) => {
+                if said_by_user {
+                    self.losses.add(at, "said by the assistant: only it calls tools");
+                }
+                (Speaker::Assistant, blocks::tool_use(it, at, self.losses))
+            }
+            Part::ToolResult(it) => {
+                if !said_by_user {
+                    self.losses.add(at, "said by the user: the assistant gives no results");
+                }
+                (Speaker::User, blocks::tool_result(self.target, it, at, self.losses))
+            }
+        };
+        self.push(speaker, Block { json, message, text_end: None });
+    }
+
+    fn push(&mut self, speaker: Speaker, block: Block) {
+        match self.turns.last_mut() {
+            Some(turn) if turn.speaker == speaker => turn.blocks.push(block),
+            Some(_) | None => self.turns.push(Turn { speaker, blocks: vec![block] }),
+        }
+    }
+
+    /// Returns a text as blocks, cut where marks stand. The API refuses blank texts.
+    fn texts(&mut self, message: usize, text: &str, offset: &mut usize, at: &str) -> Vec<Block> {
+        let start = *offset;
+        *offset += text.len();
+        if text.trim().is_empty() {
+            if !text.is_empty() {
+                self.losses.add(at, "left out: a text can't be blank");
+            }
+            return Vec::new();
+        }
+        let cuts = self.cuts.get(&message).map(Vec::as_slice).unwrap_or_default();
+        let pieces = pieces(text, start, cuts).into_iter();
+        pieces.map(|(piece, end)| Block { json: blocks::text(piece), message, text_end: Some(end) }).collect()
+    }
+
+    fn begin_with_user(&mut self) {
+        if self.turns.first().is_some_and(|it| it.speaker == Speaker::User) {
+            return;
+        }
+        self.losses.add("messages", "the user must speak first: a short text was put before");
+        let block = Block { json: blocks::text(GO_AHEAD.trim_end()), message: 0, text_end: None };
+        self.turns.insert(0, Turn { speaker: Speaker::User, blocks: vec![block] });
+    }
+
+    /// Results must come directly behind the calls, whatever else the user says.
+    fn results_first(&mut self) {
+        for turn in &mut self.turns {
+            turn.blocks.sort_by_key(|it| turn.speaker == Speaker::User && !it.is("tool_result"));
+        }
+    }
+}
+
+/// Cuts a text that begins at byte `start` of its message. Each piece says up to where it covers the message's text.
+///
+/// Every piece has something in it: where only blank text would follow, the cut moves behind it.
+fn pieces<'a>(text: &'a str, start: usize, cuts: &[usize]) -> Vec<(&'a str, usize)> {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for &cut in cuts.iter().filter(|&&it| it > start && it < start + text.len()) {
+        let to = text.floor_char_boundary(cut - start);
+        if to <= from || text[from..to].trim().is_empty() {
+            continue;
+        }
+        if text[to..].trim().is_empty() {
+            pieces.push((&text[from..], cut));
+            return pieces;
+        }
+        pieces.push((&text[from..to], cut));
+        from = to;
+    }
+    pieces.push((&text[from..], start + text.len()));
+    pieces
+}
+
+fn tools(tools: &[Arc<Tool>], losses: &mut Losses) -> Vec<Value> {
+    let tools = tools.iter().enumerate();
+    tools.map(|(index, it)| tool(it, &format!("tools[{index}].parameters"), losses)).collect()
+}
+
+fn tool(tool: &Tool, at: &str, losses: &mut Losses) -> Value {
+    let mut json = Map::new();
+    json.insert("name".to_owned(), tool.name.as_str().into());
+    if !tool.description.is_empty() {
+        json.insert("description".to_owned(), tool.description.as_str().into());
+    }
+    json.insert("input_schema".to_owned(), object_schema(&tool.parameters, at, losses));
+    Value::Object(json)
+}
+
+/// The API takes schemas that say that they are of an object.
+fn object_schema(schema: &Value, at: &str, losses: &mut Losses) -> Value {
+    match schema {
+        Value::Object(fields) if fields.contains_key("type") => schema.clone(),
+        Value::Object(fields) => {
+            losses.add(at, "the type `object` was added");
+            let mut typed = Map::from_iter([("type".to_owned(), Value::from("object"))]);
+            typed.extend(fields.clone());
+            Value::Object(typed)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            losses.add(at, "any object is taken: the schema is not an object");
+            json!({"type": "object"})
+        }
+    }
+}

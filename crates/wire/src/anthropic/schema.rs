@@ -1,0 +1,73 @@
+//! Schemas of answers, as far as the API keeps to them.
+//!
+//! In comes a JSON Schema, out comes one that the API takes. It takes objects that allow no further fields and a few
+//! keywords. What it does not take is told to the model in the description instead, as the official SDKs do; a choice of
+//! one becomes a choice of any.
+
+use serde_json::{Map, Value};
+
+const FORMATS: [&str; 10] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
+
+/// Returns the schema that is sent for `schema`.
+pub(super) fn strict(schema: &Value) -> Value {
+    let Value::Object(fields) = schema else { return schema.clone() };
+    let mut kept = Map::new();
+    let mut told = Vec::new();
+    for (key, value) in fields {
+        match (key.as_str(), value) {
+            ("$schema" | "$id" | "$comment", _) => {}
+            ("type" | "enum" | "const" | "$ref" | "title" | "description" | "required", _) => {
+                kept.insert(key.clone(), value.clone());
+            }
+            ("properties" | "$defs" | "definitions", Value::Object(schemas)) => {
+                let schemas = schemas.iter().map(|(name, it)| (name.clone(), strict(it)));
+                kept.insert(key.clone(), Value::Object(schemas.collect()));
+            }
+            ("anyOf" | "oneOf", Value::Array(schemas)) => {
+                kept.insert("anyOf".to_owned(), schemas.iter().map(strict).collect());
+            }
+            ("allOf", Value::Array(schemas)) => {
+                kept.insert(key.clone(), schemas.iter().map(strict).collect());
+            }
+            ("items", _) => drop(kept.insert(key.clone(), strict(value))),
+            ("additionalProperties", _) => drop(kept.insert(key.clone(), false.into())),
+            ("format", Value::String(format)) if FORMATS.contains(&format.as_str()) => {
+                kept.insert(key.clone(), value.clone());
+            }
+            ("minItems", Value::Number(least)) if least.as_u64().is_some_and(|it| it < 2) => {
+                kept.insert(key.clone(), value.clone());
+            }
+            _ => told.push(format!("{key}: {value}")),
+        }
+    }
+    if kept.get("type").is_some_and(|it| it == "object") {
+        kept.insert("additionalProperties".to_owned(), false.into());
+    }
+    if !told.is_empty() {
+        let before = kept.get("description").and_then(Value::as_str).map(|it| format!("{it}\n\n"));
+        let description = format!("{}{{{}}}", before.unwrap_or_default(), told.join(", "));
+        kept.insert("description".to_owned(), description.into());
+    }
+    Value::Object(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strict;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_api_does_not_take_is_told() {
+        let schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer", "minimum": 1, "description": "A number."},
+                "when": {"type": "string", "format": "date"},
+                "who": {"oneOf": [{"type": "null"}, {"type": "object", "additionalProperties": true}]},
+            },
+        });
+        insta::assert_snapshot!(strict(&schema), @r#"{"type":"object","properties":{"n":{"type":"integer","description":"A number.\n\n{minimum: 1}"},"when":{"type":"string","format":"date"},"who":{"anyOf":[{"type":"null"},{"type":"object","additionalProperties":false}]}},"additionalProperties":false}"#);
+    }
+}

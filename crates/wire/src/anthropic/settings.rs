@@ -1,0 +1,216 @@
+//! Writes how the model should generate.
+//!
+//! In come a request's settings, tool choice and output schema with what is known of the model, out come fields of the
+//! body. The rule, in full:
+//!
+//! 1. `max_tokens` is what is set, else what is kept free for the answer, else 4096; never more than the model writes.
+//! 2. Thinking has at least 1024 tokens and leaves room for the answer. A budget of 0 turns it off. A model that takes no
+//!    number of tokens thinks as much as it wants, with an effort.
+//! 3. While the model thinks, it takes no temperature and no top k, a top p of at least 0.95, and no forced tool.
+
+use contexture_message::{Effort, Reasoning, Request, Settings, ToolChoice};
+use serde_json::{Map, Value, json};
+
+use super::schema;
+use crate::Target;
+use crate::loss::Losses;
+
+const DEFAULT_MAX_TOKENS: u32 = 4096;
+const MIN_THINKING: u32 = 1024;
+const MIN_TOP_P: f64 = 0.95;
+
+/// What the settings say in the body.
+pub(super) struct Fields {
+    pub(super) max_tokens: u32,
+    pub(super) fields: Map<String, Value>,
+}
+
+/// Writes the settings.
+pub(super) fn encode(target: &Target, request: &Request, losses: &mut Losses) -> Fields {
+    let settings = &request.settings;
+    let thinks = settings.reasoning.is_some_and(|it| it.budget() > 0)
+        && target.facts.capabilities.reasoning != Some(false)
+        && target.facts.max_output.is_none_or(|it| it.0 > MIN_THINKING);
+    let mut fields = Map::new();
+    if let Some(choice) = tool_choice(request, thinks, losses) {
+        fields.insert("tool_choice".to_owned(), choice);
+    }
+    let output = output_format(target, request, losses);
+    sampling(target, settings, thinks, &mut fields, losses);
+    let (max_tokens, budget) = limits(target, settings, losses);
+    let effort = match (settings.reasoning, budget) {
+        (Some(reasoning), Some(1..)) if target.facts.thinking_budget == Some(false) => {
+            Some(effort(reasoning, losses))
+        }
+        _ => None,
+    };
+    let thinking = match effort {
+        Some(_) => Some(json!({"type": "adaptive"})),
+        None => budget.map(|it| thinking(it, max_tokens, losses)),
+    };
+    fields.extend(thinking.map(|it| ("thinking".to_owned(), it)));
+    let mut output_config = Map::new();
+    output_config.extend(effort.map(|it| ("effort".to_owned(), it.into())));
+    output_config.extend(output.map(|it| ("format".to_owned(), it)));
+    if !output_config.is_empty() {
+        fields.insert("output_config".to_owned(), Value::Object(output_config));
+    }
+    Fields { max_tokens, fields }
+}
+
+fn tool_choice(request: &Request, thinks: bool, losses: &mut Losses) -> Option<Value> {
+    let choice = request.tool_choice.as_ref()?;
+    if request.tools.is_empty() {
+        losses.add("tool_choice", "left out: there are no tools");
+        return None;
+    }
+    Some(match choice {
+        ToolChoice::Auto => json!({"type": "auto"}),
+        ToolChoice::None => json!({"type": "none"}),
+        ToolChoice::Required | ToolChoice::Tool(_) if thinks => {
+            losses.add("tool_choice", "left to the model: a tool can't be forced while it thinks");
+            json!({"type": "auto"})
+        }
+        ToolChoice::Required => json!({"type": "any"}),
+        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+    })
+}
+
+fn output_format(target: &Target, request: &Request, losses: &mut Losses) -> Option<Value> {
+    let schema = request.output.as_deref()?;
+    if target.facts.capabilities.structured_output == Some(false) {
+        losses.add("output", "left out: the model keeps to no schema");
+        return None;
+    }
+    if !schema.is_object() {
+        losses.add("output", "left out: the schema is not an object");
+        return None;
+    }
+    let strict = schema::strict(schema);
+    if strict != *schema {
+        losses.add(
+            "output",
+            "the schema was narrowed to what the API keeps to; the rest is told in descriptions",
+        );
+    }
+    Some(json!({"type": "json_schema", "schema": strict}))
+}
+
+fn sampling(
+    target: &Target,
+    settings: &Settings,
+    thinks: bool,
+    fields: &mut Map<String, Value>,
+    losses: &mut Losses,
+) {
+    let refusal = match (target.facts.capabilities.sampling, thinks) {
+        (Some(false), _) => Some("left out: the model does not take it"),
+        (_, true) => Some("left out: the model does not take it while it thinks"),
+        (_, false) => None,
+    };
+    if let Some(temperature) = &settings.temperature {
+        match refusal {
+            Some(reason) => losses.add("settings.temperature", reason),
+            None if temperature.as_f64().is_some_and(|it| it > 1.0) => {
+                losses.add("settings.temperature", "lowered to 1, the highest");
+                fields.insert("temperature".to_owned(), 1.into());
+            }
+            None => drop(fields.insert("temperature".to_owned(), Value::Number(temperature.clone()))),
+        }
+    }
+    if let Some(top_p) = &settings.top_p {
+        let high = thinks && top_p.as_f64().is_some_and(|it| it >= MIN_TOP_P);
+        match refusal.filter(|_| !high || target.facts.capabilities.sampling == Some(false)) {
+            Some(reason) => losses.add("settings.top_p", reason),
+            None => drop(fields.insert("top_p".to_owned(), Value::Number(top_p.clone()))),
+        }
+    }
+    if let Some(top_k) = settings.top_k {
+        match refusal {
+            Some(reason) => losses.add("settings.top_k", reason),
+            None => drop(fields.insert("top_k".to_owned(), top_k.into())),
+        }
+    }
+    stop(&settings.stop, fields, losses);
+    if settings.seed.is_some() {
+        losses.add("settings.seed", "left out: there is no seed");
+    }
+}
+
+/// The API refuses blank texts here too.
+fn stop(stop: &[String], fields: &mut Map<String, Value>, losses: &mut Losses) {
+    let (blank, kept): (Vec<&String>, Vec<&String>) = stop.iter().partition(|it| it.trim().is_empty());
+    if !blank.is_empty() {
+        losses.add("settings.stop", "blank texts were left out");
+    }
+    if !kept.is_empty() {
+        fields.insert("stop_sequences".to_owned(), json!(kept));
+    }
+}
+
+/// Returns the most tokens the model may write, and how many of them for thinking, if that is said.
+fn limits(target: &Target, settings: &Settings, losses: &mut Losses) -> (u32, Option<u32>) {
+    let most = target.facts.max_output.map_or(u32::MAX, |it| it.0);
+    let budget = budget(target, settings, most, losses);
+    let own = Settings {
+        max_tokens: settings.max_tokens,
+        reasoning: budget.filter(|it| *it > 0).map(Reasoning::Budget),
+        ..Settings::default()
+    };
+    let default = target.facts.reserve().map_or(DEFAULT_MAX_TOKENS, |it| it.0);
+    let wanted = own.output_tokens(Some(default)).unwrap_or(default);
+    let max_tokens = wanted.min(most);
+    if max_tokens < wanted {
+        losses.add("settings.max_tokens", format!("lowered from {wanted} to {max_tokens}, the model's most"));
+    }
+    (max_tokens, budget)
+}
+
+/// Returns the thinking budget, or nothing if nothing is said about thinking.
+fn budget(target: &Target, settings: &Settings, most: u32, losses: &mut Losses) -> Option<u32> {
+    let budget = settings.reasoning?.budget();
+    if target.facts.capabilities.reasoning == Some(false) {
+        losses.add("settings.reasoning", "left out: the model does not think");
+        return None;
+    }
+    if budget > 0 && most <= MIN_THINKING {
+        losses.add("settings.reasoning", "left out: the model writes too little to think");
+        return None;
+    }
+    if budget > 0 && budget < MIN_THINKING {
+        losses.add("settings.reasoning", format!("raised from {budget} to {MIN_THINKING}, the least"));
+        return Some(MIN_THINKING);
+    }
+    Some(budget)
+}
+
+/// Returns the API's word for how hard the model should think.
+fn effort(reasoning: Reasoning, losses: &mut Losses) -> &'static str {
+    let word = match reasoning.effort() {
+        Effort::Minimal | Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+    };
+    match reasoning {
+        Reasoning::Budget(_) | Reasoning::Effort(Effort::Minimal) => {
+            losses.add("settings.reasoning", format!("said as the effort `{word}`"));
+        }
+        Reasoning::Effort(Effort::Low | Effort::Medium | Effort::High) => {}
+    }
+    word
+}
+
+fn thinking(budget: u32, max_tokens: u32, losses: &mut Losses) -> Value {
+    if budget == 0 {
+        return json!({"type": "disabled"});
+    }
+    // Half of what can be written stays for the answer where the budget would take it all.
+    let fits = if budget < max_tokens { budget } else { (max_tokens / 2).max(MIN_THINKING) };
+    if fits < budget {
+        losses.add(
+            "settings.reasoning",
+            format!("lowered from {budget} to {fits} to leave room for the answer"),
+        );
+    }
+    json!({"type": "enabled", "budget_tokens": fits})
+}

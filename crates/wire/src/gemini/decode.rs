@@ -1,0 +1,410 @@
+//! Reads requests, as the official SDKs write them.
+//!
+//! In comes a body of `generateContent`, out comes a [`Request`]. The model is in the address, so it is the target's. A
+//! response without an id answers the first call of its name that nobody answered. Fields that are only Gemini's are kept
+//! under `gemini` in the settings.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use contexture_message::{
+    File, Image, MediaSource, Message, Part, Reasoning, Request, Role, Settings, Thinking, Tool, ToolCall,
+    ToolChoice, ToolOutput, ToolResult,
+};
+use serde_json::{Map, Value};
+
+use crate::document::Doc;
+use crate::loss::Losses;
+use crate::{DecodeError, Decoded, Dialect, Target, passthrough};
+
+/// Reads a request.
+pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
+    let mut doc = Doc::new("", body.clone())?;
+    doc.take("model"); // Some clients repeat it.
+    let mut parts = Parts::new(&target.provider, Ids::of_request(body));
+    let mut messages = Vec::new();
+    if let Some(mut system) = doc.doc("systemInstruction")? {
+        system.take("role");
+        messages.push(Message::parts(Role::System, parts.list(&mut system)?));
+        system.report(&mut parts.losses);
+    }
+    if !doc.has("contents") {
+        return Err(DecodeError::new("contents", "missing"));
+    }
+    for content in doc.docs("contents")? {
+        messages.extend(content_messages(content, &mut parts)?);
+    }
+    let tools = tools(&mut doc, &mut parts.losses)?;
+    let (tool_choice, rest) = tool_choice(&mut doc)?;
+    let (mut settings, output, generation) = settings(&mut doc)?;
+    let mut left = doc.left();
+    let kept = [("toolConfig", rest), ("generationConfig", generation)];
+    left.extend(
+        kept.into_iter().filter(|(_, it)| !it.is_empty()).map(|(key, it)| (key.to_owned(), it.into())),
+    );
+    settings.provider = passthrough::wrap(Dialect::Gemini, left);
+    let value = Request {
+        model: Some(format!("{}/{}", target.provider, target.model)),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools,
+        tool_choice,
+        output,
+        settings,
+        breakpoints: Vec::new(),
+    };
+    Ok(Decoded { value, losses: parts.losses.into_vec() })
+}
+
+fn content_messages(mut content: Doc, parts: &mut Parts) -> Result<Vec<Message>, DecodeError> {
+    let role_at = content.at("role");
+    let role = match content.string("role")?.as_deref() {
+        None | Some("user" | "function") => Role::User,
+        Some("model") => Role::Assistant,
+        Some(other) => return Err(DecodeError::new(role_at, format!("unknown role `{other}`"))),
+    };
+    let read = parts.list(&mut content)?;
+    content.report(&mut parts.losses);
+    Ok(match role {
+        Role::User => user_messages(read),
+        Role::System | Role::Assistant | Role::Tool => vec![Message::parts(role, read)],
+    })
+}
+
+/// Results are a tool message of their own.
+fn user_messages(parts: Vec<Part>) -> Vec<Message> {
+    let mut messages: Vec<Message> = Vec::new();
+    if parts.is_empty() {
+        return vec![Message::parts(Role::User, parts)];
+    }
+    for part in parts {
+        let role = if matches!(part, Part::ToolResult(_)) { Role::Tool } else { Role::User };
+        match messages.last_mut() {
+            Some(last) if last.role == role => last.content.push(part),
+            Some(_) | None => messages.push(Message::parts(role, vec![part])),
+        }
+    }
+    messages
+}
+
+/// Gives ids to calls that have none.
+pub(super) struct Ids {
+    prefix: String,
+    next: usize,
+    /// Ids that the document gives itself.
+    given: BTreeSet<String>,
+    /// Calls that nobody answered yet: id and name.
+    open: Vec<(String, String)>,
+}
+
+impl Ids {
+    /// Returns ids that begin with `prefix`.
+    pub(super) fn new(prefix: String) -> Self {
+        Self { prefix, next: 0, given: BTreeSet::new(), open: Vec::new() }
+    }
+
+    fn of_request(body: &Value) -> Self {
+        let mut ids = Self::new("call".to_owned());
+        let contents = body.get("contents").and_then(Value::as_array).into_iter().flatten();
+        let parts = contents.filter_map(|it| it.get("parts")?.as_array()).flatten();
+        let calls = parts.filter_map(|it| it.get("functionCall").or_else(|| it.get("function_call")));
+        ids.given = calls.filter_map(|it| it.get("id")?.as_str()).map(str::to_owned).collect();
+        ids
+    }
+
+    fn fresh(&mut self) -> String {
+        loop {
+            let id = format!("{}_{}", self.prefix, self.next);
+            self.next += 1;
+            if !self.given.contains(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Returns the id of a call.
+    pub(super) fn call(&mut self, id: Option<String>, name: &str) -> String {
+        let id = id.filter(|it| !it.is_empty()).unwrap_or_else(|| self.fresh());
+        self.open.push((id.clone(), name.to_owned()));
+        id
+    }
+
+    fn answer(&mut self, id: Option<String>, name: &str) -> String {
+        let is_meant = |(own, own_name): &(String, String)| match &id {
+            Some(id) => own == id,
+            None => own_name == name,
+        };
+        let open = self.open.iter().position(is_meant).map(|it| self.open.remove(it).0);
+        id.or(open).unwrap_or_else(|| self.fresh())
+    }
+}
+
+/// Reads parts.
+pub(super) struct Parts {
+    provider: String,
+    ids: Ids,
+    pub(super) losses: Losses,
+}
+
+impl Parts {
+    pub(super) fn new(provider: &str, ids: Ids) -> Self {
+        Self { provider: provider.to_owned(), ids, losses: Losses::default() }
+    }
+
+    /// Reads the `parts` of a content.
+    pub(super) fn list(&mut self, content: &mut Doc) -> Result<Vec<Part>, DecodeError> {
+        let mut parts = Vec::new();
+        for doc in content.docs("parts")? {
+            self.part(doc, &mut parts)?;
+        }
+        Ok(parts)
+    }
+
+    fn thinking(&self, text: String, signature: Option<String>) -> Part {
+        let provider = Some(self.provider.clone());
+        Part::Thinking(Thinking { text, signature, provider, redacted: false })
+    }
+
+    fn part(&mut self, mut doc: Doc, parts: &mut Vec<Part>) -> Result<(), DecodeError> {
+        let signature = doc.string("thoughtSignature")?;
+        let thought = doc.flag("thought")?;
+        let text = doc.string("text")?;
+        let part = match text {
+            Some(text) if thought => self.thinking(text, signature.clone()),
+            Some(text) if text.is_empty() && signature.is_some() => {
+                self.sign_last(signature.unwrap_or_default(), parts);
+                doc.report(&mut self.losses);
+                return Ok(());
+            }
+            Some(text) => Part::Text { text },
+            None => match self.other(&mut doc)? {
+                Some(part) => part,
+                None => return Ok(()),
+            },
+        };
+        doc.report(&mut self.losses);
+        if !thought && let Some(signature) = signature {
+            parts.push(self.thinking(String::new(), Some(signature)));
+        }
+        parts.push(part);
+        Ok(())
+    }
+
+    /// A signature on an empty text belongs to the text before, unless that is signed already.
+    fn sign_last(&self, signature: String, parts: &mut Vec<Part>) {
+        let is_signature =
+            |it: &Part| matches!(it, Part::Thinking(it) if it.text.is_empty() && it.signature.is_some());
+        let at = match parts.as_slice() {
+            [.., before, Part::Text { .. }] if is_signature(before) => parts.len(),
+            [.., Part::Text { .. }] => parts.len() - 1,
+            _ => parts.len(),
+        };
+        parts.insert(at, self.thinking(String::new(), Some(signature)));
+    }
+
+    fn other(&mut self, doc: &mut Doc) -> Result<Option<Part>, DecodeError> {
+        if let Some(call) = doc.doc("functionCall")? {
+            return self.call(call).map(Some);
+        }
+        if let Some(response) = doc.doc("functionResponse")? {
+            return self.response(response).map(Some);
+        }
+        if let Some(data) = doc.doc("inlineData")? {
+            return inline(data, &mut self.losses).map(Some);
+        }
+        if let Some(data) = doc.doc("fileData")? {
+            return linked(data, &mut self.losses).map(Some);
+        }
+        self.losses.add(doc.place(), "left out: this kind of part is not known");
+        Ok(None)
+    }
+
+    fn call(&mut self, mut doc: Doc) -> Result<Part, DecodeError> {
+        let name = doc.needed_string("name")?;
+        let id = doc.string("id")?;
+        let arguments = doc.take("args").unwrap_or_else(|| Value::Object(Map::new()));
+        doc.report(&mut self.losses);
+        let id = self.ids.call(id, &name);
+        Ok(Part::ToolCall(ToolCall { id, name, arguments }))
+    }
+
+    fn response(&mut self, mut doc: Doc) -> Result<Part, DecodeError> {
+        let name = doc.needed_string("name")?;
+        let id = doc.string("id")?;
+        let mut media = Vec::new();
+        for mut part in doc.docs("parts")? {
+            match part.doc("inlineData")? {
+                Some(data) => media.push(inline(data, &mut self.losses)?),
+                None => self.losses.add(part.place(), "left out: this kind of part is not known"),
+            }
+        }
+        let response = doc.take("response").unwrap_or_else(|| Value::Object(Map::new()));
+        doc.report(&mut self.losses);
+        let call_id = self.ids.answer(id, &name);
+        Ok(Part::ToolResult(ToolResult { call_id, name, output: output(response, media) }))
+    }
+}
+
+/// Returns what a response says; one that does not say it in our way is a structured value.
+fn output(response: Value, media: Vec<Part>) -> ToolOutput {
+    let fields = response.as_object().into_iter().flatten();
+    let fields: Vec<(&str, &Value)> = fields.map(|(key, value)| (key.as_str(), value)).collect();
+    if !media.is_empty() {
+        let text = match fields.as_slice() {
+            [] => None,
+            [("output", Value::String(text))] => Some(text.clone()),
+            _ => Some(response.to_string()),
+        };
+        return ToolOutput::Content(text.map(Part::text).into_iter().chain(media).collect());
+    }
+    match fields.as_slice() {
+        [("output", Value::String(text))] => ToolOutput::Text(text.clone()),
+        [("output", value)] => ToolOutput::Json((*value).clone()),
+        [("error", Value::String(text))] => ToolOutput::ErrorText(text.clone()),
+        [("error", value)] => ToolOutput::ErrorJson((*value).clone()),
+        [("denied", Value::Bool(true))] => ToolOutput::ExecutionDenied { reason: None },
+        [("denied", Value::Bool(true)), ("reason", Value::String(reason))] => {
+            ToolOutput::ExecutionDenied { reason: Some(reason.clone()) }
+        }
+        _ => ToolOutput::Json(response),
+    }
+}
+
+fn media(source: MediaSource, media_type: Option<String>) -> Part {
+    match media_type {
+        Some(kind) if kind.starts_with("image/") => Part::Image(Image { source, media_type: Some(kind) }),
+        media_type => Part::File(File { source, media_type, name: None }),
+    }
+}
+
+fn inline(mut doc: Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
+    let data = doc.needed_string("data")?;
+    let part = media(MediaSource::Data(data), doc.string("mimeType")?);
+    doc.report(losses);
+    Ok(part)
+}
+
+/// A file that was uploaded before is known by its id.
+fn linked(mut doc: Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
+    let uri = doc.needed_string("fileUri")?;
+    let media_type = doc.string("mimeType")?;
+    doc.report(losses);
+    let own = uri.strip_prefix(Dialect::Gemini.base_url()).and_then(|it| it.strip_prefix('/'));
+    Ok(match own.filter(|it| it.starts_with("files/")) {
+        Some(id) => Part::File(File { source: MediaSource::Id(id.to_owned()), media_type, name: None }),
+        None => media(MediaSource::Url(uri), media_type),
+    })
+}
+
+fn tools(doc: &mut Doc, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+    let mut tools = Vec::new();
+    for mut group in doc.docs("tools")? {
+        for mut doc in group.docs("functionDeclarations")? {
+            let tool = Tool::new(doc.needed_string("name")?, doc.string("description")?.unwrap_or_default());
+            let schema = doc.take("parametersJsonSchema").or_else(|| doc.take("parameters").map(json_schema));
+            tools.push(Arc::new(match schema {
+                Some(schema) => tool.parameters(schema),
+                None => tool,
+            }));
+            doc.report(losses);
+        }
+        group.report(losses);
+    }
+    Ok(tools)
+}
+
+/// Gemini's older schemas write types in capitals.
+fn json_schema(schema: Value) -> Value {
+    const TYPES: [&str; 7] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
+    match schema {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| match value {
+                Value::String(kind) if key == "type" && TYPES.contains(&kind.as_str()) => {
+                    (key, kind.to_ascii_lowercase().into())
+                }
+                other => (key, json_schema(other)),
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => items.into_iter().map(json_schema).collect(),
+        other => other,
+    }
+}
+
+type Rest = Map<String, Value>;
+
+/// Reads the tool choice; what it does not cover is left as it is.
+fn tool_choice(doc: &mut Doc) -> Result<(Option<ToolChoice>, Rest), DecodeError> {
+    let Some(value) = doc.take("toolConfig") else { return Ok((None, Rest::new())) };
+    let mut config = Doc::new("toolConfig", value.clone())?;
+    let Some(mut calling) = config.doc("functionCallingConfig")? else { return Ok((None, config.left())) };
+    let mode = calling.string("mode")?.map(|it| it.to_ascii_uppercase());
+    let mut names = calling.strings("allowedFunctionNames")?;
+    let choice = match (mode.as_deref(), names.len()) {
+        (None | Some("AUTO"), 0) => ToolChoice::Auto,
+        (Some("NONE"), _) => ToolChoice::None,
+        (Some("ANY"), 0) => ToolChoice::Required,
+        (Some("ANY"), 1) => ToolChoice::Tool(names.remove(0)),
+        _ => return Ok((None, value.as_object().cloned().unwrap_or_default())),
+    };
+    Ok((Some(choice), config.left()))
+}
+
+type Output = Option<Arc<Value>>;
+
+/// Reads the settings; what they don't cover is left as it is.
+fn settings(doc: &mut Doc) -> Result<(Settings, Output, Rest), DecodeError> {
+    let Some(mut config) = doc.doc("generationConfig")? else {
+        return Ok((Settings::default(), None, Rest::new()));
+    };
+    let output = output_schema(&mut config)?;
+    let mut thinking = Rest::new();
+    let settings = Settings {
+        temperature: config.number("temperature")?,
+        max_tokens: config.count32("maxOutputTokens")?,
+        top_p: config.number("topP")?,
+        top_k: config.count32("topK")?,
+        stop: config.strings("stopSequences")?,
+        seed: seed(&mut config)?,
+        reasoning: reasoning(&mut config, &mut thinking)?,
+        provider: Map::new(),
+    };
+    let mut rest = config.left();
+    if !thinking.is_empty() {
+        rest.insert("thinkingConfig".to_owned(), thinking.into());
+    }
+    Ok((settings, output, rest))
+}
+
+fn seed(config: &mut Doc) -> Result<Option<i64>, DecodeError> {
+    let Some(number) = config.number("seed")? else { return Ok(None) };
+    let at = config.at("seed");
+    number
+        .as_i64()
+        .map(Some)
+        .ok_or_else(|| DecodeError::new(at, format!("expected a whole number, found `{number}`")))
+}
+
+/// The schema says that the answer is JSON; a type without a schema is left as it is.
+fn output_schema(config: &mut Doc) -> Result<Output, DecodeError> {
+    let schema = config.take("responseJsonSchema").or_else(|| config.take("responseSchema").map(json_schema));
+    if schema.is_some() {
+        config.string("responseMimeType")?;
+    }
+    Ok(schema.map(Arc::new))
+}
+
+/// A budget is ours; a level, or a budget that the model chooses itself, is left as it is.
+fn reasoning(config: &mut Doc, left: &mut Rest) -> Result<Option<Reasoning>, DecodeError> {
+    let Some(value) = config.take("thinkingConfig") else { return Ok(None) };
+    let mut thinking = Doc::new(config.at("thinkingConfig"), value.clone())?;
+    let budget =
+        thinking.number("thinkingBudget")?.and_then(|it| it.as_u64()).and_then(|it| u32::try_from(it).ok());
+    match budget {
+        None => left.extend(value.as_object().cloned().unwrap_or_default()),
+        Some(_) => {
+            thinking.flag("includeThoughts")?;
+            left.extend(thinking.left());
+        }
+    }
+    Ok(budget.map(Reasoning::Budget))
+}

@@ -1,0 +1,207 @@
+//! Writes requests.
+//!
+//! In comes a [`Request`], out comes the body of `generateContent`; the model is in the address. Bytes depend on the
+//! request and the target alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, Request, Role, Tool};
+use serde_json::{Map, Value, json};
+
+use super::{parts, settings};
+use crate::loss::Losses;
+use crate::{Encoded, Target, passthrough, reference};
+
+const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
+
+/// Writes a request.
+pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
+    let mut losses = Losses::default();
+    let (system, contents) = conversation(target, request, &mut losses);
+    let tools = tools(&request.tools, &mut losses);
+    let tool_config = settings::tool_config(request, &mut losses);
+    let generation = settings::generation_config(target, request, &mut losses);
+
+    let mut body = Map::new();
+    if !system.is_empty() {
+        body.insert("systemInstruction".to_owned(), json!({"parts": system}));
+    }
+    body.insert("contents".to_owned(), contents.into_iter().map(Turn::into_json).collect());
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), json!([{"functionDeclarations": tools}]));
+    }
+    body.extend(tool_config.map(|it| ("toolConfig".to_owned(), it)));
+    if !generation.is_empty() {
+        body.insert("generationConfig".to_owned(), Value::Object(generation));
+    }
+    passthrough::merge(&mut body, target, &request.settings.provider);
+    Encoded { body: Value::Object(body), losses: losses.into_vec() }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Speaker {
+    User,
+    Model,
+}
+
+/// What one side says until the other one speaks.
+struct Turn {
+    speaker: Speaker,
+    parts: Vec<Value>,
+}
+
+impl Turn {
+    fn into_json(mut self) -> Value {
+        let role = match self.speaker {
+            Speaker::User => "user",
+            Speaker::Model => "model",
+        };
+        // Results must come directly behind the calls, whatever else the user says.
+        self.parts.sort_by_key(|it| self.speaker == Speaker::User && it.get("functionResponse").is_none());
+        json!({"role": role, "parts": self.parts})
+    }
+}
+
+fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec<Value>, Vec<Turn>) {
+    let mut writer = Writer { target, losses, names: BTreeMap::new(), turns: Vec::new() };
+    let mut system = Vec::new();
+    let mut leading = true;
+    for (index, message) in request.messages.iter().enumerate() {
+        leading &= message.role == Role::System;
+        match leading {
+            true => system.extend(writer.system_message(index, message)),
+            false => writer.message(index, message),
+        }
+    }
+    if writer.turns.is_empty() {
+        writer.losses.add("messages", "somebody must speak: a short text was put there");
+        writer.push(Speaker::User, parts::text(GO_AHEAD.trim_end()));
+    }
+    (system, writer.turns)
+}
+
+struct Writer<'a> {
+    target: &'a Target,
+    losses: &'a mut Losses,
+    /// The names of the tools by the ids of their calls.
+    names: BTreeMap<String, String>,
+    turns: Vec<Turn>,
+}
+
+impl Writer<'_> {
+    fn system_message(&mut self, index: usize, message: &Message) -> Vec<Value> {
+        let mut texts = Vec::new();
+        for (part_idx, part) in message.content.iter().enumerate() {
+            let at = format!("messages[{index}].content[{part_idx}]");
+            match part {
+                Part::Text { text } if text.is_empty() => {}
+                Part::Text { text } => texts.push(parts::text(text)),
+                Part::Image(_) | Part::File(_) => {
+                    self.losses.add(at, "said as a reference: the system instruction is text");
+                    texts.push(parts::text(&reference::part(part)));
+                }
+                Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+                    self.losses.add(at, "left out: the system instruction is text");
+                }
+            }
+        }
+        texts
+    }
+
+    fn message(&mut self, index: usize, message: &Message) {
+        let at = format!("messages[{index}]");
+        if message.content.is_empty() {
+            self.losses.add(at.as_str(), "left out: it is empty");
+        }
+        match message.role {
+            Role::Assistant => self.model_message(&at, message),
+            Role::System => {
+                self.losses.add(at.as_str(), "said by the user: there are no later system messages");
+                self.user_message(&at, message);
+            }
+            Role::User | Role::Tool => self.user_message(&at, message),
+        }
+    }
+
+    fn user_message(&mut self, at: &str, message: &Message) {
+        for (index, part) in message.content.iter().enumerate() {
+            let at = format!("{at}.content[{index}]");
+            match part {
+                Part::Text { text } if text.is_empty() => {}
+                Part::Text { text } => self.push(Speaker::User, parts::text(text)),
+                Part::Image(it) => {
+                    let part = parts::image(self.target, it, &at, self.losses);
+                    self.push(Speaker::User, part);
+                }
+                Part::File(it) => {
+                    let part = parts::file(self.target, it, &at, self.losses);
+                    self.push(Speaker::User, part);
+                }
+                Part::Thinking(_) => self.losses.add(at, "left out: only the model thinks"),
+                Part::ToolCall(it) => {
+                    self.losses.add(at.as_str(), "said by the model: only it calls tools");
+                    self.names.insert(it.id.clone(), it.name.clone());
+                    let part = parts::call(it, &at, self.losses);
+                    self.push(Speaker::Model, part);
+                }
+                Part::ToolResult(it) => {
+                    let part = parts::response(it, &self.names, &at, self.losses);
+                    self.push(Speaker::User, part);
+                }
+            }
+        }
+    }
+
+    fn model_message(&mut self, at: &str, message: &Message) {
+        let mut own = parts::ModelParts::new(self.target, false);
+        let mut results = Vec::new();
+        for (index, part) in message.content.iter().enumerate() {
+            let at = format!("{at}.content[{index}]");
+            match part {
+                Part::ToolResult(it) => {
+                    self.losses.add(at.as_str(), "said by the user: the model gives no results");
+                    results.push(parts::response(it, &self.names, &at, self.losses));
+                }
+                Part::ToolCall(it) => {
+                    self.names.insert(it.id.clone(), it.name.clone());
+                    own.push(part, &at, self.losses);
+                }
+                Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => {
+                    own.push(part, &at, self.losses);
+                }
+            }
+        }
+        own.flush();
+        own.written.into_iter().for_each(|it| self.push(Speaker::Model, it));
+        results.into_iter().for_each(|it| self.push(Speaker::User, it));
+    }
+
+    fn push(&mut self, speaker: Speaker, part: Value) {
+        match self.turns.last_mut() {
+            Some(turn) if turn.speaker == speaker => turn.parts.push(part),
+            Some(_) | None => self.turns.push(Turn { speaker, parts: vec![part] }),
+        }
+    }
+}
+
+fn tools(tools: &[Arc<Tool>], losses: &mut Losses) -> Vec<Value> {
+    let tools = tools.iter().enumerate();
+    tools.map(|(index, it)| tool(it, &format!("tools[{index}].parameters"), losses)).collect()
+}
+
+fn tool(tool: &Tool, at: &str, losses: &mut Losses) -> Value {
+    let mut json = Map::new();
+    json.insert("name".to_owned(), tool.name.as_str().into());
+    if !tool.description.is_empty() {
+        json.insert("description".to_owned(), tool.description.as_str().into());
+    }
+    let schema = if tool.parameters.is_object() {
+        tool.parameters.clone()
+    } else {
+        losses.add(at, "any object is taken: the schema is not an object");
+        json!({"type": "object"})
+    };
+    json.insert("parametersJsonSchema".to_owned(), schema);
+    Value::Object(json)
+}

@@ -1,0 +1,128 @@
+//! Reads streamed answers.
+//!
+//! In come pieces of a `GenerateContentResponse`, out come [`Delta`]s. Calls come whole. There is no end mark: the answer
+//! is whole when the body ends after a `finishReason`, or after the prompt was refused.
+
+use contexture_message::{Delta, Message, StopReason};
+
+use super::answer::{is_blocked, read_stop, read_usage};
+use crate::assembly::{Assembly, cut};
+use crate::digest::digest;
+use crate::document::{Doc, parse_frame};
+use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
+
+/// Reads one streamed answer.
+#[derive(Debug)]
+pub(crate) struct StreamDecoder {
+    assembly: Assembly,
+    n_calls: usize,
+    done: bool,
+}
+
+impl StreamDecoder {
+    pub(crate) fn new(target: &Target) -> Self {
+        Self { assembly: Assembly::new(&target.provider), n_calls: 0, done: false }
+    }
+
+    pub(crate) fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
+        if self.done || frame.data.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let body = parse_frame(&frame.data)?;
+        if body.get("error").is_some() {
+            return Err(classify(Dialect::Gemini, 0, &body).into());
+        }
+        Ok(self.piece(Doc::new("", body)?, &frame.data)?)
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
+        if self.done {
+            return Ok(Vec::new());
+        }
+        if self.assembly.stop.is_none() {
+            return Err(cut().into());
+        }
+        self.done = true;
+        Ok(vec![Delta::Done(Box::new(self.assembly.answer()))])
+    }
+
+    pub(crate) fn partial(&self) -> Message {
+        self.assembly.partial()
+    }
+
+    fn piece(&mut self, mut doc: Doc, data: &str) -> Result<Vec<Delta>, DecodeError> {
+        let id = doc.string("responseId")?;
+        self.assembly.id = id.or(self.assembly.id.take());
+        let model = doc.string("modelVersion")?;
+        self.assembly.model = model.or(self.assembly.model.take());
+        if let Some(usage) = doc.doc("usageMetadata")? {
+            self.assembly.usage = read_usage(usage)?;
+        }
+        if is_blocked(&mut doc)? {
+            self.assembly.stop = Some(StopReason::Refused);
+        }
+        match doc.docs("candidates")?.into_iter().next() {
+            Some(candidate) => self.candidate(candidate, data),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn candidate(&mut self, mut doc: Doc, data: &str) -> Result<Vec<Delta>, DecodeError> {
+        let mut deltas = Vec::new();
+        if let Some(mut content) = doc.doc("content")? {
+            for part in content.docs("parts")? {
+                deltas.extend(self.part(part, data)?);
+            }
+        }
+        let stop = doc.string("finishReason")?.map(|it| read_stop(&it));
+        self.assembly.stop = stop.or(self.assembly.stop.take());
+        Ok(deltas)
+    }
+
+    fn part(&mut self, mut doc: Doc, data: &str) -> Result<Vec<Delta>, DecodeError> {
+        let signature = doc.string("thoughtSignature")?;
+        if let Some(call) = doc.doc("functionCall")? {
+            return self.call(call, signature, data);
+        }
+        let Some(text) = doc.string("text")? else { return Ok(Vec::new()) };
+        let delta = if doc.flag("thought")? {
+            let delta = self.assembly.thinking(&text);
+            if let Some(signature) = signature {
+                self.assembly.sign(&signature);
+                self.assembly.close_thinking();
+            }
+            delta
+        } else {
+            let delta = self.assembly.text(&text);
+            if let Some(signature) = signature {
+                self.assembly.sign_text(signature);
+            }
+            delta
+        };
+        Ok(Vec::from_iter(delta))
+    }
+
+    fn call(
+        &mut self,
+        mut doc: Doc,
+        signature: Option<String>,
+        data: &str,
+    ) -> Result<Vec<Delta>, DecodeError> {
+        let name = doc.needed_string("name")?;
+        let key = self.n_calls.to_string();
+        self.n_calls += 1;
+        let id = match (doc.string("id")?.filter(|it| !it.is_empty()), &self.assembly.id) {
+            (Some(id), _) => id,
+            (None, Some(answer)) => format!("{answer}_{key}"),
+            (None, None) => format!("call_{}_{key}", digest(data)),
+        };
+        if signature.is_some() {
+            self.assembly.thought("", signature, false);
+        }
+        let mut deltas = vec![self.assembly.call(&key, &id, &name)];
+        let arguments = doc.take("args").map(|it| it.to_string()).unwrap_or_else(|| "{}".to_owned());
+        deltas.extend(self.assembly.arguments(&key, &arguments));
+        self.assembly.close_call(&key);
+        Ok(deltas)
+    }
+}

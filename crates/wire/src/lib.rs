@@ -1,0 +1,194 @@
+//! Provider dialects: requests, answers and streams as each provider writes them, both ways.
+//!
+//! A [`Target`] says who is spoken to. [`encode_request`] turns a [`Request`] into the JSON of its dialect and lists
+//! what the dialect can't carry as [`Loss`]es; [`StreamDecoder`] turns the frames of a streamed answer into
+//! [`Delta`](contexture_message::Delta)s. The [`Catalogue`] holds what is known of models as data.
+//!
+//! No HTTP, no clock, no environment: bytes in, bytes out. The same request gives the same bytes.
+
+mod anthropic;
+mod assembly;
+mod catalogue;
+mod dialect;
+mod digest;
+mod document;
+mod error;
+mod gemini;
+mod loss;
+mod media;
+mod openai;
+mod passthrough;
+mod read;
+mod reference;
+mod responses;
+
+use contexture_message::{Answer, Delta, Message, Request};
+use serde_json::Value;
+
+pub use catalogue::{Capabilities, Catalogue, ModelFacts};
+pub use dialect::{Dialect, Target};
+pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify};
+pub use loss::{Decoded, Encoded, Loss};
+
+/// Writes a request in the dialect of its target. Never fails: what the dialect can't carry is listed.
+pub fn encode_request(target: &Target, request: &Request) -> Encoded {
+    match target.dialect {
+        Dialect::Openai => openai::encode_request(target, request),
+        Dialect::OpenaiResponses => responses::encode_request(target, request),
+        Dialect::Anthropic => anthropic::encode_request(target, request),
+        Dialect::Gemini => gemini::encode_request(target, request),
+    }
+}
+
+/// Reads a request that was written in the dialect of `target`, such as by another program's SDK.
+pub fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
+    match target.dialect {
+        Dialect::Openai => openai::decode_request(target, body),
+        Dialect::OpenaiResponses => responses::decode_request(target, body),
+        Dialect::Anthropic => anthropic::decode_request(target, body),
+        Dialect::Gemini => gemini::decode_request(target, body),
+    }
+}
+
+/// Writes an answer as the provider would.
+pub fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
+    match target.dialect {
+        Dialect::Openai => openai::encode_answer(target, answer),
+        Dialect::OpenaiResponses => responses::encode_answer(target, answer),
+        Dialect::Anthropic => anthropic::encode_answer(target, answer),
+        Dialect::Gemini => gemini::encode_answer(target, answer),
+    }
+}
+
+/// Reads an answer that was not streamed.
+pub fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
+    match target.dialect {
+        Dialect::Openai => openai::decode_answer(target, body),
+        Dialect::OpenaiResponses => responses::decode_answer(target, body),
+        Dialect::Anthropic => anthropic::decode_answer(target, body),
+        Dialect::Gemini => gemini::decode_answer(target, body),
+    }
+}
+
+/// One server-sent event: its name, where it has one, and its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The event's name.
+    pub event: Option<String>,
+    /// The event's data.
+    pub data: String,
+}
+
+impl Frame {
+    /// Returns a frame without a name.
+    pub fn data(data: impl Into<String>) -> Self {
+        Self { event: None, data: data.into() }
+    }
+
+    /// Returns the bytes of the frame in an event stream.
+    pub fn to_sse(&self) -> String {
+        let event = self.event.as_ref().map(|it| format!("event: {it}\n")).unwrap_or_default();
+        let data: String = self.data.lines().map(|it| format!("data: {it}\n")).collect();
+        format!("{event}{data}\n")
+    }
+}
+
+/// Why a stream can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The provider said so.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// A frame that makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+}
+
+/// Reads a streamed answer, frame by frame.
+#[derive(Debug)]
+pub struct StreamDecoder(Decoder);
+
+#[derive(Debug)]
+enum Decoder {
+    Openai(openai::StreamDecoder),
+    Responses(responses::StreamDecoder),
+    Anthropic(anthropic::StreamDecoder),
+    Gemini(gemini::StreamDecoder),
+}
+
+impl StreamDecoder {
+    /// Returns a decoder for one answer of `target`.
+    pub fn new(target: &Target) -> Self {
+        Self(match target.dialect {
+            Dialect::Openai => Decoder::Openai(openai::StreamDecoder::new(target)),
+            Dialect::OpenaiResponses => Decoder::Responses(responses::StreamDecoder::new(target)),
+            Dialect::Anthropic => Decoder::Anthropic(anthropic::StreamDecoder::new(target)),
+            Dialect::Gemini => Decoder::Gemini(gemini::StreamDecoder::new(target)),
+        })
+    }
+
+    /// Reads the next frame. [`Delta::Done`] comes out exactly once, when the answer is whole.
+    pub fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
+        match &mut self.0 {
+            Decoder::Openai(it) => it.push(frame),
+            Decoder::Responses(it) => it.push(frame),
+            Decoder::Anthropic(it) => it.push(frame),
+            Decoder::Gemini(it) => it.push(frame),
+        }
+    }
+
+    /// Says that the body ended. Gives [`Delta::Done`] if the answer turned out whole and it has not come out yet (some
+    /// servers leave out the end mark); fails if the stream was cut.
+    pub fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
+        match &mut self.0 {
+            Decoder::Openai(it) => it.finish(),
+            Decoder::Responses(it) => it.finish(),
+            Decoder::Anthropic(it) => it.finish(),
+            Decoder::Gemini(it) => it.finish(),
+        }
+    }
+
+    /// Returns what has arrived so far and may be kept: text, and thinking that is whole; never half a tool call.
+    pub fn partial(&self) -> Message {
+        match &self.0 {
+            Decoder::Openai(it) => it.partial(),
+            Decoder::Responses(it) => it.partial(),
+            Decoder::Anthropic(it) => it.partial(),
+            Decoder::Gemini(it) => it.partial(),
+        }
+    }
+}
+
+/// Writes a streamed answer as the provider would.
+#[derive(Debug)]
+pub struct StreamEncoder(Encoder);
+
+#[derive(Debug)]
+enum Encoder {
+    Openai(openai::StreamEncoder),
+    Responses(responses::StreamEncoder),
+    Anthropic(anthropic::StreamEncoder),
+    Gemini(gemini::StreamEncoder),
+}
+
+impl StreamEncoder {
+    /// Returns an encoder for one answer of `target`.
+    pub fn new(target: &Target) -> Self {
+        Self(match target.dialect {
+            Dialect::Openai => Encoder::Openai(openai::StreamEncoder::new(target)),
+            Dialect::OpenaiResponses => Encoder::Responses(responses::StreamEncoder::new(target)),
+            Dialect::Anthropic => Encoder::Anthropic(anthropic::StreamEncoder::new(target)),
+            Dialect::Gemini => Encoder::Gemini(gemini::StreamEncoder::new(target)),
+        })
+    }
+
+    /// Writes the next piece; [`Delta::Done`] writes everything that ends the stream.
+    pub fn push(&mut self, delta: &Delta) -> Vec<Frame> {
+        match &mut self.0 {
+            Encoder::Openai(it) => it.push(delta),
+            Encoder::Responses(it) => it.push(delta),
+            Encoder::Anthropic(it) => it.push(delta),
+            Encoder::Gemini(it) => it.push(delta),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the bytes of images and files are: where they are inline, of which type, and base64.
+//!
+//! In comes a source as an author wrote it, out comes what a dialect needs to know. Types that are not said are told
+//! from the name, the address or the first bytes; nothing is ever fetched.
+
+use contexture_message::MediaSource;
+
+/// Where the bytes are, `data:` addresses taken apart.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Bytes<'a> {
+    /// Inline, in base64.
+    Inline(&'a str),
+    /// Behind an address.
+    Url(&'a str),
+    /// Uploaded before.
+    Id(&'a str),
+}
+
+/// Returns where the bytes are and of which type they are, where that is said or can be told.
+pub(crate) fn bytes<'a>(
+    source: &'a MediaSource,
+    media_type: Option<&str>,
+    name: Option<&str>,
+) -> (Bytes<'a>, Option<String>) {
+    let said = media_type.map(str::to_ascii_lowercase);
+    let by_name = || name.and_then(by_extension).map(str::to_owned);
+    match source {
+        MediaSource::Data(data) => {
+            (Bytes::Inline(data), said.or_else(|| by_start(data).map(str::to_owned)).or_else(by_name))
+        }
+        MediaSource::Url(url) => match data_url(url) {
+            Some((own, data)) => (Bytes::Inline(data), said.or(own)),
+            None => {
+                let path = url.split(['?', '#']).next().unwrap_or(url);
+                (Bytes::Url(url), said.or_else(by_name).or_else(|| by_extension(path).map(str::to_owned)))
+            }
+        },
+        MediaSource::Id(id) => (Bytes::Id(id), said.or_else(by_name)),
+    }
+}
+
+/// Takes a base64 `data:` URL apart.
+fn data_url(url: &str) -> Option<(Option<String>, &str)> {
+    let (scheme, rest) = url.trim_start().split_once(':')?;
+    if !scheme.eq_ignore_ascii_case("data") {
+        return None;
+    }
+    let (head, data) = rest.split_once(',').unwrap_or((rest, ""));
+    let own = head.split(';').next().filter(|it| it.contains('/')).map(str::to_ascii_lowercase);
+    Some((own, data))
+}
+
+/// How files begin, in base64.
+#[rustfmt::skip]
+const STARTS: &[(&str, &str)] = &[
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/",        "image/jpeg"),
+    ("R0lGOD",      "image/gif"),
+    ("UklGR",       "image/webp"),
+    ("JVBERi0",     "application/pdf"),
+];
+
+fn by_start(data: &str) -> Option<&'static str> {
+    STARTS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, it)| *it)
+}
+
+#[rustfmt::skip]
+const EXTENSIONS: &[(&str, &str)] = &[
+    ("png",  "image/png"),
+    ("jpg",  "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif",  "image/gif"),
+    ("webp", "image/webp"),
+    ("pdf",  "application/pdf"),
+    ("txt",  "text/plain"),
+    ("md",   "text/markdown"),
+    ("csv",  "text/csv"),
+    ("html", "text/html"),
+    ("json", "application/json"),
+    ("mp3",  "audio/mpeg"),
+    ("wav",  "audio/wav"),
+    ("mp4",  "video/mp4"),
+];
+
+fn by_extension(path: &str) -> Option<&'static str> {
+    let (_, extension) = path.rsplit_once('.')?;
+    EXTENSIONS.iter().find(|(it, _)| it.eq_ignore_ascii_case(extension)).map(|(_, it)| *it)
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Returns the text that base64 stands for, if it is base64 and stands for text.
+pub(crate) fn text_of(base64: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(base64.len() / 4 * 3);
+    let (mut bits, mut n_bits) = (0_u32, 0);
+    for letter in base64.trim_end_matches('=').bytes() {
+        let value = ALPHABET.iter().position(|it| *it == letter)?;
+        bits = (bits << 6 | u32::try_from(value).ok()?) & 0x00ff_ffff;
+        n_bits += 6;
+        if n_bits >= 8 {
+            n_bits -= 8;
+            bytes.push(((bits >> n_bits) & 0xff) as u8);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Writes bytes as base64.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let letter = ALPHABET[(bits >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{base64, text_of};
+
+    #[test]
+    fn base64_is_written_and_read() {
+        for (text, coded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("a,b\n1,2\n", "YSxiCjEsMgo=")]
+        {
+            assert_eq!(base64(text.as_bytes()), coded);
+            assert_eq!(text_of(coded).as_deref(), Some(text));
+        }
+        assert_eq!(text_of("no base64!"), None);
+    }
+}

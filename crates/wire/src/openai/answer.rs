@@ -1,0 +1,223 @@
+//! Answers of Chat Completions that come in one piece, both ways.
+//!
+//! An answer has one place each for thinking (`reasoning_content`, as compatible servers write it), for text and for
+//! calls; they are read in this order. What an answer says in another order, or twice, is put together and reported.
+//! There is no clock here: `created` is 0.
+
+use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
+use serde_json::{Map, Value, json};
+
+use crate::assembly::{arguments_text, parse_arguments};
+use crate::loss::Losses;
+use crate::read::Place;
+use crate::{DecodeError, Decoded, Encoded, Target};
+
+/// Writes an answer.
+pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
+    let mut losses = Losses::default();
+    let message = message(target, answer, &mut losses);
+    let finish = finish_reason(&answer.stop, &mut losses);
+    let body = json!({
+        "id": answer.id.as_deref().unwrap_or_default(),
+        "object": "chat.completion",
+        "created": 0,
+        "model": answer.model.as_ref().unwrap_or(&target.model),
+        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish}],
+        "usage": encode_usage(answer.usage),
+    });
+    Encoded { body, losses: losses.into_vec() }
+}
+
+fn message(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
+    let (mut thinking, mut text, mut calls) = (None::<String>, None::<String>, Vec::new());
+    for (idx, part) in answer.message.content.iter().enumerate() {
+        let at = format!("message.content[{idx}]");
+        match part {
+            Part::Thinking(part) => {
+                if text.is_some() || !calls.is_empty() || thinking.is_some() {
+                    losses.add(&at, "all thinking is sent as one, in front");
+                }
+                if part.signature.is_some() || part.provider.as_ref() != Some(&target.provider) {
+                    losses.add(&at, "only the text of thinking is sent");
+                }
+                thinking.get_or_insert_default().push_str(&part.text);
+            }
+            Part::Text { text: more } => {
+                if text.is_some() || !calls.is_empty() {
+                    losses.add(&at, "all text is sent as one, in front of the calls");
+                }
+                text.get_or_insert_default().push_str(more);
+            }
+            Part::ToolCall(call) => calls.push(tool_call(call)),
+            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {
+                losses.add(&at, "has no place in an answer, left out");
+            }
+        }
+    }
+    let mut message = Map::new();
+    message.insert("role".to_owned(), json!("assistant"));
+    message.insert("content".to_owned(), json!(text));
+    message.insert("refusal".to_owned(), Value::Null);
+    if let Some(thinking) = thinking {
+        message.insert("reasoning_content".to_owned(), json!(thinking));
+    }
+    if !calls.is_empty() {
+        message.insert("tool_calls".to_owned(), Value::Array(calls));
+    }
+    Value::Object(message)
+}
+
+fn tool_call(call: &ToolCall) -> Value {
+    let function = json!({"name": call.name, "arguments": arguments_text(&call.arguments)});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+/// Returns the dialect's word for why the model stopped.
+pub(super) fn finish_reason(stop: &StopReason, losses: &mut Losses) -> &'static str {
+    match stop {
+        StopReason::End => "stop",
+        StopReason::ToolCalls => "tool_calls",
+        StopReason::MaxTokens => "length",
+        StopReason::Refused => "content_filter",
+        StopReason::StopText | StopReason::Paused | StopReason::Other(_) => {
+            losses.add("stop", "the dialect has no word for it, sent as `stop`");
+            "stop"
+        }
+    }
+}
+
+/// Reads the dialect's word for why the model stopped.
+pub(super) fn stop_reason(word: &str) -> StopReason {
+    match word {
+        "stop" => StopReason::End,
+        "length" => StopReason::MaxTokens,
+        "tool_calls" | "function_call" => StopReason::ToolCalls,
+        "content_filter" => StopReason::Refused,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+pub(super) fn encode_usage(usage: Usage) -> Value {
+    let mut read = json!({"cached_tokens": usage.cache_read_tokens});
+    if usage.cache_write_tokens > 0 {
+        read["cache_write_tokens"] = json!(usage.cache_write_tokens);
+    }
+    json!({
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total(),
+        "prompt_tokens_details": read,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    })
+}
+
+pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
+    let read = |name| place.get("prompt_tokens_details").map(|it| it.count(name));
+    let written = place.get("completion_tokens_details");
+    Usage {
+        input_tokens: place.count("prompt_tokens"),
+        // DeepSeek says it in a field of its own.
+        cache_read_tokens: read("cached_tokens").unwrap_or_else(|| place.count("prompt_cache_hit_tokens")),
+        cache_write_tokens: read("cache_write_tokens").unwrap_or_default(),
+        output_tokens: place.count("completion_tokens"),
+        reasoning_tokens: written.map(|it| it.count("reasoning_tokens")).unwrap_or_default(),
+    }
+}
+
+/// Reads an answer.
+pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
+    let body = Place::root(body);
+    if let Some(error) = body.get("error") {
+        return Err(DecodeError::new(error.at(), format!("the answer is an error: {}", error.value)));
+    }
+    let mut losses = Losses::default();
+    let choices = body.need("choices")?.list()?;
+    let Some(choice) = choices.first() else {
+        return Err(DecodeError::new("choices", "is empty"));
+    };
+    for other in &choices[1..] {
+        losses.add(other.at(), "only the first choice is read");
+    }
+    let said = choice.need("message")?;
+    let id = body.get_str("id")?.filter(|it| !it.is_empty());
+    let content = answer_parts(target, id, &said)?;
+    let refused = said.get_str("refusal")?.is_some_and(|it| !it.is_empty());
+    let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
+    let stop = match stop_reason(choice.get_str("finish_reason")?.unwrap_or("stop")) {
+        StopReason::End if refused => StopReason::Refused,
+        StopReason::End if has_calls => StopReason::ToolCalls,
+        stop => stop,
+    };
+    let answer = Answer {
+        message: Message::parts(Role::Assistant, content),
+        stop,
+        usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
+        model: body.get_str("model")?.filter(|it| !it.is_empty()).map(str::to_owned),
+        id: id.map(str::to_owned),
+    };
+    Ok(Decoded { value: answer, losses: losses.into_vec() })
+}
+
+fn answer_parts(target: &Target, id: Option<&str>, said: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
+    let mut parts = Vec::new();
+    if let Some(text) = reasoning(said) {
+        let (text, provider) = (text.to_owned(), Some(target.provider.clone()));
+        parts.push(Part::Thinking(Thinking { text, provider, ..Thinking::default() }));
+    }
+    for text in [content_text(said)?, said.get_str("refusal")?.unwrap_or_default().to_owned()] {
+        parts.extend((!text.is_empty()).then(|| Part::text(text)));
+    }
+    for call in said.get_list("tool_calls")? {
+        let idx = parts.len();
+        parts.push(call_part(&call, call.get_str("id")?.unwrap_or_default(), || made_id(id, idx))?);
+    }
+    if let Some(function) = said.get("function_call") {
+        parts.push(function_part(&function, made_id(id, 0))?);
+    }
+    Ok(parts)
+}
+
+/// Returns the readable thinking of a message or of a piece of one, as compatible servers write it.
+pub(super) fn reasoning<'a>(place: &Place<'a>) -> Option<&'a str> {
+    let found = ["reasoning_content", "reasoning"].iter().find_map(|it| place.get(it)?.value.as_str());
+    found.filter(|it| !it.is_empty())
+}
+
+/// Returns the text of a message; some servers write a list of parts.
+fn content_text(said: &Place<'_>) -> Result<String, DecodeError> {
+    let Some(content) = said.get("content") else { return Ok(String::new()) };
+    if content.value.is_array() {
+        let parts = content.list()?;
+        return parts.iter().map(|it| Ok(it.get_str("text")?.unwrap_or_default())).collect();
+    }
+    content.str().map(str::to_owned)
+}
+
+fn call_part(call: &Place<'_>, id: &str, made: impl Fn() -> String) -> Result<Part, DecodeError> {
+    let id = if id.is_empty() { made() } else { id.to_owned() };
+    if let Some(custom) = call.get("custom") {
+        let (name, arguments) = (custom.need("name")?.str()?, custom.need("input")?.str()?);
+        return Ok(Part::ToolCall(ToolCall { id, name: name.to_owned(), arguments: arguments.into() }));
+    }
+    function_part(&call.need("function")?, id)
+}
+
+fn function_part(function: &Place<'_>, id: String) -> Result<Part, DecodeError> {
+    let name = function.need("name")?.str()?.to_owned();
+    let arguments = match function.get("arguments") {
+        // Some servers send the arguments as they are.
+        Some(it) if it.value.is_object() => it.value.clone(),
+        Some(it) => parse_arguments(it.str()?),
+        None => parse_arguments(""),
+    };
+    Ok(Part::ToolCall(ToolCall { id, name, arguments }))
+}
+
+/// Returns an id for a call that has none: results must name the call that they belong to. It is made of the answer's
+/// id, so that calls of several answers do not meet.
+pub(crate) fn made_id(answer: Option<&str>, idx: usize) -> String {
+    let kept = |it: &char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+    let mut tail: Vec<char> = answer.unwrap_or_default().chars().filter(kept).collect();
+    let tail: String = tail.split_off(tail.len().saturating_sub(24)).into_iter().collect();
+    format!("call_{tail}_{idx}")
+}

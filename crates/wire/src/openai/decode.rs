@@ -1,0 +1,313 @@
+//! A request of another program, written for Chat Completions.
+//!
+//! In comes the body as an SDK writes it, out comes a [`Request`]; the reverse of `encode`. What we have no place for is
+//! a loss, what has the wrong type an error that names the place. `stream`, `stream_options` and `prompt_cache_key` say
+//! how to deliver, not what to ask: they are the caller's to read. The model is taken as it is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use contexture_message::{
+    File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, Tool, ToolCall, ToolChoice,
+    ToolOutput, ToolResult,
+};
+use serde_json::{Value, json};
+
+use super::{data_url, limits};
+use crate::assembly::parse_arguments;
+use crate::loss::Losses;
+use crate::read::Place;
+use crate::{DecodeError, Decoded, Target};
+
+/// Fields of a body that are read, here or by the caller.
+const KNOWN: &[&str] = &[
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "model",
+    "prompt_cache_key",
+    "reasoning_effort",
+    "response_format",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_p",
+];
+
+/// Reads a request.
+pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
+    let body = Place::root(body);
+    let mut reader = Reader { target, names: HashMap::new(), losses: Losses::default() };
+    let mut messages = Vec::new();
+    for message in body.need("messages")?.list()? {
+        messages.extend(reader.message(&message)?.map(Arc::new));
+    }
+    let mut losses = reader.losses;
+    let request = Request {
+        model: body.get_str("model")?.map(str::to_owned),
+        messages,
+        tools: tools(&body, &mut losses)?,
+        tool_choice: body.get("tool_choice").map(|it| tool_choice(&it, &mut losses)).transpose()?.flatten(),
+        output: body.get("response_format").map(|it| output(&it, &mut losses)).transpose()?.flatten(),
+        settings: settings(&body, &mut losses)?,
+        breakpoints: Vec::new(),
+    };
+    body.report_unknown(KNOWN, &mut losses);
+    Ok(Decoded { value: request, losses: losses.into_vec() })
+}
+
+fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+    let mut tools = Vec::new();
+    for place in body.get_list("tools")? {
+        if place.need("type")?.str()? != "function" {
+            losses.add(place.at(), "only functions are tools here, left out");
+            continue;
+        }
+        tools.push(Arc::new(tool(&place.need("function")?, losses)?));
+    }
+    Ok(tools)
+}
+
+/// Reads a function; OpenAI Responses writes the same fields one level higher.
+pub(crate) fn tool(function: &Place<'_>, losses: &mut Losses) -> Result<Tool, DecodeError> {
+    let name = function.need("name")?.str()?;
+    let mut tool = Tool::new(name, function.get_str("description")?.unwrap_or_default());
+    if let Some(parameters) = function.get("parameters") {
+        parameters.object()?;
+        tool.parameters = parameters.value.clone();
+    }
+    if function.get("strict").is_some_and(|it| it.value == &Value::Bool(true)) {
+        losses.add(format!("{}.strict", function.at()), "tools are never strict here");
+    }
+    function.report_unknown(&["type", "name", "description", "parameters", "strict"], losses);
+    Ok(tool)
+}
+
+/// Reads a tool choice in the form of either of OpenAI's dialects.
+pub(crate) fn tool_choice(place: &Place<'_>, losses: &mut Losses) -> Result<Option<ToolChoice>, DecodeError> {
+    let Value::String(word) = place.value else {
+        place.object()?;
+        let name = match place.get("function") {
+            Some(function) => Some(function.need("name")?.str()?),
+            None if place.get_str("type")? == Some("function") => Some(place.need("name")?.str()?),
+            None => None,
+        };
+        if name.is_none() {
+            losses.add(place.at(), "only a function can be chosen here, left out");
+        }
+        return Ok(name.map(|it| ToolChoice::Tool(it.to_owned())));
+    };
+    match word.as_str() {
+        "auto" => Ok(Some(ToolChoice::Auto)),
+        "none" => Ok(Some(ToolChoice::None)),
+        "required" => Ok(Some(ToolChoice::Required)),
+        other => Err(DecodeError::new(place.at(), format!("unknown choice `{other}`"))),
+    }
+}
+
+fn output(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Arc<Value>>, DecodeError> {
+    let schema = place.get("json_schema").unwrap_or_else(|| place.clone());
+    format(place, &schema, losses)
+}
+
+/// Reads the form of the answer: `place` says its type, `holder` has the schema.
+pub(crate) fn format(
+    place: &Place<'_>,
+    holder: &Place<'_>,
+    losses: &mut Losses,
+) -> Result<Option<Arc<Value>>, DecodeError> {
+    match place.need("type")?.str()? {
+        "text" => Ok(None),
+        "json_schema" => {
+            holder.report_unknown(&["type", "name", "schema", "strict"], losses);
+            Ok(holder.get("schema").map(|it| Arc::new(it.value.clone())))
+        }
+        "json_object" => {
+            losses.add(place.at(), "`json_object` is read as the schema of any object");
+            Ok(Some(Arc::new(json!({"type": "object"}))))
+        }
+        other => {
+            losses.add(place.at(), format!("unknown format `{other}`, left out"));
+            Ok(None)
+        }
+    }
+}
+
+fn settings(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, DecodeError> {
+    let limit = body.get("max_completion_tokens").or_else(|| body.get("max_tokens"));
+    let effort = body.get("reasoning_effort").map(|it| Ok((it.str()?, it.at().to_owned()))).transpose()?;
+    Ok(Settings {
+        temperature: body.get("temperature").map(|it| it.number()).transpose()?,
+        max_tokens: limit.map(|it| it.u32()).transpose()?,
+        top_p: body.get("top_p").map(|it| it.number()).transpose()?,
+        stop: body.get("stop").map_or(Ok(Vec::new()), |it| stop(&it))?,
+        seed: body.get("seed").map(|it| it.i64()).transpose()?,
+        reasoning: effort.and_then(|(name, at)| limits::read_effort(name, &at, losses)),
+        ..Settings::default()
+    })
+}
+
+fn stop(place: &Place<'_>) -> Result<Vec<String>, DecodeError> {
+    match place.value {
+        Value::String(one) => Ok(vec![one.clone()]),
+        _ => place.list()?.iter().map(|it| it.str().map(str::to_owned)).collect(),
+    }
+}
+
+/// Messages while they are read.
+struct Reader<'a> {
+    target: &'a Target,
+    /// The tool of each call so far: results do not say it.
+    names: HashMap<String, String>,
+    losses: Losses,
+}
+
+impl Reader<'_> {
+    /// Reads a message, or nothing if it is of a kind that we have no place for.
+    fn message(&mut self, place: &Place<'_>) -> Result<Option<Message>, DecodeError> {
+        let role = place.need("role")?;
+        let message = match role.str()? {
+            "system" | "developer" => Message::parts(Role::System, self.content(place)?),
+            "user" => Message::parts(Role::User, self.content(place)?),
+            "assistant" => Message::parts(Role::Assistant, self.assistant(place)?),
+            "tool" => Message::parts(Role::Tool, vec![self.result(place)?]),
+            "function" => {
+                self.losses.add(place.at(), "functions of the old kind have no place here, left out");
+                return Ok(None);
+            }
+            other => return Err(DecodeError::new(role.at(), format!("unknown role `{other}`"))),
+        };
+        Ok(Some(message))
+    }
+
+    fn content(&mut self, place: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
+        place.report_unknown(&["role", "content"], &mut self.losses);
+        parts(&place.need("content")?, &mut self.losses)
+    }
+
+    fn assistant(&mut self, place: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
+        let known = ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning"];
+        place.report_unknown(&known, &mut self.losses);
+        let mut content = Vec::new();
+        let reasoning = place.get("reasoning_content").or_else(|| place.get("reasoning"));
+        if let Some(text) = reasoning.as_ref().and_then(|it| it.value.as_str()) {
+            let (text, provider) = (text.to_owned(), Some(self.target.provider.clone()));
+            content.push(Part::Thinking(Thinking { text, provider, ..Thinking::default() }));
+        }
+        if let Some(said) = place.get("content") {
+            content.extend(parts(&said, &mut self.losses)?);
+        }
+        if let Some(refusal) = place.get_str("refusal")? {
+            self.losses.add(format!("{}.refusal", place.at()), "a refusal is read as text");
+            content.push(Part::text(refusal));
+        }
+        let calls = place.get_list("tool_calls")?;
+        if !calls.is_empty() {
+            // SDKs write an empty text where there is none.
+            content.retain(|it| !matches!(it, Part::Text { text } if text.is_empty()));
+        }
+        for call in calls {
+            content.push(Part::ToolCall(self.call(&call)?));
+        }
+        Ok(content)
+    }
+
+    fn call(&mut self, place: &Place<'_>) -> Result<ToolCall, DecodeError> {
+        place.report_unknown(&["id", "type", "index", "function", "custom"], &mut self.losses);
+        let id = place.need("id")?.str()?.to_owned();
+        let (name, arguments) = match place.get("custom") {
+            Some(custom) => {
+                self.losses.add(place.at(), "a custom tool's call is read as a function's");
+                (custom.need("name")?.str()?, Value::from(custom.need("input")?.str()?))
+            }
+            None => {
+                let function = place.need("function")?;
+                let arguments = function.get_str("arguments")?.unwrap_or_default();
+                (function.need("name")?.str()?, parse_arguments(arguments))
+            }
+        };
+        self.names.insert(id.clone(), name.to_owned());
+        Ok(ToolCall { id, name: name.to_owned(), arguments })
+    }
+
+    fn result(&mut self, place: &Place<'_>) -> Result<Part, DecodeError> {
+        place.report_unknown(&["role", "content", "tool_call_id"], &mut self.losses);
+        let call_id = place.need("tool_call_id")?.str()?.to_owned();
+        let name = self.names.get(&call_id).cloned().unwrap_or_default();
+        let output = result_output(parts(&place.need("content")?, &mut self.losses)?);
+        Ok(Part::ToolResult(ToolResult { call_id, name, output }))
+    }
+}
+
+/// A single text is a text, anything else stays a list.
+pub(crate) fn result_output(parts: Vec<Part>) -> ToolOutput {
+    match parts.as_slice() {
+        [Part::Text { text }] => ToolOutput::Text(text.clone()),
+        _ => ToolOutput::Content(parts),
+    }
+}
+
+/// Reads content: a string or a list of parts.
+fn parts(place: &Place<'_>, losses: &mut Losses) -> Result<Vec<Part>, DecodeError> {
+    if let Value::String(text) = place.value {
+        return Ok(vec![Part::text(text)]);
+    }
+    let mut parts = Vec::new();
+    for item in place.list()? {
+        parts.extend(part(&item, losses)?);
+    }
+    Ok(parts)
+}
+
+fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeError> {
+    let kind = place.need("type")?.str()?;
+    let part = match kind {
+        "text" => Part::text(place.need("text")?.str()?),
+        "image_url" => Part::Image(image(&place.need("image_url")?, losses)?),
+        "file" => Part::File(file(&place.need("file")?)?),
+        "refusal" => {
+            losses.add(place.at(), "a refusal is read as text");
+            Part::text(place.need("refusal")?.str()?)
+        }
+        other => {
+            losses.add(place.at(), format!("a part of type `{other}` has no place here, left out"));
+            return Ok(None);
+        }
+    };
+    place.report_unknown(&["type", kind], losses);
+    Ok(Some(part))
+}
+
+fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Image, DecodeError> {
+    let (source, media_type) = data_url::read(place.need("url")?.str()?);
+    detail(place, losses)?;
+    Ok(Image { source, media_type })
+}
+
+/// Reports how closely an image should be looked at, unless the model decides.
+pub(crate) fn detail(place: &Place<'_>, losses: &mut Losses) -> Result<(), DecodeError> {
+    if let Some(detail) = place.get_str("detail")?.filter(|it| *it != "auto") {
+        losses.add(format!("{}.detail", place.at()), format!("`{detail}` has no place here, left out"));
+    }
+    Ok(())
+}
+
+fn file(place: &Place<'_>) -> Result<File, DecodeError> {
+    let name = place.get_str("filename")?.map(str::to_owned);
+    if let Some(id) = place.get_str("file_id")? {
+        return Ok(File { source: MediaSource::Id(id.to_owned()), media_type: None, name });
+    }
+    Ok(file_data(place.need("file_data")?.str()?, name))
+}
+
+/// Returns a file from its data: a `data:` URL, or base64 alone.
+pub(crate) fn file_data(data: &str, name: Option<String>) -> File {
+    match data_url::read(data) {
+        (MediaSource::Url(data), _) => File { source: MediaSource::Data(data), media_type: None, name },
+        (source, media_type) => File { source, media_type, name },
+    }
+}

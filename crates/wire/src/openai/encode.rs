@@ -1,0 +1,258 @@
+//! A request as Chat Completions takes it.
+//!
+//! In comes a [`Request`], out comes the body with its keys in a fixed order, and what it could not carry. The rules:
+//!
+//! 1. A message becomes one message of its role. A single text is a plain string, several stay apart.
+//! 2. Each tool result becomes a `tool` message. Text that follows a call is moved in front of it, as calls have a field
+//!    of their own.
+//! 3. A part in the wrong place goes where the dialect has a place for it: a call into an assistant message, a result
+//!    into a `tool` message, anything else of a tool message into a user message.
+//! 4. Only user messages show images and files; elsewhere a short text stands for them. Thinking is never sent back.
+//! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
+
+use contexture_message::{
+    File, Image, MediaSource, Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult,
+};
+use serde_json::{Map, Value, json};
+
+use super::{data_url, limits, output, strict};
+use crate::assembly::arguments_text;
+use crate::loss::Losses;
+use crate::passthrough;
+use crate::{Encoded, Target, reference};
+
+/// The most stop texts that the dialect takes.
+const MAX_STOPS: usize = 4;
+
+/// The name that a file must have, where it has none.
+const FILE_NAME: &str = "file.pdf";
+
+/// Writes a request.
+pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
+    let mut writer = Writer { target, messages: Vec::new(), losses: Losses::default() };
+    for (idx, message) in request.messages.iter().enumerate() {
+        writer.message(&format!("messages[{idx}]"), message);
+    }
+    let Writer { messages, mut losses, .. } = writer;
+
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(target.model));
+    body.insert("messages".to_owned(), Value::Array(messages));
+    tools(request, &mut body);
+    response_format(target, request, &mut body, &mut losses);
+    settings(target, request, &mut body, &mut losses);
+    if target.stream {
+        body.insert("stream".to_owned(), json!(true));
+        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    }
+    if let Some(key) = &target.cache_key {
+        body.insert("prompt_cache_key".to_owned(), json!(key));
+    }
+    passthrough::merge(&mut body, target, &request.settings.provider);
+    Encoded { body: Value::Object(body), losses: losses.into_vec() }
+}
+
+fn tools(request: &Request, body: &mut Map<String, Value>) {
+    if request.tools.is_empty() {
+        return;
+    }
+    body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
+    if let Some(choice) = &request.tool_choice {
+        let choice = match choice {
+            ToolChoice::Auto => json!("auto"),
+            ToolChoice::None => json!("none"),
+            ToolChoice::Required => json!("required"),
+            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
+        };
+        body.insert("tool_choice".to_owned(), choice);
+    }
+}
+
+fn tool(tool: &Tool) -> Value {
+    let mut function = Map::new();
+    function.insert("name".to_owned(), json!(tool.name));
+    if !tool.description.is_empty() {
+        function.insert("description".to_owned(), json!(tool.description));
+    }
+    function.insert("parameters".to_owned(), tool.parameters.clone());
+    json!({"type": "function", "function": function})
+}
+
+fn response_format(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
+    let Some(schema) = &request.output else { return };
+    if target.facts.capabilities.structured_output == Some(false) {
+        losses.add("output", format!("`{}` keeps to no schema, left out", target.model));
+        return;
+    }
+    let format = json!({"name": "answer", "schema": schema, "strict": strict::is_strict(schema)});
+    body.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
+}
+
+fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
+    let settings = &request.settings;
+    limits::sampling(target, "temperature", settings.temperature.as_ref(), body, losses);
+    if let Some(tokens) = limits::output_tokens(target, settings, losses) {
+        let own = limits::is_openai_own(&target.model);
+        let name = if own { "max_completion_tokens" } else { "max_tokens" };
+        body.insert(name.to_owned(), json!(tokens));
+    }
+    limits::sampling(target, "top_p", settings.top_p.as_ref(), body, losses);
+    if settings.top_k.is_some() {
+        losses.add("settings.top_k", "the dialect has no such setting, left out");
+    }
+    if !settings.stop.is_empty() {
+        let kept = &settings.stop[..settings.stop.len().min(MAX_STOPS)];
+        body.insert("stop".to_owned(), json!(kept));
+        for idx in kept.len()..settings.stop.len() {
+            losses.add(format!("settings.stop[{idx}]"), format!("at most {MAX_STOPS} texts, left out"));
+        }
+    }
+    if let Some(seed) = settings.seed {
+        body.insert("seed".to_owned(), json!(seed));
+    }
+    if let Some(effort) = limits::effort(target, settings, losses) {
+        body.insert("reasoning_effort".to_owned(), json!(effort));
+    }
+}
+
+/// Messages while they are written.
+struct Writer<'a> {
+    target: &'a Target,
+    messages: Vec<Value>,
+    losses: Losses,
+}
+
+/// A message of the wire while it is written.
+#[derive(Default)]
+struct Run {
+    role: Option<Role>,
+    content: Vec<Value>,
+    calls: Vec<Value>,
+}
+
+impl Writer<'_> {
+    fn message(&mut self, at: &str, message: &Message) {
+        if message.content.is_empty() {
+            self.losses.add(at, "an empty message is refused, left out");
+        }
+        // What is said in a tool message besides results has no place in one.
+        let home = if message.role == Role::Tool { Role::User } else { message.role };
+        let mut run = Run::default();
+        for (idx, part) in message.content.iter().enumerate() {
+            let at = format!("{at}.content[{idx}]");
+            match part {
+                Part::ToolResult(result) => {
+                    self.expect_role(&at, message.role, Role::Tool);
+                    self.end(&mut run);
+                    self.result(&at, result);
+                }
+                Part::ToolCall(call) => {
+                    self.expect_role(&at, message.role, Role::Assistant);
+                    self.enter(&mut run, Role::Assistant);
+                    run.calls.push(tool_call(call));
+                }
+                Part::Thinking(_) => self.losses.add(at, "thinking can't be sent back, left out"),
+                Part::Text { .. } | Part::Image(_) | Part::File(_) => {
+                    self.expect_role(&at, message.role, home);
+                    self.enter(&mut run, home);
+                    if !run.calls.is_empty() {
+                        self.losses.add(&at, "moved in front of the tool calls");
+                    }
+                    run.content.push(self.content_part(&at, part, home));
+                }
+            }
+        }
+        self.end(&mut run);
+    }
+
+    fn expect_role(&mut self, at: &str, role: Role, wanted: Role) {
+        if role != wanted {
+            let (role, wanted) = (role.as_str(), wanted.as_str());
+            self.losses.add(at, format!("has no place in a message of `{role}`, sent in one of `{wanted}`"));
+        }
+    }
+
+    fn enter(&mut self, run: &mut Run, role: Role) {
+        if run.role != Some(role) {
+            self.end(run);
+            run.role = Some(role);
+        }
+    }
+
+    fn end(&mut self, run: &mut Run) {
+        let Run { role: Some(role), content, calls } = std::mem::take(run) else { return };
+        let mut message = Map::new();
+        message.insert("role".to_owned(), json!(role.as_str()));
+        message.insert("content".to_owned(), joined(content));
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        self.messages.push(Value::Object(message));
+    }
+
+    fn result(&mut self, at: &str, result: &ToolResult) {
+        let text = output::text(&result.output, at, &mut self.losses);
+        self.messages.push(json!({"role": "tool", "tool_call_id": result.call_id, "content": text}));
+    }
+
+    fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
+        let shown = match part {
+            Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
+            Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
+            Part::Image(image) => self.image(image).map(Some),
+            Part::File(file) => self.file(file).map(Some),
+        };
+        match shown {
+            Ok(Some(shown)) => return shown,
+            Ok(None) => {}
+            Err(reason) => self.losses.add(at, format!("{reason}, sent as a reference")),
+        }
+        json!({"type": "text", "text": reference::part(part)})
+    }
+
+    /// Returns the part that shows an image, or why there is none.
+    fn image(&self, image: &Image) -> Result<Value, String> {
+        if self.target.facts.capabilities.images == Some(false) {
+            return Err(format!("`{}` sees no images", self.target.model));
+        }
+        let url = match &image.source {
+            MediaSource::Data(data) => {
+                data_url::write(image.media_type.as_deref().unwrap_or(data_url::IMAGE), data)
+            }
+            MediaSource::Url(url) => url.clone(),
+            MediaSource::Id(_) => return Err("an image has no id here".to_owned()),
+        };
+        Ok(json!({"type": "image_url", "image_url": {"url": url}}))
+    }
+
+    /// Returns the part that shows a file, or why there is none.
+    fn file(&self, file: &File) -> Result<Value, String> {
+        let media_type = file.media_type.as_deref().unwrap_or(data_url::FILE);
+        if self.target.facts.capabilities.pdf == Some(false) && media_type == data_url::FILE {
+            return Err(format!("`{}` reads no PDF files", self.target.model));
+        }
+        match &file.source {
+            MediaSource::Data(data) => {
+                let name = file.name.as_deref().unwrap_or(FILE_NAME);
+                let data = data_url::write(media_type, data);
+                Ok(json!({"type": "file", "file": {"filename": name, "file_data": data}}))
+            }
+            MediaSource::Id(id) => Ok(json!({"type": "file", "file": {"file_id": id}})),
+            MediaSource::Url(_) => Err("a file behind an address can't be sent".to_owned()),
+        }
+    }
+}
+
+fn tool_call(call: &ToolCall) -> Value {
+    let function = json!({"name": call.name, "arguments": arguments_text(&call.arguments)});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+/// A single text is a plain string; nothing at all is null.
+fn joined(mut content: Vec<Value>) -> Value {
+    match content.as_mut_slice() {
+        [] => Value::Null,
+        [only] if only["type"] == "text" => only["text"].take(),
+        _ => Value::Array(content),
+    }
+}

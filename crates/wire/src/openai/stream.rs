@@ -1,0 +1,281 @@
+//! Answers of Chat Completions that come in many pieces, both ways.
+//!
+//! In come the chunks of a stream, out come [`Delta`]s. Servers differ in how they write tool calls, so:
+//!
+//! 1. A piece belongs to the call with its index; without an index to the call with its id, or else to the last one.
+//! 2. A call begins when its name is known. Another id together with a name begins another call, whatever the index.
+//! 3. Calls are whole once the model says why it stopped, except the last one where it ran out of tokens.
+//!
+//! The answer is whole with `[DONE]`, or with the end of the body after a finish reason.
+
+use contexture_message::{Answer, Delta, Message, Part, StopReason};
+use serde_json::{Map, Value, json};
+
+use super::answer::{decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason};
+use crate::assembly::{Assembly, arguments_text};
+use crate::error::{classify, not_json};
+use crate::loss::Losses;
+use crate::read::Place;
+use crate::{DecodeError, Dialect, Frame, StreamError, Target};
+
+/// Reads a streamed answer.
+#[derive(Debug)]
+pub(crate) struct StreamDecoder {
+    assembly: Assembly,
+    calls: Vec<Call>,
+    refused: bool,
+    done: bool,
+}
+
+/// A tool call that pieces were seen of; its key in the assembly is its position.
+#[derive(Debug, Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    begun: bool,
+    /// Arguments that came before the name.
+    waiting: String,
+}
+
+impl StreamDecoder {
+    pub(crate) fn new(target: &Target) -> Self {
+        let assembly = Assembly::new(&target.provider);
+        Self { assembly, calls: Vec::new(), refused: false, done: false }
+    }
+
+    pub(crate) fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
+        let data = frame.data.trim();
+        if self.done || data.is_empty() {
+            return Ok(Vec::new());
+        }
+        if data == "[DONE]" {
+            return Ok(self.end());
+        }
+        let chunk: Value = serde_json::from_str(data).map_err(|_| not_json(data))?;
+        let chunk = Place::root(&chunk);
+        if chunk.get("error").is_some() || frame.event.as_deref() == Some("error") {
+            return Err(classify(Dialect::Openai, 0, chunk.value).into());
+        }
+        Ok(self.chunk(&chunk)?)
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
+        match (self.done, &self.assembly.stop) {
+            (true, _) => Ok(Vec::new()),
+            (false, Some(_)) => Ok(self.end()),
+            (false, None) => {
+                Err(DecodeError::new("stream", "the stream ended before the answer was whole").into())
+            }
+        }
+    }
+
+    pub(crate) fn partial(&self) -> Message {
+        self.assembly.partial()
+    }
+
+    fn chunk(&mut self, chunk: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        // Names are no reason to give up an answer: what is no text is no name.
+        let name = |field| chunk.value.get(field)?.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+        self.assembly.id = name("id").or(self.assembly.id.take());
+        self.assembly.model = name("model").or(self.assembly.model.take());
+        if let Some(usage) = chunk.get("usage") {
+            self.assembly.usage = decode_usage(&usage);
+        }
+        let mut deltas = Vec::new();
+        let choices = chunk.get_list("choices")?;
+        let first = choices.iter().find(|it| it.count("index") == 0);
+        if let Some(choice) = first {
+            if let Some(delta) = choice.get("delta") {
+                self.delta(&delta, &mut deltas)?;
+            }
+            if let Some(word) = choice.get_str("finish_reason")?.filter(|it| !it.is_empty()) {
+                deltas.extend(self.stopped(stop_reason(word)));
+            }
+        }
+        Ok(deltas)
+    }
+
+    fn delta(&mut self, delta: &Place<'_>, deltas: &mut Vec<Delta>) -> Result<(), DecodeError> {
+        deltas.extend(reasoning(delta).and_then(|it| self.assembly.thinking(it)));
+        deltas.extend(delta.get_str("content")?.and_then(|it| self.assembly.text(it)));
+        if let Some(refusal) = delta.get_str("refusal")?.filter(|it| !it.is_empty()) {
+            self.refused = true;
+            deltas.extend(self.assembly.text(refusal));
+        }
+        for piece in delta.get_list("tool_calls")? {
+            let index = piece.get("index").and_then(|it| it.value.as_u64());
+            let id = piece.get_str("id")?.unwrap_or_default();
+            if let Some(function) = piece.get("function") {
+                self.call(index, id, &function, deltas)?;
+            }
+        }
+        match delta.get("function_call") {
+            Some(function) => self.call(None, "", &function, deltas),
+            None => Ok(()),
+        }
+    }
+
+    fn call(
+        &mut self,
+        index: Option<u64>,
+        id: &str,
+        function: &Place<'_>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), DecodeError> {
+        let name = function.get_str("name")?.unwrap_or_default();
+        let arguments = match function.get("arguments") {
+            Some(it) if it.value.is_object() => it.value.to_string(),
+            Some(it) => it.str()?.to_owned(),
+            None => String::new(),
+        };
+        let call_idx = self.find_call(index, id, name);
+        let call = &mut self.calls[call_idx];
+        if call.id.is_empty() {
+            call.id = id.to_owned();
+        }
+        call.waiting.push_str(&arguments);
+        if call.begun || !name.is_empty() {
+            deltas.extend(self.release(call_idx, name));
+        }
+        Ok(())
+    }
+
+    /// Returns the position of the call that a piece belongs to; a new one if it begins here.
+    fn find_call(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
+        let found = match index {
+            Some(_) => self.calls.iter().rposition(|it| it.index == index),
+            None if id.is_empty() => self.calls.len().checked_sub(1),
+            None => self.calls.iter().rposition(|it| it.id == id),
+        };
+        let same = |it: &Call| {
+            let other_id = !id.is_empty() && !it.id.is_empty() && it.id != id;
+            let begins = !name.is_empty() && it.begun && (other_id || (index.is_none() && id.is_empty()));
+            !begins
+        };
+        if let Some(call_idx) = found
+            && same(&self.calls[call_idx])
+        {
+            return call_idx;
+        }
+        self.calls.push(Call { index, ..Call::default() });
+        self.calls.len() - 1
+    }
+
+    /// Begins a call if it has not begun, and hands on the arguments that wait.
+    fn release(&mut self, call_idx: usize, name: &str) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        let key = call_idx.to_string();
+        let call = &mut self.calls[call_idx];
+        if !call.begun {
+            call.begun = true;
+            if call.id.is_empty() {
+                call.id = made_id(self.assembly.id.as_deref(), call_idx);
+            }
+            deltas.push(self.assembly.call(&key, &call.id, name));
+        }
+        let waiting = std::mem::take(&mut call.waiting);
+        deltas.extend(self.assembly.arguments(&key, &waiting));
+        deltas
+    }
+
+    fn stopped(&mut self, stop: StopReason) -> Vec<Delta> {
+        let nameless: Vec<usize> = (0..self.calls.len()).filter(|it| !self.calls[*it].begun).collect();
+        let deltas = nameless.into_iter().flat_map(|it| self.release(it, "")).collect();
+        let n_cut = usize::from(stop == StopReason::MaxTokens);
+        (0..self.calls.len().saturating_sub(n_cut)).for_each(|it| self.assembly.close_call(&it.to_string()));
+        self.assembly.stop = Some(match stop {
+            StopReason::End if self.refused => StopReason::Refused,
+            stop => stop,
+        });
+        deltas
+    }
+
+    fn end(&mut self) -> Vec<Delta> {
+        self.done = true;
+        vec![Delta::Done(Box::new(self.assembly.answer()))]
+    }
+}
+
+/// Writes a streamed answer. The id and the model of the answer are known with its last piece only; until then chunks
+/// have no id and name the model that was asked.
+#[derive(Debug)]
+pub(crate) struct StreamEncoder {
+    model: String,
+    id: String,
+    begun: bool,
+}
+
+impl StreamEncoder {
+    pub(crate) fn new(target: &Target) -> Self {
+        Self { model: target.model.clone(), id: String::new(), begun: false }
+    }
+
+    pub(crate) fn push(&mut self, delta: &Delta) -> Vec<Frame> {
+        match delta {
+            Delta::Text(text) => vec![self.said(json!({"content": text}))],
+            Delta::Thinking(text) => vec![self.said(json!({"reasoning_content": text}))],
+            Delta::Call { index, id, name } => vec![self.said(json!({"tool_calls": [{
+                "index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""},
+            }]}))],
+            Delta::Arguments { index, json } => {
+                vec![self.said(json!({"tool_calls": [{"index": index, "function": {"arguments": json}}]}))]
+            }
+            Delta::Done(answer) => self.done(answer),
+        }
+    }
+
+    /// The end of the stream; an answer that was not streamed before it comes whole.
+    fn done(&mut self, answer: &Answer) -> Vec<Frame> {
+        self.id = answer.id.clone().unwrap_or_default();
+        self.model = answer.model.clone().unwrap_or_else(|| self.model.clone());
+        let mut frames = Vec::new();
+        if !self.begun {
+            frames.extend(pieces(answer).iter().flat_map(|it| self.push(it)));
+        }
+        let finish = finish_reason(&answer.stop, &mut Losses::default());
+        let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish});
+        frames.push(self.frame(json!([choice]), None));
+        frames.push(self.frame(json!([]), Some(encode_usage(answer.usage))));
+        frames.push(Frame::data("[DONE]"));
+        frames
+    }
+
+    fn said(&mut self, mut delta: Value) -> Frame {
+        if !std::mem::replace(&mut self.begun, true) {
+            delta["role"] = json!("assistant");
+        }
+        self.frame(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]), None)
+    }
+
+    fn frame(&self, choices: Value, usage: Option<Value>) -> Frame {
+        let mut chunk = Map::new();
+        chunk.insert("id".to_owned(), json!(self.id));
+        chunk.insert("object".to_owned(), json!("chat.completion.chunk"));
+        chunk.insert("created".to_owned(), json!(0));
+        chunk.insert("model".to_owned(), json!(self.model));
+        chunk.insert("choices".to_owned(), choices);
+        chunk.insert("usage".to_owned(), json!(usage));
+        Frame::data(Value::Object(chunk).to_string())
+    }
+}
+
+/// Returns the pieces that a whole answer would have come in.
+pub(crate) fn pieces(answer: &Answer) -> Vec<Delta> {
+    let mut pieces = Vec::new();
+    let mut n_calls = 0;
+    for part in &answer.message.content {
+        match part {
+            Part::Text { text } => pieces.push(Delta::Text(text.clone())),
+            Part::Thinking(thinking) if thinking.text.is_empty() => {}
+            Part::Thinking(thinking) => pieces.push(Delta::Thinking(thinking.text.clone())),
+            Part::ToolCall(call) => {
+                let (index, id, name) = (n_calls, call.id.clone(), call.name.clone());
+                n_calls += 1;
+                pieces.push(Delta::Call { index, id, name });
+                pieces.push(Delta::Arguments { index, json: arguments_text(&call.arguments) });
+            }
+            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {}
+        }
+    }
+    pieces
+}

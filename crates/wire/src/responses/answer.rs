@@ -1,0 +1,224 @@
+//! Answers of OpenAI Responses that come in one piece, both ways.
+//!
+//! An answer is a list of items: `reasoning`, `message` with its texts, `function_call`. Their order is kept. Items of the
+//! provider's own tools have no place in an answer and are reported. There is no clock here: `created_at` is 0.
+
+use contexture_message::{Answer, Message, Part, Role, StopReason, ToolCall, Usage};
+use serde_json::{Value, json};
+
+use super::reasoning;
+use crate::assembly::{arguments_text, parse_arguments};
+use crate::loss::Losses;
+use crate::read::Place;
+use crate::{DecodeError, Decoded, Encoded, Target};
+
+/// Writes an answer.
+pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
+    let mut losses = Losses::default();
+    let body = response(target, answer, &mut losses);
+    Encoded { body, losses: losses.into_vec() }
+}
+
+/// Returns the whole response, as it also ends a stream.
+pub(super) fn response(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
+    let output = items(target, &answer.message, losses);
+    let (status, reason) = status(&answer.stop, losses);
+    let model = answer.model.as_ref().unwrap_or(&target.model);
+    let mut response = shell(answer.id.as_deref().unwrap_or_default(), model, status);
+    response["incomplete_details"] = reason.map_or(Value::Null, |it| json!({"reason": it}));
+    response["output"] = Value::Array(output);
+    response["usage"] = encode_usage(answer.usage);
+    response
+}
+
+/// Returns a response that says nothing yet.
+pub(super) fn shell(id: &str, model: &str, status: &str) -> Value {
+    json!({
+        "id": id,
+        "object": "response",
+        "created_at": 0,
+        "status": status,
+        "error": null,
+        "incomplete_details": null,
+        "instructions": null,
+        "metadata": {},
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": true,
+        "temperature": null,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": null,
+        "usage": null,
+    })
+}
+
+fn items(target: &Target, message: &Message, losses: &mut Losses) -> Vec<Value> {
+    let mut items: Vec<Value> = Vec::new();
+    for (idx, part) in message.content.iter().enumerate() {
+        let at = format!("message.content[{idx}]");
+        let n_items = items.len();
+        match part {
+            Part::Text { text } => match items.last_mut().filter(|it| it["type"] == "message") {
+                Some(Value::Object(message)) => {
+                    if let Some(Value::Array(content)) = message.get_mut("content") {
+                        content.push(text_part(text));
+                    }
+                }
+                _ => items.push(message_item(n_items, json!([text_part(text)]), "completed")),
+            },
+            Part::Thinking(thinking) => {
+                let item = reasoning::write(target, thinking, &format!("rs_{n_items}"));
+                if reasoning::read(target, &item).as_ref() != Some(thinking) {
+                    losses.add(at, "only the text of thinking is sent");
+                }
+                items.push(item);
+            }
+            Part::ToolCall(call) => {
+                let arguments = arguments_text(&call.arguments);
+                items.push(call_item(&call.id, &call.name, &arguments, "completed"));
+            }
+            Part::Image(_) | Part::File(_) | Part::ToolResult(_) => {
+                losses.add(at, "has no place in an answer, left out");
+            }
+        }
+    }
+    items
+}
+
+pub(super) fn text_part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": []})
+}
+
+pub(super) fn message_item(idx: usize, content: Value, status: &str) -> Value {
+    json!({"type": "message", "id": format!("msg_{idx}"), "status": status, "role": "assistant", "content": content})
+}
+
+/// Returns a call. The id of the item is made of the call's: SDKs refuse a stream whose calls change their ids.
+pub(super) fn call_item(call_id: &str, name: &str, arguments: &str, status: &str) -> Value {
+    json!({
+        "type": "function_call", "id": format!("fc_{call_id}"), "status": status,
+        "call_id": call_id, "name": name, "arguments": arguments,
+    })
+}
+
+fn status(stop: &StopReason, losses: &mut Losses) -> (&'static str, Option<&'static str>) {
+    match stop {
+        StopReason::End | StopReason::ToolCalls => ("completed", None),
+        StopReason::MaxTokens => ("incomplete", Some("max_output_tokens")),
+        StopReason::Refused => ("incomplete", Some("content_filter")),
+        StopReason::StopText | StopReason::Paused | StopReason::Other(_) => {
+            losses.add("stop", "the dialect has no word for it, sent as `completed`");
+            ("completed", None)
+        }
+    }
+}
+
+fn encode_usage(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total(),
+    })
+}
+
+/// Reads an answer.
+pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
+    let body = Place::root(body);
+    if let Some(error) = body.get("error") {
+        return Err(DecodeError::new(error.at(), format!("the answer is an error: {}", error.value)));
+    }
+    let mut losses = Losses::default();
+    let answer = read_response(target, &body, &mut losses)?;
+    Ok(Decoded { value: answer, losses: losses.into_vec() })
+}
+
+/// Reads a response, which may also be the one that ends a stream.
+pub(super) fn read_response(
+    target: &Target,
+    body: &Place<'_>,
+    losses: &mut Losses,
+) -> Result<Answer, DecodeError> {
+    let mut content = Vec::new();
+    let mut refused = false;
+    for item in body.need("output")?.list()? {
+        refused |= read_item(target, &item, &mut content, losses)?;
+    }
+    let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
+    let stop = match read_stop(body)? {
+        StopReason::End if refused => StopReason::Refused,
+        StopReason::End if has_calls => StopReason::ToolCalls,
+        stop => stop,
+    };
+    let text = |name: &str| -> Result<Option<String>, DecodeError> {
+        Ok(body.get_str(name)?.filter(|it| !it.is_empty()).map(str::to_owned))
+    };
+    Ok(Answer {
+        message: Message::parts(Role::Assistant, content),
+        stop,
+        usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
+        model: text("model")?,
+        id: text("id")?,
+    })
+}
+
+/// Reads one item; returns whether it is a refusal.
+fn read_item(
+    target: &Target,
+    item: &Place<'_>,
+    content: &mut Vec<Part>,
+    losses: &mut Losses,
+) -> Result<bool, DecodeError> {
+    let mut refused = false;
+    match item.need("type")?.str()? {
+        "message" => {
+            for part in item.get_list("content")? {
+                match part.need("type")?.str()? {
+                    "output_text" => content.push(Part::text(part.need("text")?.str()?)),
+                    "refusal" => {
+                        refused = true;
+                        content.push(Part::text(part.need("refusal")?.str()?));
+                    }
+                    other => losses.add(part.at(), format!("unknown part of type `{other}`, left out")),
+                }
+            }
+        }
+        "reasoning" => content.extend(reasoning::read(target, item.value).map(Part::Thinking)),
+        "function_call" => content.push(Part::ToolCall(ToolCall {
+            id: item.need("call_id")?.str()?.to_owned(),
+            name: item.need("name")?.str()?.to_owned(),
+            arguments: parse_arguments(item.get_str("arguments")?.unwrap_or_default()),
+        })),
+        other => losses.add(item.at(), format!("an item of type `{other}` has no place here, left out")),
+    }
+    Ok(refused)
+}
+
+/// Reads why a response ended.
+pub(super) fn read_stop(body: &Place<'_>) -> Result<StopReason, DecodeError> {
+    let reason = body.get("incomplete_details").map(|it| it.get_str("reason")).transpose()?.flatten();
+    Ok(match (body.get_str("status")?.unwrap_or("completed"), reason) {
+        ("completed", _) => StopReason::End,
+        (_, Some("max_output_tokens" | "max_tokens")) => StopReason::MaxTokens,
+        (_, Some("content_filter")) => StopReason::Refused,
+        (status, reason) => StopReason::Other(reason.unwrap_or(status).to_owned()),
+    })
+}
+
+/// Reads what a response cost.
+pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
+    let read = |name| place.get("input_tokens_details").map(|it| it.count(name)).unwrap_or_default();
+    let written = place.get("output_tokens_details");
+    Usage {
+        input_tokens: place.count("input_tokens"),
+        cache_read_tokens: read("cached_tokens"),
+        cache_write_tokens: read("cache_write_tokens"),
+        output_tokens: place.count("output_tokens"),
+        reasoning_tokens: written.map(|it| it.count("reasoning_tokens")).unwrap_or_default(),
+    }
+}

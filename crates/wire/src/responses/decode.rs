@@ -1,0 +1,246 @@
+//! A request of another program, written for OpenAI Responses.
+//!
+//! In comes the body as an SDK writes it, out comes a [`Request`]; the reverse of `encode`. Items of the assistant that
+//! follow one another (thinking, texts, calls) are one message. What we have no place for is a loss, what has the wrong
+//! type an error that names the place. `stream`, `prompt_cache_key`, `store` and `include` say how to deliver, not what to
+//! ask: they are the caller's to read. The model is taken as it is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use contexture_message::{
+    File, Image, MediaSource, Message, Part, Request, Role, Settings, Tool, ToolCall, ToolResult,
+};
+use serde_json::Value;
+
+use super::reasoning;
+use crate::assembly::parse_arguments;
+use crate::loss::Losses;
+use crate::openai::{data_url, decode as chat, limits};
+use crate::read::Place;
+use crate::{DecodeError, Decoded, Target};
+
+/// Fields of a body that are read, here or by the caller.
+const KNOWN: &[&str] = &[
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "model",
+    "prompt_cache_key",
+    "reasoning",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_p",
+];
+
+/// Reads a request.
+pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
+    let body = Place::root(body);
+    body.object()?;
+    let losses = Losses::default();
+    let mut reader = Reader { target, names: HashMap::new(), messages: Vec::new(), open: false, losses };
+    if let Some(text) = body.get_str("instructions")? {
+        reader.messages.push(Message::system(text));
+    }
+    match body.get("input") {
+        Some(Place { value: Value::String(text), .. }) => reader.messages.push(Message::user(text)),
+        Some(input) => input.list()?.iter().try_for_each(|it| reader.item(it))?,
+        None => {}
+    }
+    let Reader { messages, mut losses, .. } = reader;
+    let choice = body.get("tool_choice").map(|it| chat::tool_choice(&it, &mut losses)).transpose()?;
+    let request = Request {
+        model: body.get_str("model")?.map(str::to_owned),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: tools(&body, &mut losses)?,
+        tool_choice: choice.flatten(),
+        output: output(&body, &mut losses)?,
+        settings: settings(&body, &mut losses)?,
+        breakpoints: Vec::new(),
+    };
+    body.report_unknown(KNOWN, &mut losses);
+    Ok(Decoded { value: request, losses: losses.into_vec() })
+}
+
+fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+    let mut tools = Vec::new();
+    for place in body.get_list("tools")? {
+        match place.need("type")?.str()? {
+            "function" => tools.push(Arc::new(chat::tool(&place, losses)?)),
+            other => losses.add(place.at(), format!("a tool of type `{other}` has no place here, left out")),
+        }
+    }
+    Ok(tools)
+}
+
+fn output(body: &Place<'_>, losses: &mut Losses) -> Result<Option<Arc<Value>>, DecodeError> {
+    let Some(text) = body.get("text") else { return Ok(None) };
+    text.report_unknown(&["format"], losses);
+    text.get("format").map_or(Ok(None), |it| chat::format(&it, &it, losses))
+}
+
+fn settings(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, DecodeError> {
+    let mut settings = Settings {
+        temperature: body.get("temperature").map(|it| it.number()).transpose()?,
+        max_tokens: body.get("max_output_tokens").map(|it| it.u32()).transpose()?,
+        top_p: body.get("top_p").map(|it| it.number()).transpose()?,
+        ..Settings::default()
+    };
+    if let Some(reasoning) = body.get("reasoning") {
+        reasoning.report_unknown(&["effort", "summary"], losses);
+        if let Some(effort) = reasoning.get("effort") {
+            settings.reasoning = limits::read_effort(effort.str()?, effort.at(), losses);
+        }
+    }
+    Ok(settings)
+}
+
+/// Messages while items are read.
+struct Reader<'a> {
+    target: &'a Target,
+    /// The tool of each call so far: results do not say it.
+    names: HashMap<String, String>,
+    messages: Vec<Message>,
+    /// Whether the last message is the assistant's and more of it may follow.
+    open: bool,
+    losses: Losses,
+}
+
+impl Reader<'_> {
+    fn item(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
+        place.object()?;
+        // A message need not say that it is one.
+        match place.get_str("type")?.unwrap_or("message") {
+            "message" => self.message(place),
+            "function_call" => self.call(place),
+            "function_call_output" => self.result(place),
+            "reasoning" => {
+                let thinking = reasoning::read(self.target, place.value);
+                thinking.into_iter().for_each(|it| self.assistant(Part::Thinking(it)));
+                Ok(())
+            }
+            other => {
+                self.losses.add(place.at(), format!("an item of type `{other}` has no place here, left out"));
+                Ok(())
+            }
+        }
+    }
+
+    fn message(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
+        place.report_unknown(&["type", "role", "content", "id", "status"], &mut self.losses);
+        let role = place.need("role")?;
+        let content = parts(&place.need("content")?, &mut self.losses)?;
+        match role.str()? {
+            "system" | "developer" => self.say(Message::parts(Role::System, content)),
+            "user" => self.say(Message::parts(Role::User, content)),
+            "assistant" => content.into_iter().for_each(|it| self.assistant(it)),
+            other => return Err(DecodeError::new(role.at(), format!("unknown role `{other}`"))),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
+        place.report_unknown(&["type", "id", "status", "call_id", "name", "arguments"], &mut self.losses);
+        let (id, name) = (place.need("call_id")?.str()?.to_owned(), place.need("name")?.str()?.to_owned());
+        let arguments = parse_arguments(place.get_str("arguments")?.unwrap_or_default());
+        self.names.insert(id.clone(), name.clone());
+        self.assistant(Part::ToolCall(ToolCall { id, name, arguments }));
+        Ok(())
+    }
+
+    fn result(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
+        place.report_unknown(&["type", "id", "status", "call_id", "name", "output"], &mut self.losses);
+        let call_id = place.need("call_id")?.str()?.to_owned();
+        let name = self.names.get(&call_id).cloned().unwrap_or_default();
+        let output = chat::result_output(parts(&place.need("output")?, &mut self.losses)?);
+        self.say(Message::parts(Role::Tool, vec![Part::ToolResult(ToolResult { call_id, name, output })]));
+        Ok(())
+    }
+
+    fn say(&mut self, message: Message) {
+        self.open = false;
+        self.messages.push(message);
+    }
+
+    /// Adds a part to the assistant's message.
+    fn assistant(&mut self, part: Part) {
+        match self.messages.last_mut().filter(|_| self.open) {
+            Some(message) => message.content.push(part),
+            None => self.messages.push(Message::parts(Role::Assistant, vec![part])),
+        }
+        self.open = true;
+    }
+}
+
+/// Reads content: a string or a list of parts.
+fn parts(place: &Place<'_>, losses: &mut Losses) -> Result<Vec<Part>, DecodeError> {
+    if let Value::String(text) = place.value {
+        return Ok(vec![Part::text(text)]);
+    }
+    let mut parts = Vec::new();
+    for item in place.list()? {
+        parts.extend(part(&item, losses)?);
+    }
+    Ok(parts)
+}
+
+/// Fields of parts that are read, or that only annotate what is there.
+const PART_FIELDS: &[&str] = &[
+    "annotations",
+    "detail",
+    "file_data",
+    "file_id",
+    "file_url",
+    "filename",
+    "image_url",
+    "logprobs",
+    "refusal",
+    "text",
+    "type",
+];
+
+fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeError> {
+    let part = match place.need("type")?.str()? {
+        "input_text" | "output_text" | "text" => Part::text(place.need("text")?.str()?),
+        "input_image" => image(place, losses)?,
+        "input_file" => Part::File(file(place)?),
+        "refusal" => {
+            losses.add(place.at(), "a refusal is read as text");
+            Part::text(place.need("refusal")?.str()?)
+        }
+        other => {
+            losses.add(place.at(), format!("a part of type `{other}` has no place here, left out"));
+            return Ok(None);
+        }
+    };
+    place.report_unknown(PART_FIELDS, losses);
+    Ok(Some(part))
+}
+
+fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+    chat::detail(place, losses)?;
+    if let Some(id) = place.get_str("file_id")? {
+        losses.add(place.at(), "an image by its id is read as a file");
+        return Ok(Part::File(File { source: MediaSource::Id(id.to_owned()), media_type: None, name: None }));
+    }
+    let (source, media_type) = data_url::read(place.need("image_url")?.str()?);
+    Ok(Part::Image(Image { source, media_type }))
+}
+
+fn file(place: &Place<'_>) -> Result<File, DecodeError> {
+    let name = place.get_str("filename")?.map(str::to_owned);
+    let elsewhere = match (place.get_str("file_id")?, place.get_str("file_url")?) {
+        (Some(id), _) => Some(MediaSource::Id(id.to_owned())),
+        (None, url) => url.map(|it| MediaSource::Url(it.to_owned())),
+    };
+    match elsewhere {
+        Some(source) => Ok(File { source, media_type: None, name }),
+        None => Ok(chat::file_data(place.need("file_data")?.str()?, name)),
+    }
+}

@@ -1,0 +1,266 @@
+//! A request as OpenAI Responses takes it.
+//!
+//! In comes a [`Request`], out comes the body with its keys in a fixed order, and what it could not carry. The rules:
+//!
+//! 1. A leading system message of one text becomes `instructions`, unless it is all there is; any other one an item with
+//!    the role `system`, which compatible servers understand too.
+//! 2. The parts of an assistant message become items of their own, in order: each text, each call, each `reasoning` item
+//!    that this provider made. A `reasoning` item needs the item that it led to; alone it is left out.
+//! 3. Each tool result becomes a `function_call_output`. Calls and results may stand in messages of any role.
+//! 4. Only user messages show images and files; elsewhere a short text stands for them.
+//! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
+
+use contexture_message::{
+    File, Image, MediaSource, Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolChoice, ToolResult,
+};
+use serde_json::{Map, Value, json};
+
+use super::reasoning;
+use crate::assembly::arguments_text;
+use crate::loss::Losses;
+use crate::openai::{data_url, limits, output, strict};
+use crate::passthrough;
+use crate::{Encoded, Target, reference};
+
+/// The name that a file must have, where it has none.
+const FILE_NAME: &str = "file.pdf";
+
+/// Writes a request.
+pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
+    let mut writer = Writer { target, items: Vec::new(), losses: Losses::default() };
+    let mut instructions =
+        request.messages.first().filter(|it| it.role == Role::System).and_then(|it| it.as_text());
+    let messages = request.messages.iter().enumerate().skip(usize::from(instructions.is_some()));
+    for (idx, message) in messages {
+        writer.message(&format!("messages[{idx}]"), message);
+    }
+    let Writer { mut items, mut losses, .. } = writer;
+    if items.is_empty() {
+        // An input without items is refused.
+        items.extend(instructions.take().map(|it| message(Role::System, json!(it))));
+    }
+
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(target.model));
+    if let Some(text) = instructions {
+        body.insert("instructions".to_owned(), json!(text));
+    }
+    body.insert("input".to_owned(), Value::Array(items));
+    tools(request, &mut body);
+    format(target, request, &mut body, &mut losses);
+    settings(target, request, &mut body, &mut losses);
+    // Models that do not think refuse to be asked for it.
+    if target.facts.capabilities.reasoning != Some(false) {
+        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+    }
+    body.insert("store".to_owned(), json!(false));
+    if target.stream {
+        body.insert("stream".to_owned(), json!(true));
+    }
+    if let Some(key) = &target.cache_key {
+        body.insert("prompt_cache_key".to_owned(), json!(key));
+    }
+    passthrough::merge(&mut body, target, &request.settings.provider);
+    Encoded { body: Value::Object(body), losses: losses.into_vec() }
+}
+
+fn tools(request: &Request, body: &mut Map<String, Value>) {
+    if request.tools.is_empty() {
+        return;
+    }
+    body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
+    if let Some(choice) = &request.tool_choice {
+        let choice = match choice {
+            ToolChoice::Auto => json!("auto"),
+            ToolChoice::None => json!("none"),
+            ToolChoice::Required => json!("required"),
+            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
+        };
+        body.insert("tool_choice".to_owned(), choice);
+    }
+}
+
+fn tool(tool: &Tool) -> Value {
+    let mut function = Map::new();
+    function.insert("type".to_owned(), json!("function"));
+    function.insert("name".to_owned(), json!(tool.name));
+    if !tool.description.is_empty() {
+        function.insert("description".to_owned(), json!(tool.description));
+    }
+    function.insert("parameters".to_owned(), tool.parameters.clone());
+    function.insert("strict".to_owned(), json!(false));
+    Value::Object(function)
+}
+
+fn format(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
+    let Some(schema) = &request.output else { return };
+    if target.facts.capabilities.structured_output == Some(false) {
+        losses.add("output", format!("`{}` keeps to no schema, left out", target.model));
+        return;
+    }
+    let strict = strict::is_strict(schema);
+    let format = json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": strict});
+    body.insert("text".to_owned(), json!({"format": format}));
+}
+
+fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, losses: &mut Losses) {
+    let settings = &request.settings;
+    limits::sampling(target, "temperature", settings.temperature.as_ref(), body, losses);
+    if let Some(tokens) = limits::output_tokens(target, settings, losses) {
+        body.insert("max_output_tokens".to_owned(), json!(tokens));
+    }
+    limits::sampling(target, "top_p", settings.top_p.as_ref(), body, losses);
+    let absent = [
+        ("top_k", settings.top_k.is_some()),
+        ("stop", !settings.stop.is_empty()),
+        ("seed", settings.seed.is_some()),
+    ];
+    for (name, _) in absent.into_iter().filter(|(_, set)| *set) {
+        losses.add(format!("settings.{name}"), "the dialect has no such setting, left out");
+    }
+    if let Some(effort) = limits::effort(target, settings, losses) {
+        body.insert("reasoning".to_owned(), json!({"effort": effort, "summary": "auto"}));
+    }
+}
+
+/// Items while they are written.
+struct Writer<'a> {
+    target: &'a Target,
+    items: Vec<Value>,
+    losses: Losses,
+}
+
+impl Writer<'_> {
+    fn message(&mut self, at: &str, message: &Message) {
+        if message.content.is_empty() {
+            self.losses.add(at, "an empty message is refused, left out");
+        }
+        // What is said in a tool message besides results has no place in one.
+        let home = if message.role == Role::Tool { Role::User } else { message.role };
+        let mut said = Vec::new();
+        for (idx, part) in message.content.iter().enumerate() {
+            let at = format!("{at}.content[{idx}]");
+            match part {
+                Part::Text { .. } | Part::Image(_) | Part::File(_) => {
+                    self.expect_role(&at, message.role, home);
+                    said.push(self.content_part(&at, part, home));
+                    if home == Role::Assistant {
+                        self.said(home, &mut said);
+                    }
+                }
+                Part::Thinking(thinking) => {
+                    let followed = home == Role::Assistant && message.content[idx + 1..].iter().any(leads_on);
+                    self.said(home, &mut said);
+                    self.thinking(at, thinking, followed);
+                }
+                Part::ToolCall(call) => {
+                    self.expect_role(&at, message.role, Role::Assistant);
+                    self.said(home, &mut said);
+                    self.items.push(function_call(call));
+                }
+                Part::ToolResult(result) => {
+                    self.expect_role(&at, message.role, Role::Tool);
+                    self.said(home, &mut said);
+                    self.result(&at, result);
+                }
+            }
+        }
+        self.said(home, &mut said);
+    }
+
+    fn thinking(&mut self, at: String, thinking: &Thinking, followed: bool) {
+        match reasoning::replay(self.target, thinking) {
+            Ok(item) if followed => self.items.push(item),
+            Ok(_) => self.losses.add(at, "nothing follows that it led to, left out"),
+            Err(reason) => self.losses.add(at, reason),
+        }
+    }
+
+    fn result(&mut self, at: &str, result: &ToolResult) {
+        let text = output::text(&result.output, at, &mut self.losses);
+        let call_id = &result.call_id;
+        self.items.push(json!({"type": "function_call_output", "call_id": call_id, "output": text}));
+    }
+
+    fn expect_role(&mut self, at: &str, role: Role, wanted: Role) {
+        if role != wanted {
+            let (role, wanted) = (role.as_str(), wanted.as_str());
+            self.losses.add(at, format!("has no place in a message of `{role}`, sent as of `{wanted}`"));
+        }
+    }
+
+    /// Ends the message that is being written.
+    fn said(&mut self, role: Role, said: &mut Vec<Value>) {
+        let mut content = std::mem::take(said);
+        let content = match content.as_mut_slice() {
+            [] => return,
+            [only] if only["type"] == "input_text" => only["text"].take(),
+            _ => Value::Array(content),
+        };
+        self.items.push(message(role, content));
+    }
+
+    fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
+        let shown = match part {
+            Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
+            Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
+            Part::Image(image) => self.image(image).map(Some),
+            Part::File(file) => self.file(file).map(Some),
+        };
+        match shown {
+            Ok(Some(shown)) => return shown,
+            Ok(None) => {}
+            Err(reason) => self.losses.add(at, format!("{reason}, sent as a reference")),
+        }
+        json!({"type": "input_text", "text": reference::part(part)})
+    }
+
+    /// Returns the part that shows an image, or why there is none.
+    fn image(&self, image: &Image) -> Result<Value, String> {
+        if self.target.facts.capabilities.images == Some(false) {
+            return Err(format!("`{}` sees no images", self.target.model));
+        }
+        let url = match &image.source {
+            MediaSource::Data(data) => {
+                data_url::write(image.media_type.as_deref().unwrap_or(data_url::IMAGE), data)
+            }
+            MediaSource::Url(url) => url.clone(),
+            MediaSource::Id(_) => return Err("an image has no id here".to_owned()),
+        };
+        Ok(json!({"type": "input_image", "image_url": url, "detail": "auto"}))
+    }
+
+    /// Returns the part that shows a file, or why there is none.
+    fn file(&self, file: &File) -> Result<Value, String> {
+        let media_type = file.media_type.as_deref().unwrap_or(data_url::FILE);
+        if self.target.facts.capabilities.pdf == Some(false) && media_type == data_url::FILE {
+            return Err(format!("`{}` reads no PDF files", self.target.model));
+        }
+        Ok(match &file.source {
+            MediaSource::Data(data) => {
+                let name = file.name.as_deref().unwrap_or(FILE_NAME);
+                let data = data_url::write(media_type, data);
+                json!({"type": "input_file", "filename": name, "file_data": data})
+            }
+            MediaSource::Url(url) => json!({"type": "input_file", "file_url": url}),
+            MediaSource::Id(id) => json!({"type": "input_file", "file_id": id}),
+        })
+    }
+}
+
+fn function_call(call: &ToolCall) -> Value {
+    let arguments = arguments_text(&call.arguments);
+    json!({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments})
+}
+
+fn message(role: Role, content: Value) -> Value {
+    json!({"type": "message", "role": role.as_str(), "content": content})
+}
+
+/// Whether a part becomes an item that thinking may stand in front of.
+fn leads_on(part: &Part) -> bool {
+    match part {
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::ToolCall(_) => true,
+        Part::Thinking(_) | Part::ToolResult(_) => false,
+    }
+}
