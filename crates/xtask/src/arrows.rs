@@ -8,14 +8,15 @@ const FLOORS: &[&[&str]] = &[
     &["contexture-cli", "contexture-bench"],
     &["contexture"],
     &["contexture-project"],
-    &["contexture-store-sqlite", "contexture-store-postgres"],
-    &["contexture-session", "contexture-compose"],
+    &["contexture-agent"],
+    &["contexture-model", "contexture-store-sqlite", "contexture-store-postgres"],
+    &["contexture-session", "contexture-compose", "contexture-wire"],
     &["contexture-history"],
     &["contexture-template", "contexture-message"],
 ];
 
 /// Crates that are there for development; nothing shipped may use them.
-const DEV_ONLY: &[&str] = &["contexture-testkit", "contexture-pgtest", "xtask"];
+const DEV_ONLY: &[&str] = &["contexture-testkit", "contexture-mockmodel", "contexture-pgtest", "xtask"];
 
 /// Lists the arrows that do not point down, as `from -> to`.
 pub(crate) fn upward(metadata: &[u8]) -> Result<Vec<String>, String> {

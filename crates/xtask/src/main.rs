@@ -2,7 +2,9 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod arrows;
+mod model;
 mod postgres;
+mod python;
 mod steps;
 
 use std::process::ExitCode;
@@ -11,10 +13,14 @@ const HELP: &str = "\
 Usage: cargo xtask CHORE
 
   test     everything that must hold: formatting, lints, arrows, unit, case, property and doc tests; with a
-           PostgreSQL server that is installed if need be, started in a temporary folder and stopped again
+           PostgreSQL server, a small local model and the official SDKs, which are installed if need be; the
+           servers are started for the tests and stopped again
   lint     formatting, clippy with warnings denied, dependency arrows
   arrows   checks that dependencies between crates point down only
   bench    compares the jobs of contexture-bench with their floors
+  model    serves a small real model on loopback, installed if need be, until Ctrl-C
+           [--port N] (8171) [--dir DIR] (contexture/model in the user's cache) [--background]
+  python   prints a Python that has the official SDKs, for tests that are run by hand
   help     this text
 ";
 
@@ -25,6 +31,8 @@ fn main() -> ExitCode {
         "lint" => steps::lint(),
         "arrows" => steps::arrows(),
         "bench" => steps::bench(),
+        "model" => model::chore(&std::env::args().skip(2).collect::<Vec<_>>()),
+        "python" => steps::python(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -15,13 +15,14 @@ pub(crate) fn start() -> Result<Postgres, String> {
 
 fn install() -> Result<(), String> {
     println!("\n==> installing Debian's package `postgresql`");
-    apt_get(&["update"])?;
-    apt_get(&["install", "-y", "--no-install-recommends", "postgresql"])?;
+    let missing = |err| format!("{}: {err}", contexture_pgtest::MISSING);
+    apt_get(&["update"]).map_err(missing)?;
+    apt_get(&["install", "-y", "--no-install-recommends", "postgresql"]).map_err(missing)?;
     contexture_pgtest::find().map(|_| ()).ok_or_else(|| contexture_pgtest::MISSING.to_owned())
 }
 
 /// Runs `apt-get`, through `sudo` unless we are root.
-fn apt_get(args: &[&str]) -> Result<(), String> {
+pub(crate) fn apt_get(args: &[&str]) -> Result<(), String> {
     let mut words: Vec<&str> = if is_root() { vec![] } else { vec!["sudo", "--non-interactive"] };
     words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
     words.extend(args);
@@ -29,8 +30,8 @@ fn apt_get(args: &[&str]) -> Result<(), String> {
     let status = Command::new(words[0]).args(&words[1..]).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{}: `{shown}` ended with {status}", contexture_pgtest::MISSING)),
-        Err(err) => Err(format!("{}: `{shown}`: {err}", contexture_pgtest::MISSING)),
+        Ok(status) => Err(format!("`{shown}` ended with {status}")),
+        Err(err) => Err(format!("`{shown}`: {err}")),
     }
 }
 

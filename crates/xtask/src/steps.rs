@@ -3,16 +3,34 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{arrows, postgres};
+use crate::model::{self, LocalModel};
+use crate::{arrows, postgres, python};
+
+/// The environment variable with a Python that has the official SDKs, for tests.
+const PYTHON_VARIABLE: &str = "CONTEXTURE_TEST_PYTHON";
 
 /// Runs everything that must hold.
 pub(crate) fn test() -> Result<(), String> {
     lint()?;
     examples()?;
-    let server = postgres::start()?; // Until the end of this function, however it ends.
-    let env = [(contexture_pgtest::URL_VARIABLE, server.url())];
+    // Servers run until the end of this function, however it ends.
+    let server = postgres::start()?;
+    let model = LocalModel::start()?;
+    let judges = python::with(&python::JUDGES, &python::cache_folder()?)?;
+    let env = [
+        (contexture_pgtest::URL_VARIABLE, server.url()),
+        (model::URL_VARIABLE, model.url().to_owned()),
+        (PYTHON_VARIABLE, judges.display().to_string()),
+    ];
     cargo_with(&env, &["test", "--workspace", "--doc", "--locked"])?;
     cargo_with(&env, &["test", "--workspace", "--all-targets", "--locked"])
+}
+
+/// Prints a Python that has the official SDKs.
+pub(crate) fn python() -> Result<(), String> {
+    let python = python::with(&python::JUDGES, &python::cache_folder()?)?;
+    println!("{PYTHON_VARIABLE}={}", python.display());
+    Ok(())
 }
 
 /// Checks formatting, lints and arrows.

@@ -1,0 +1,138 @@
+//! Where a request goes: a provider's base address joined with the path of its dialect.
+//!
+//! The rule: slashes at the end of the base do not matter; a query of the base is kept and comes first; an Anthropic
+//! base whose last segment is no version (`v1`) gets `/v1`, and a Gemini base without any version segment gets
+//! `/v1beta`, as with the official SDKs. What a model's name holds stays inside its segment of the path.
+
+use contexture_wire::{Dialect, Target};
+use reqwest::Url;
+
+use crate::{ClientError, Provider};
+
+/// Returns a provider's base address, with its version.
+pub(crate) fn base(name: &str, provider: &Provider) -> Result<Url, ClientError> {
+    let text = provider.base_url.as_deref().unwrap_or(provider.dialect.base_url()).trim();
+    let failed = |reason: String| ClientError::BaseUrl {
+        provider: name.to_owned(),
+        url: without_password(text),
+        reason,
+    };
+    let mut url = Url::parse(text).map_err(|err| failed(err.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(failed("it must begin with `http://` or `https://`".to_owned()));
+    }
+    let segments: Vec<&str> = url.path().split('/').filter(|it| !it.is_empty()).collect();
+    let version = match provider.dialect {
+        Dialect::Anthropic if !segments.last().is_some_and(|it| is_version(it)) => Some("v1"),
+        Dialect::Gemini if !segments.iter().any(|it| is_version(it)) => Some("v1beta"),
+        Dialect::Anthropic | Dialect::Gemini | Dialect::Openai | Dialect::OpenaiResponses => None,
+    };
+    push(&mut url, version);
+    Ok(url)
+}
+
+/// Returns the address that takes the request.
+pub(crate) fn endpoint(base: &Url, target: &Target) -> Url {
+    let path = target.path();
+    let (path, query) = match path.rsplit_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path.as_str(), None),
+    };
+    let mut url = base.clone();
+    push(&mut url, path.split('/').filter(|it| !it.is_empty()));
+    if let Some(query) = query {
+        let all = url.query().map_or_else(|| query.to_owned(), |own| format!("{own}&{query}"));
+        url.set_query(Some(&all));
+    }
+    url
+}
+
+fn push<'a>(url: &mut Url, segments: impl IntoIterator<Item = &'a str>) {
+    // An address of HTTP always has a path, so there is nothing to do about the other case.
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(segments);
+    }
+}
+
+/// `v1`, `v1beta`, `v2alpha1`.
+fn is_version(segment: &str) -> bool {
+    let Some(rest) = segment.strip_prefix('v') else { return false };
+    let number = rest.trim_start_matches(|it: char| it.is_ascii_digit());
+    number.len() < rest.len()
+        && number.chars().all(|it| it.is_ascii_alphanumeric())
+        && (number.is_empty() || number.starts_with("alpha") || number.starts_with("beta"))
+}
+
+/// Addresses are shown in errors, so what stands before an `@` and what comes after a `?` is left out.
+fn without_password(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    match text.rsplit_once('@') {
+        Some((_, host)) => format!("***@{host}"),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{base, endpoint};
+    use crate::Provider;
+    use contexture_wire::{Dialect, Target};
+
+    fn joined(dialect: Dialect, base_url: &str) -> String {
+        joined_for(dialect, base_url, "m")
+    }
+
+    fn joined_for(dialect: Dialect, base_url: &str, model: &str) -> String {
+        let target = Target { stream: true, ..Target::new(dialect, "p", model) };
+        match base("p", &Provider::new(dialect).at(base_url)) {
+            Ok(base) => endpoint(&base, &target).to_string(),
+            Err(err) => format!("error: {err}"),
+        }
+    }
+
+    #[test]
+    fn slashes_at_the_end_do_not_matter() {
+        for base in ["http://h:1/v1", "http://h:1/v1/", "http://h:1/v1//", " http://h:1/v1 "] {
+            assert_eq!(joined(Dialect::Openai, base), "http://h:1/v1/chat/completions");
+        }
+        assert_eq!(joined(Dialect::OpenaiResponses, "http://h"), "http://h/responses");
+    }
+
+    #[test]
+    fn anthropic_gets_its_version() {
+        assert_eq!(joined(Dialect::Anthropic, "http://h"), "http://h/v1/messages");
+        assert_eq!(joined(Dialect::Anthropic, "http://h/v1/"), "http://h/v1/messages");
+        assert_eq!(joined(Dialect::Anthropic, "http://h/v1/proxy"), "http://h/v1/proxy/v1/messages");
+        assert_eq!(joined(Dialect::Anthropic, "http://h/vertex"), "http://h/vertex/v1/messages");
+    }
+
+    #[test]
+    fn gemini_gets_its_version() {
+        let end = "models/m:streamGenerateContent?alt=sse";
+        assert_eq!(joined(Dialect::Gemini, "http://h"), format!("http://h/v1beta/{end}"));
+        assert_eq!(
+            joined(Dialect::Gemini, "http://h/v1/projects/p"),
+            format!("http://h/v1/projects/p/{end}")
+        );
+    }
+
+    #[test]
+    fn a_query_of_the_base_is_kept() {
+        assert_eq!(joined(Dialect::Openai, "http://h/d?v=1"), "http://h/d/chat/completions?v=1");
+        let gemini = joined(Dialect::Gemini, "http://h/v1?key=k");
+        assert_eq!(gemini, "http://h/v1/models/m:streamGenerateContent?key=k&alt=sse");
+    }
+
+    #[test]
+    fn a_model_s_name_stays_in_its_place() {
+        let shown = joined_for(Dialect::Gemini, "http://h/v1", "../../x?key=#y");
+        assert_eq!(shown, "http://h/v1/models/x%3Fkey=%23y:streamGenerateContent?alt=sse");
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_without_its_password() {
+        assert!(joined(Dialect::Openai, "localhost:11434/v1").starts_with("error: provider `p`: "));
+        let refused = joined(Dialect::Openai, "ftp://me:word@h/v1?key=k");
+        assert!(refused.contains("`***@h/v1`"), "{refused}");
+    }
+}

@@ -1,0 +1,220 @@
+//! The body of an answer: pieces as they arrive, within the limits of time and size.
+//!
+//! In comes a response; out come its bytes, whole or as server-sent events. A piece that does not come in time, and a
+//! body or an event that grows too large, is an error.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use contexture_wire::Frame;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use reqwest::Response;
+use sse_stream::SseByteStream;
+use tokio::time::Instant;
+
+use crate::{Limits, ModelError, ModelErrorKind, Timeouts};
+
+/// When to give up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    timeouts: Timeouts,
+    /// When the first byte must be there.
+    first: Instant,
+    /// When everything must be there.
+    end: Option<Instant>,
+}
+
+impl Patience {
+    /// Begins to wait, for one attempt of a call that must be over at `end`.
+    pub(crate) fn begin(timeouts: Timeouts, end: Option<Instant>) -> Self {
+        Self { timeouts, first: from_now(timeouts.first_byte), end }
+    }
+
+    /// Waits for `work` until the first byte must be there.
+    pub(crate) async fn first<T>(&self, work: impl Future<Output = T>) -> Result<T, ModelError> {
+        self.until(self.first, self.timeouts.first_byte, work).await
+    }
+
+    /// Waits for the next piece. Before the answer has begun, as long as for the first byte: the model is thinking.
+    async fn next<T>(&self, has_begun: bool, work: impl Future<Output = T>) -> Result<T, ModelError> {
+        let Timeouts { idle, first_byte, .. } = self.timeouts;
+        let allowed = if has_begun { idle } else { idle.max(first_byte) };
+        self.until(from_now(allowed), allowed, work).await
+    }
+
+    async fn until<T>(
+        &self,
+        at: Instant,
+        allowed: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ModelError> {
+        let (at, what) = match (self.end, self.timeouts.total) {
+            (Some(end), Some(total)) if end < at => (end, format!("the call took longer than {total:?}")),
+            _ => (at, format!("nothing came within {allowed:?}")),
+        };
+        let in_time = tokio::time::timeout_at(at, work).await;
+        in_time.map_err(|_| ModelError::new(ModelErrorKind::TimedOut, what))
+    }
+}
+
+/// Returns the instant after a while. One too long to be reckoned with is as good as a year.
+pub(crate) fn from_now(wait: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now + Duration::from_secs(365 * 24 * 60 * 60))
+}
+
+type Chunks = BoxStream<'static, Result<Bytes, ModelError>>;
+
+/// Returns the pieces of a body, checked for time and size.
+fn chunks(response: Response, patience: Patience, limit: usize, progress: Arc<Progress>) -> Chunks {
+    let next = move |(mut response, n_bytes, progress): (Response, usize, Arc<Progress>)| async move {
+        let has_begun = progress.has_begun.load(Ordering::Relaxed);
+        let piece = match n_bytes {
+            0 => patience.first(response.chunk()).await?,
+            _ => patience.next(has_begun, response.chunk()).await?,
+        };
+        let Some(piece) = piece.map_err(|err| disconnected(&err))? else { return Ok(None) };
+        let n_bytes = n_bytes.saturating_add(piece.len());
+        match n_bytes > limit {
+            true => Err(too_large("the answer", limit)),
+            false => Ok(Some((piece, (response, n_bytes, progress)))),
+        }
+    };
+    stream::try_unfold((response, 0, progress), next).boxed()
+}
+
+/// Reads a whole body.
+pub(crate) async fn whole(
+    response: Response,
+    patience: Patience,
+    limit: usize,
+) -> Result<Vec<u8>, ModelError> {
+    let mut body = Vec::new();
+    let mut pieces = chunks(response, patience, limit, Arc::default());
+    while let Some(piece) = pieces.try_next().await? {
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// Reads the beginning of a body, up to `limit` bytes or until no more comes.
+pub(crate) async fn beginning(response: Response, patience: Patience, limit: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut pieces = chunks(response, patience, usize::MAX, Arc::default());
+    while body.len() < limit
+        && let Some(Ok(piece)) = pieces.next().await
+    {
+        body.extend_from_slice(&piece);
+    }
+    body.truncate(limit);
+    body
+}
+
+/// A body of server-sent events.
+pub(crate) struct Events {
+    frames: Pin<Box<SseByteStream<Chunks>>>,
+    progress: Arc<Progress>,
+}
+
+/// What is known of a body while it is read.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Bytes since the last event.
+    pending: AtomicUsize,
+    /// Whether the answer has begun.
+    has_begun: AtomicBool,
+    /// Whether the end has come.
+    has_ended: AtomicBool,
+}
+
+impl Events {
+    pub(crate) fn new(response: Response, patience: Patience, limits: Limits) -> Self {
+        let progress = Arc::new(Progress::default());
+        let pieces = chunks(response, patience, limits.answer, Arc::clone(&progress));
+        let frames = Box::pin(SseByteStream::new(watched(pieces, Arc::clone(&progress), limits.frame)));
+        Self { frames, progress }
+    }
+
+    /// Returns the next event that has data; nothing at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ModelError> {
+        loop {
+            let Some(event) = self.frames.next().await else { return Ok(None) };
+            let event = event.map_err(|err| self.failure(err))?;
+            self.progress.pending.store(0, Ordering::Relaxed);
+            // Without data an event is not dispatched: comments, retry times, ids.
+            if let Some(data) = event.data {
+                return Ok(Some(Frame { event: event.event, data }));
+            }
+        }
+    }
+
+    /// Says that a piece of the answer has come: from now on silence is a bad sign.
+    pub(crate) fn begin(&self) {
+        self.progress.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the last event was completed by the end of the body only; then it may be cut.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.progress.has_ended.load(Ordering::Relaxed)
+    }
+
+    fn failure(&self, err: sse_stream::Error) -> ModelError {
+        match err {
+            sse_stream::Error::Body(err) => match err.downcast::<ModelError>() {
+                Ok(own) => *own,
+                Err(other) => ModelError::new(ModelErrorKind::Disconnected, other.to_string()),
+            },
+            // A character that was cut in two is a cut answer, not a wrong one.
+            _ if self.has_ended() => cut(),
+            other => ModelError::new(ModelErrorKind::Malformed, format!("the event stream: {other}")),
+        }
+    }
+}
+
+/// Counts what passes, and ends the last event where the server left out its blank line.
+fn watched(pieces: Chunks, progress: Arc<Progress>, limit: usize) -> Chunks {
+    let at_end = Arc::clone(&progress);
+    let counted = pieces.and_then(move |piece| {
+        // This piece may end the event, so what counts is what came before it.
+        let pending = progress.pending.fetch_add(piece.len(), Ordering::Relaxed);
+        let checked = if pending > limit { Err(too_large("one event", limit)) } else { Ok(piece) };
+        std::future::ready(checked)
+    });
+    let end = stream::once(async move {
+        at_end.has_ended.store(true, Ordering::Relaxed);
+        Ok(Bytes::from_static(b"\n\n"))
+    });
+    counted.chain(end).boxed()
+}
+
+/// Returns what a lost connection is called.
+pub(crate) fn disconnected(err: &reqwest::Error) -> ModelError {
+    if err.is_timeout() {
+        return ModelError::new(ModelErrorKind::TimedOut, "no connection came in time");
+    }
+    // The innermost cause says what happened; what is around it says that something did. None of them names an
+    // address: it may hold a password.
+    let mut cause: &dyn std::error::Error = err;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let what = if err.is_connect() { "no connection" } else { "the connection was cut" };
+    let message = match cause.downcast_ref::<reqwest::Error>() {
+        Some(_) => what.to_owned(),
+        None => format!("{what}: {cause}"),
+    };
+    ModelError::new(ModelErrorKind::Disconnected, message)
+}
+
+/// Returns what an answer without an end is called.
+pub(crate) fn cut() -> ModelError {
+    ModelError::new(ModelErrorKind::Disconnected, "the answer ended before it was whole")
+}
+
+fn too_large(what: &str, limit: usize) -> ModelError {
+    ModelError::new(ModelErrorKind::TooLarge, format!("{what} is larger than {limit} bytes"))
+}

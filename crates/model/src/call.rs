@@ -1,0 +1,338 @@
+//! One call: attempts until one of them answers, and the answer as it arrives.
+//!
+//! In comes a [`ModelCall`]; [`Call::next`] gives one piece after the other. The rule: an attempt that fails before a
+//! piece was handed on may be followed by another one; afterwards the error is returned with what had arrived, and
+//! nothing is sent again. Nothing is sent before the first piece is asked for, and dropping the call closes its
+//! connection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_message::{Delta, Message};
+use contexture_wire::{
+    Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, classify, decode_answer,
+};
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, LOCATION};
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use crate::body::{self, Events, Patience};
+use crate::client::{Inner, Prepared};
+use crate::retry::{self, Hint};
+use crate::trace::Trace;
+use crate::{ModelCall, ModelError, ModelErrorKind};
+
+/// One call of a model.
+pub(crate) struct Call {
+    client: Arc<Inner>,
+    call: ModelCall,
+    state: State,
+}
+
+enum State {
+    /// Nothing has been sent.
+    New,
+    /// An answer is arriving.
+    Open(Box<Open>),
+    /// Nothing follows.
+    Over,
+}
+
+/// A call that has been sent.
+struct Open {
+    prepared: Prepared,
+    trace: Trace,
+    number: u64,
+    end: Option<Instant>,
+    n_retries: u32,
+    attempt: Attempt,
+    /// Pieces that have arrived and were not handed on yet.
+    ready: VecDeque<Delta>,
+    has_handed_on: bool,
+}
+
+/// How far the current attempt has come.
+enum Attempt {
+    Due,
+    Streaming {
+        events: Events,
+        decoder: Box<StreamDecoder>,
+    },
+    /// It was not streamed: everything is in `ready`.
+    Whole,
+}
+
+/// Why an attempt failed, and what the provider said about another one.
+struct Failure {
+    error: ModelError,
+    hint: Hint,
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self { error, hint: Hint::default() }
+    }
+}
+
+/// How long the last bytes of a body may take: they mostly come along with the last event.
+const REST: Duration = Duration::from_millis(10);
+
+impl Call {
+    pub(crate) fn new(client: Arc<Inner>, call: ModelCall) -> Self {
+        Self { client, call, state: State::New }
+    }
+
+    /// Returns the next piece, or nothing after the last one.
+    pub(crate) async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
+        if let State::New = self.state {
+            match self.open() {
+                Ok(open) => self.state = State::Open(Box::new(open)),
+                Err(err) => {
+                    self.state = State::Over;
+                    return Some(Err(err));
+                }
+            }
+        }
+        match &mut self.state {
+            State::Open(open) => {
+                let span = open.trace.span();
+                let piece = open.next(&self.client).instrument(span).await;
+                if matches!(piece, Ok(Delta::Done(_)) | Err(_)) {
+                    open.close(&piece).await;
+                    self.state = State::Over;
+                }
+                Some(piece)
+            }
+            State::New | State::Over => None,
+        }
+    }
+
+    fn open(&self) -> Result<Open, ModelError> {
+        let prepared = self.client.prepare(&self.call)?;
+        let trace = Trace::begin(&prepared, &self.call.request, self.client.record_content);
+        Ok(Open {
+            prepared,
+            trace,
+            number: self.client.number_call(),
+            end: self.client.timeouts.total.map(body::from_now),
+            n_retries: 0,
+            attempt: Attempt::Due,
+            ready: VecDeque::new(),
+            has_handed_on: false,
+        })
+    }
+}
+
+impl Open {
+    async fn next(&mut self, client: &Inner) -> Result<Delta, ModelError> {
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                self.has_handed_on = true;
+                return Ok(delta);
+            }
+            if let Err(failure) = self.advance(client).await {
+                self.recover(client, failure).await?;
+            }
+        }
+    }
+
+    /// Does the next thing that may bring pieces.
+    async fn advance(&mut self, client: &Inner) -> Result<(), Failure> {
+        match &mut self.attempt {
+            Attempt::Due => self.send(client).await,
+            Attempt::Streaming { events, decoder } => {
+                self.ready.extend(read(events, decoder).await?);
+                Ok(())
+            }
+            Attempt::Whole => Err(body::cut().into()),
+        }
+    }
+
+    /// Sends the request and opens the answer.
+    async fn send(&mut self, client: &Inner) -> Result<(), Failure> {
+        let Prepared { target, url, headers, body, .. } = &self.prepared;
+        let patience = Patience::begin(client.timeouts, self.end);
+        let request = client.http.post(url.clone()).headers(headers.clone()).body(body.clone());
+        let response = patience.first(request.send()).await?.map_err(|err| body::disconnected(&err))?;
+        if !response.status().is_success() {
+            return Err(refusal(target.dialect, response, patience, client.limits.error).await);
+        }
+        match content(&response) {
+            Content::Json => {
+                let body = body::whole(response, patience, client.limits.answer).await?;
+                self.ready.extend(self.whole(&body)?);
+                self.attempt = Attempt::Whole;
+            }
+            Content::Events => {
+                let events = Events::new(response, patience, client.limits);
+                let decoder = Box::new(StreamDecoder::new(target));
+                self.attempt = Attempt::Streaming { events, decoder };
+            }
+            Content::Page => {
+                let message = "the server answered with a web page; is the base address right?";
+                let status = response.status().as_u16();
+                return Err(ModelError::new(ModelErrorKind::Malformed, message).with_status(status).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an answer that was not streamed.
+    fn whole(&self, body: &[u8]) -> Result<Vec<Delta>, ModelError> {
+        let malformed = |reason: String| ModelError::new(ModelErrorKind::Malformed, reason);
+        let body: Value = serde_json::from_slice(body).map_err(|err| malformed(err.to_string()))?;
+        let dialect = self.prepared.target.dialect;
+        if let Some(error) = body.get("error").filter(|it| !it.is_null()) {
+            // Some gateways send their error with status 200 and the real one inside.
+            let status = error.get("code").and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
+            return Err(provider_error(classify(dialect, status.unwrap_or(500), &body)));
+        }
+        let decoded =
+            decode_answer(&self.prepared.target, &body).map_err(|err| malformed(err.to_string()))?;
+        Ok(decoded.value.deltas())
+    }
+
+    /// Waits for another attempt, or returns the error if there should be none.
+    async fn recover(&mut self, client: &Inner, failure: Failure) -> Result<(), ModelError> {
+        let Failure { error, hint } = failure;
+        let waited = match self.has_handed_on {
+            true => None,
+            false => retry::wait(&client.retries, self.n_retries, self.number, &error, hint),
+        };
+        let in_time = |wait: &Duration| self.end.is_none_or(|end| body::from_now(*wait) < end);
+        let Some(wait) = waited.filter(in_time) else { return Err(self.named(error)) };
+        self.n_retries += 1;
+        tracing::warn!(
+            status = error.status(),
+            error.type = error.kind().code(),
+            attempt = self.n_retries,
+            wait_ms = wait.as_millis() as u64,
+            "the model call is tried again"
+        );
+        self.attempt = Attempt::Due; // Closes the connection, if there is one.
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// Adds what is known of the call to its error; keys that the provider sent back are blanked out.
+    fn named(&self, error: ModelError) -> ModelError {
+        let target = &self.prepared.target;
+        let error = error
+            .of_model(format!("{}/{}", target.provider, target.model))
+            .map_words(|words| self.prepared.secrets.iter().fold(words, |words, it| it.mask(&words)));
+        match self.partial() {
+            Some(partial) => error.with_partial(partial),
+            None => error,
+        }
+    }
+
+    /// Says how it ended. After a whole answer the last bytes of the body are read: only then can the connection serve
+    /// another call.
+    async fn close(&mut self, last: &Result<Delta, ModelError>) {
+        match last {
+            Ok(Delta::Done(answer)) => self.trace.answered(answer),
+            Ok(_) => {}
+            Err(err) => self.trace.failed(err),
+        }
+        if let (Ok(_), Attempt::Streaming { events, .. }) = (last, &mut self.attempt) {
+            let rest = async { while let Ok(Some(_)) = events.next().await {} };
+            // Whatever comes, or does not come, is of no interest.
+            let _ = tokio::time::timeout(REST, rest).await;
+        }
+    }
+
+    fn partial(&self) -> Option<Message> {
+        match &self.attempt {
+            Attempt::Streaming { decoder, .. } if self.has_handed_on => Some(decoder.partial()),
+            Attempt::Streaming { .. } | Attempt::Due | Attempt::Whole => None,
+        }
+    }
+}
+
+/// Reads until there are pieces; an end that brings none is a cut.
+async fn read(events: &mut Events, decoder: &mut StreamDecoder) -> Result<Vec<Delta>, ModelError> {
+    loop {
+        let deltas = match events.next().await? {
+            Some(frame) => decoder.push(&frame).map_err(|err| stream_error(err, events.has_ended()))?,
+            None => {
+                let last = decoder.finish().map_err(|err| stream_error(err, true))?;
+                if last.is_empty() {
+                    return Err(body::cut());
+                }
+                last
+            }
+        };
+        if !deltas.is_empty() {
+            events.begin();
+            return Ok(deltas);
+        }
+    }
+}
+
+/// Half an event at the end of the body was cut; in its midst it is nonsense.
+fn stream_error(err: StreamError, has_ended: bool) -> ModelError {
+    match err {
+        StreamError::Provider(err) => provider_error(err),
+        StreamError::Malformed(_) if has_ended => body::cut(),
+        StreamError::Malformed(err) => ModelError::new(ModelErrorKind::Malformed, err.to_string()),
+    }
+}
+
+/// What kind of body an answer has.
+enum Content {
+    Events,
+    Json,
+    Page,
+}
+
+fn content(response: &Response) -> Content {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "text/html" => Content::Page,
+        it if it.ends_with("json") => Content::Json,
+        // Servers call streams many names, or none.
+        _ => Content::Events,
+    }
+}
+
+/// Reads what a provider says when it refuses.
+async fn refusal(dialect: Dialect, response: Response, patience: Patience, limit: usize) -> Failure {
+    let status = response.status();
+    let mut hint = Hint::read(response.headers());
+    if status.is_redirection() {
+        let to = response.headers().get(LOCATION).and_then(|it| it.to_str().ok()).unwrap_or("elsewhere");
+        let to = to.split('?').next().unwrap_or_default();
+        let message = format!("the address has moved to `{to}`; redirects are not followed");
+        return ModelError::new(ModelErrorKind::Invalid, message).with_status(status.as_u16()).into();
+    }
+    let body = body::beginning(response, patience, limit).await;
+    let body = serde_json::from_slice(&body)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).trim().to_owned()));
+    hint.after = hint.after.or_else(|| retry::delay(&body));
+    let error = provider_error(classify(dialect, status.as_u16(), &body)).with_status(status.as_u16());
+    Failure { error: error.with_retry_after(hint.after), hint }
+}
+
+/// More of a provider's words than this is not worth repeating.
+const LONGEST_MESSAGE: usize = 2000;
+
+fn provider_error(err: ProviderError) -> ModelError {
+    let kind = match err.kind {
+        ProviderErrorKind::Auth => ModelErrorKind::Auth,
+        ProviderErrorKind::RateLimited => ModelErrorKind::RateLimited,
+        ProviderErrorKind::PromptTooLong => ModelErrorKind::PromptTooLong,
+        ProviderErrorKind::Refused => ModelErrorKind::Refused,
+        ProviderErrorKind::Overloaded => ModelErrorKind::Overloaded,
+        ProviderErrorKind::NotFound => ModelErrorKind::NotFound,
+        ProviderErrorKind::Invalid => ModelErrorKind::Invalid,
+    };
+    let message = match err.message.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}…", &err.message[..end]),
+        None => err.message,
+    };
+    ModelError::new(kind, message).with_code(err.code)
+}

@@ -1,0 +1,225 @@
+//! The client: calls models over HTTP.
+//!
+//! In comes a [`ModelCall`], out come [`Delta`](contexture_message::Delta)s as they arrive. Who is asked, where and with
+//! which headers is settled here, once for each provider; sending and reading is `call`, when to try again is `retry`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use contexture_wire::{Catalogue, Dialect, Encoded, Target, encode_request};
+use futures::StreamExt;
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::redirect::Policy;
+
+use crate::call::Call;
+use crate::{
+    ClientConfig, ClientError, Deltas, Limits, Model, ModelCall, ModelError, ModelErrorKind, Provider,
+    Retries, Secret, Timeouts, address, tls,
+};
+
+/// Calls models over HTTP. Clones share the connections.
+///
+/// The request's `model` says who is asked: `provider/model`, of which the provider must be configured.
+///
+/// ```
+/// use contexture_model::{Client, ClientConfig, Provider};
+/// use contexture_wire::Dialect;
+///
+/// let local = Provider::new(Dialect::Openai).at("http://127.0.0.1:11434/v1");
+/// let providers = [("ollama".to_owned(), local)].into();
+/// let client = Client::new(ClientConfig { providers, ..ClientConfig::default() })?;
+/// # Ok::<(), contexture_model::ClientError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) http: reqwest::Client,
+    endpoints: BTreeMap<String, Endpoint>,
+    catalogue: Catalogue,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) retries: Retries,
+    pub(crate) limits: Limits,
+    pub(crate) record_content: bool,
+    n_calls: AtomicU64,
+}
+
+/// A provider, ready to be called.
+#[derive(Debug)]
+struct Endpoint {
+    dialect: Dialect,
+    base: Url,
+    headers: HeaderMap,
+    secrets: Vec<Secret>,
+    /// The provider's name in traces.
+    traced_as: String,
+}
+
+/// Everything one call sends, and what must not show of it.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) target: Target,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: bytes::Bytes,
+    pub(crate) secrets: Vec<Secret>,
+    pub(crate) traced_as: String,
+}
+
+impl Client {
+    /// Returns a client, or what is wrong with its configuration. Nothing is sent.
+    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
+        let endpoints = config.providers.iter().map(|(name, it)| Ok((name.clone(), endpoint(name, it)?)));
+        let endpoints: BTreeMap<String, Endpoint> = endpoints.collect::<Result<_, ClientError>>()?;
+        let inner = Inner {
+            http: http_client(&config, endpoints.values().any(|it| it.base.scheme() == "https"))?,
+            endpoints,
+            catalogue: config.catalogue,
+            timeouts: config.timeouts,
+            retries: config.retries,
+            limits: config.limits,
+            record_content: config.record_content,
+            n_calls: AtomicU64::new(0),
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Returns what a call would send, and what its dialect can't carry.
+    pub fn encode(&self, call: &ModelCall) -> Result<Encoded, ModelError> {
+        Ok(encode_request(&self.0.target(call)?.1, &call.request))
+    }
+
+    /// Returns the names of the providers.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.0.endpoints.keys().map(String::as_str)
+    }
+}
+
+impl Model for Client {
+    fn stream(&self, call: ModelCall) -> Deltas {
+        let call = Call::new(Arc::clone(&self.0), call);
+        futures::stream::unfold(call, async |mut call| call.next().await.map(|it| (it, call))).boxed()
+    }
+}
+
+impl Inner {
+    /// Counts the calls: each gets a jitter of its own.
+    pub(crate) fn number_call(&self) -> u64 {
+        self.n_calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Encodes a call.
+    pub(crate) fn prepare(&self, call: &ModelCall) -> Result<Prepared, ModelError> {
+        let (endpoint, target) = self.target(call)?;
+        let Encoded { body, losses } = encode_request(&target, &call.request);
+        // The places only: a reason may quote what is said. `Client::encode` gives them whole.
+        losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out, the dialect can't carry it"));
+        Ok(Prepared {
+            url: address::endpoint(&endpoint.base, &target),
+            headers: endpoint.headers.clone(),
+            body: body.to_string().into(),
+            secrets: endpoint.secrets.clone(),
+            traced_as: endpoint.traced_as.clone(),
+            target,
+        })
+    }
+
+    fn target(&self, call: &ModelCall) -> Result<(&Endpoint, Target), ModelError> {
+        let missing = |message: String| ModelError::new(ModelErrorKind::NotFound, message);
+        let full =
+            call.request.model.as_deref().ok_or_else(|| missing("the request names no model".to_owned()))?;
+        let (provider, model) = full
+            .split_once('/')
+            .filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
+            .ok_or_else(|| missing(format!("`{full}` is not `provider/model`; {}", self.known())))?;
+        let endpoint = self.endpoints.get(provider).ok_or_else(|| {
+            missing(format!("there is no provider `{provider}`; {}", self.known())).of_model(full)
+        })?;
+        let target = Target {
+            facts: self.catalogue.facts(full),
+            stream: true,
+            cache_key: call.cache_key.clone(),
+            ..Target::new(endpoint.dialect, provider, model)
+        };
+        Ok((endpoint, target))
+    }
+
+    fn known(&self) -> String {
+        let names: Vec<String> = self.endpoints.keys().map(|it| format!("`{it}`")).collect();
+        match names.is_empty() {
+            true => "no provider is configured".to_owned(),
+            false => format!("configured are {}", names.join(", ")),
+        }
+    }
+}
+
+fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<reqwest::Client, ClientError> {
+    // Certificates take milliseconds to load, and nobody looks at them on the way to a local server.
+    let encryption = match is_encrypted || !config.proxies.is_empty() {
+        true => tls::encryption(config.root_certificates.as_deref())?,
+        false => tls::trusting_nobody()?,
+    };
+    let builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(encryption)
+        .connect_timeout(config.timeouts.connect)
+        // A redirect would take the key to wherever it points.
+        .redirect(Policy::none())
+        // When to try again is ours to say.
+        .retry(reqwest::retry::never())
+        .no_proxy();
+    let builder = config.proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
+    builder.build().map_err(|err| ClientError::Http(err.without_url().to_string()))
+}
+
+fn endpoint(name: &str, provider: &Provider) -> Result<Endpoint, ClientError> {
+    let base = address::base(name, provider)?;
+    let secrets = provider.api_key.iter().chain(provider.headers.values()).cloned();
+    let secrets = secrets.chain(base.password().map(Secret::new)).collect();
+    Ok(Endpoint {
+        dialect: provider.dialect,
+        base,
+        headers: headers(name, provider)?,
+        secrets,
+        traced_as: traced_as(name, provider),
+    })
+}
+
+/// The well-known name of the dialect's owner, or the configured one of anybody else.
+fn traced_as(name: &str, provider: &Provider) -> String {
+    let owner = match provider.dialect {
+        Dialect::Openai | Dialect::OpenaiResponses => "openai",
+        Dialect::Anthropic => "anthropic",
+        Dialect::Gemini => "gcp.gemini",
+    };
+    if provider.base_url.is_none() { owner.to_owned() } else { name.to_owned() }
+}
+
+fn headers(name: &str, provider: &Provider) -> Result<HeaderMap, ClientError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("contexture/", env!("CARGO_PKG_VERSION"))));
+    if provider.dialect == Dialect::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    }
+    let key = provider.api_key.as_ref().filter(|it| !it.expose().is_empty());
+    let key = key.map(|it| key_header(provider.dialect, it.expose()));
+    let further = provider.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
+    for (header, value) in key.into_iter().chain(further) {
+        let failed = || ClientError::Header { provider: name.to_owned(), header: header.clone() };
+        let mut value = HeaderValue::from_str(&value).map_err(|_| failed())?;
+        value.set_sensitive(true);
+        headers.insert(header.parse::<HeaderName>().map_err(|_| failed())?, value);
+    }
+    Ok(headers)
+}
+
+fn key_header(dialect: Dialect, key: &str) -> (String, String) {
+    match dialect {
+        Dialect::Openai | Dialect::OpenaiResponses => (AUTHORIZATION.to_string(), format!("Bearer {key}")),
+        Dialect::Anthropic => ("x-api-key".to_owned(), key.to_owned()),
+        Dialect::Gemini => ("x-goog-api-key".to_owned(), key.to_owned()),
+    }
+}

@@ -1,0 +1,173 @@
+//! Why a model did not answer.
+
+use std::time::Duration;
+
+use contexture_message::Message;
+
+/// Why a model did not answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelError {
+    // Boxed: an error is returned everywhere and happens seldom.
+    inner: Box<Inner>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Inner {
+    kind: ModelErrorKind,
+    message: String,
+    model: Option<String>,
+    status: Option<u16>,
+    code: Option<String>,
+    retry_after: Option<Duration>,
+    partial: Option<Message>,
+}
+
+/// What kind of trouble it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ModelErrorKind {
+    /// The key is missing, wrong, or may not do this.
+    Auth,
+    /// Too many requests or tokens.
+    RateLimited,
+    /// The request is larger than the model's window.
+    PromptTooLong,
+    /// The provider refused the content.
+    Refused,
+    /// The provider has too much to do, or broke.
+    Overloaded,
+    /// There is no such provider, model or address.
+    NotFound,
+    /// The provider says that the request is wrong.
+    Invalid,
+    /// Nothing came in time.
+    TimedOut,
+    /// No connection, or it was cut.
+    Disconnected,
+    /// An answer that makes no sense.
+    Malformed,
+    /// An answer larger than allowed.
+    TooLarge,
+}
+
+impl ModelErrorKind {
+    /// Returns the stable code: `model_auth`, `prompt_too_long`, …
+    pub fn code(self) -> &'static str {
+        match self {
+            ModelErrorKind::Auth => "model_auth",
+            ModelErrorKind::RateLimited => "model_rate_limited",
+            ModelErrorKind::PromptTooLong => "prompt_too_long",
+            ModelErrorKind::Refused => "model_refused",
+            ModelErrorKind::Overloaded => "model_overloaded",
+            ModelErrorKind::NotFound => "model_not_found",
+            ModelErrorKind::Invalid => "model_error",
+            ModelErrorKind::TimedOut => "model_timed_out",
+            ModelErrorKind::Disconnected => "model_unreachable",
+            ModelErrorKind::Malformed => "model_malformed",
+            ModelErrorKind::TooLarge => "model_answer_too_large",
+        }
+    }
+}
+
+impl ModelError {
+    /// Returns an error with nothing but its kind and words.
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        let inner = Inner {
+            kind,
+            message: message.into(),
+            model: None,
+            status: None,
+            code: None,
+            retry_after: None,
+            partial: None,
+        };
+        Self { inner: Box::new(inner) }
+    }
+
+    /// Says which model was called, `provider/model`.
+    #[must_use]
+    pub fn of_model(mut self, model: impl Into<String>) -> Self {
+        self.inner.model = Some(model.into());
+        self
+    }
+
+    /// Adds the HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.inner.status = Some(status);
+        self
+    }
+
+    /// Adds the provider's own code.
+    #[must_use]
+    pub fn with_code(mut self, code: Option<String>) -> Self {
+        self.inner.code = code;
+        self
+    }
+
+    /// Adds when the provider wants to be asked again.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {
+        self.inner.retry_after = after;
+        self
+    }
+
+    /// Adds what had arrived before the trouble.
+    #[must_use]
+    pub fn with_partial(mut self, partial: Message) -> Self {
+        self.inner.partial = Some(partial).filter(|it| !it.content.is_empty());
+        self
+    }
+
+    /// Changes the words, such as to blank out a key.
+    pub(crate) fn map_words(mut self, change: impl Fn(String) -> String) -> Self {
+        self.inner.message = change(self.inner.message);
+        self.inner.code = self.inner.code.map(change);
+        self
+    }
+
+    /// Returns what kind of trouble it was.
+    pub fn kind(&self) -> ModelErrorKind {
+        self.inner.kind
+    }
+
+    /// Returns the model that was called.
+    pub fn model(&self) -> Option<&str> {
+        self.inner.model.as_deref()
+    }
+
+    /// Returns the HTTP status, if there was one.
+    pub fn status(&self) -> Option<u16> {
+        self.inner.status
+    }
+
+    /// Returns the provider's own code, if it gave one.
+    pub fn provider_code(&self) -> Option<&str> {
+        self.inner.code.as_deref()
+    }
+
+    /// Returns when the provider wants to be asked again, if it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.inner.retry_after
+    }
+
+    /// Returns what had arrived before the trouble: text, signed thinking and whole tool calls.
+    pub fn partial(&self) -> Option<&Message> {
+        self.inner.partial.as_ref()
+    }
+}
+
+impl std::fmt::Display for ModelError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { message, model, status, .. } = &*self.inner;
+        match model {
+            Some(model) => write!(f, "model `{model}`: {message}")?,
+            None => f.write_str(message)?,
+        }
+        match status {
+            Some(status) => write!(f, " (status {status})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ModelError {}

@@ -1,0 +1,65 @@
+//! A text that never shows: keys, and headers that may hold one.
+
+use std::fmt;
+
+/// What is shown instead of a secret.
+const MASK: &str = "***";
+
+/// Shorter texts are placeholders such as `x`; to blank them out of a message would only garble it.
+const SHORTEST: usize = 4;
+
+/// A key. It shows in no `Debug`, `Display`, error or log.
+///
+/// ```
+/// use contexture_model::Secret;
+///
+/// let key = Secret::new("sk-very-secret");
+/// assert_eq!(format!("{key} {key:?}"), "*** ***");
+/// assert_eq!(key.mask("wrong key: sk-very-secret"), "wrong key: ***");
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Returns a secret; blanks around it, such as the line end of a file, are no part of it.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(text.as_ref().trim().to_owned())
+    }
+
+    /// Returns the text itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns `text` with every occurrence of the secret blanked out.
+    pub fn mask(&self, text: &str) -> String {
+        match self.0.len() < SHORTEST {
+            true => text.to_owned(),
+            false => text.replace(&self.0, MASK),
+        }
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
