@@ -42,5 +42,5 @@ pub use transform::{
 };
 pub use turn::{Turn, turns};
 pub use view::{all, client};
-pub use wording::interrupted;
 pub use window::{RepairedTurn, Window, window};
+pub use wording::interrupted;

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use contexture_compose::{CacheConfig, ModelLimits};
+use contexture_compose::CacheConfig;
 use contexture_message::Tokens;
+use contexture_wire::{Catalogue, Dialect, ModelFacts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
@@ -36,7 +37,7 @@ pub struct Config {
     /// Where models are called, by name.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// What adds to or corrects the catalogue, by `provider/model` or by the model's name alone.
-    pub models: BTreeMap<String, ModelConfig>,
+    pub models: BTreeMap<String, ModelFacts>,
     /// Where sessions are kept.
     pub store: StoreConfig,
     /// Where the server listens.
@@ -69,58 +70,9 @@ pub struct ProviderConfig {
     /// The environment variable that holds the key.
     #[serde(default)]
     pub api_key_env: Option<String>,
-}
-
-/// How a provider is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dialect {
-    /// OpenAI Chat Completions, and whoever speaks like it.
-    Openai,
-    /// OpenAI Responses.
-    OpenaiResponses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Google Gemini.
-    Gemini,
-}
-
-/// What is known of a model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ModelConfig {
-    /// Tokens that fit into one request together with its answer.
-    pub context_window: Option<Tokens>,
-    /// Tokens kept free for the answer if the settings do not say.
-    pub output_reserve: Option<Tokens>,
-    /// The most tokens that the model writes.
-    pub max_output: Option<Tokens>,
-    /// What a million tokens cost.
-    pub price: Option<Price>,
-}
-
-impl ModelConfig {
-    /// Returns what a pass needs to know.
-    pub fn limits(&self) -> ModelLimits {
-        ModelLimits {
-            context_window: self.context_window,
-            output_reserve: self.output_reserve.or(self.max_output),
-        }
-    }
-}
-
-/// What a million tokens cost, in any one currency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Price {
-    /// Read by the model.
-    pub input: Option<f64>,
-    /// Written by the model.
-    pub output: Option<f64>,
-    /// Read from the provider's cache.
-    pub cache_read: Option<f64>,
-    /// Written to the provider's cache.
-    pub cache_write: Option<f64>,
+    /// The address of a proxy, where the provider is called through one.
+    #[serde(default)]
+    pub proxy: Option<String>,
 }
 
 /// Where sessions are kept.
@@ -248,10 +200,9 @@ impl Config {
         sections.into_iter().flat_map(below).collect()
     }
 
-    /// Returns what is known of a model, by `provider/model` or by its name alone.
-    pub fn model(&self, model: &str) -> Option<&ModelConfig> {
-        let alone = || model.split_once('/').and_then(|(_, name)| self.models.get(name));
-        self.models.get(model).or_else(alone)
+    /// Returns what is known of models: the catalogue, with what the configuration adds to it or corrects.
+    pub fn catalogue(&self) -> Catalogue {
+        Catalogue::standard().with_models(self.models.clone())
     }
 
     fn with_override(&self, key: &str, text: &str) -> Result<Self, ProjectError> {

@@ -1,5 +1,6 @@
 //! Reads contexts: a file of `contexts/`, or the map of an inline `context:`.
 
+use contexture_agent::{check_constraint, check_guardrail};
 use contexture_compose::{
     Constraint, Context, Entry, Guardrail, OnError, Placement, Predicate, Priority, TagValue, Text, Trust,
     Volatility,
@@ -223,11 +224,11 @@ fn belongings(reader: &mut Reader<'_>, fields: Fields<'_>, mut context: Context)
         context = reader.tools(node).into_iter().fold(context, Context::tool);
     }
     if let Some(node) = fields.get("constraints") {
-        let constraints: Vec<Constraint> = reader.list("constraints", node);
+        let constraints: Vec<Constraint> = reader.checked_list("constraints", node, check_constraint);
         context = constraints.into_iter().fold(context, Context::constraint);
     }
     if let Some(node) = fields.get("guardrails") {
-        let guardrails: Vec<Guardrail> = reader.list("guardrails", node);
+        let guardrails: Vec<Guardrail> = reader.checked_list("guardrails", node, check_guardrail);
         context = guardrails.into_iter().fold(context, Context::guardrail);
     }
     context

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::error::Place;
 use crate::spread::Spread;
+use crate::tools::ProjectTool;
 
 /// What was noted about one file.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) schemas: Vec<Value>,
     /// Its entries, in order.
     pub(crate) uses: Vec<Use>,
+    /// Tools that the project itself can run.
+    pub(crate) tools: Vec<(ProjectTool, Place)>,
     /// Tools without a description.
     pub(crate) silent_tools: Vec<(String, Place)>,
     /// The top-level keys that it adds to the tag tree.

@@ -33,13 +33,14 @@ mod reader;
 mod sections;
 mod sources;
 mod spread;
+mod tools;
 mod yaml;
 
 pub use config::{
-    CompactionConfig, Config, Dialect, HistoryWindow, ModelChoice, ModelConfig, Price, ProviderConfig,
-    ServerConfig, StoreConfig,
+    CompactionConfig, Config, HistoryWindow, ModelChoice, ProviderConfig, ServerConfig, StoreConfig,
 };
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
 pub use lint::{Level, Lint};
 pub use project::{Project, Reload};
+pub use tools::ProjectTool;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture_compose::{Prompt, ResolveOptions};
+use contexture_compose::{ModelLimits, Prompt, ResolveOptions};
+use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
 use crate::config::Config;
@@ -15,6 +16,7 @@ use crate::lint::{Lint, lint};
 use crate::nearest::did_you_mean;
 use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
+use crate::tools::ProjectTool;
 
 /// How many ids an error lists.
 const MAX_LISTED: usize = 20;
@@ -45,6 +47,7 @@ pub struct Project {
     files: Arc<dyn Files>,
     sources: Sources,
     config: Config,
+    catalogue: Catalogue,
     /// Keys of the configuration that somebody outside the folder decides.
     overrides: Vec<(String, String)>,
     compiled: Compiled,
@@ -104,7 +107,8 @@ impl Project {
         let (sources, config) = read(&*files, &overrides)?;
         let compiled = compile(&sources, &config, None);
         let prompts = held(&compiled, &BTreeMap::new());
-        Ok(Project { files, sources, config, overrides, compiled, prompts })
+        let catalogue = config.catalogue();
+        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts })
     }
 
     /// Returns the nearest folder, from `start` upwards, that holds a `contexture.toml` or `prompts/`.
@@ -116,6 +120,16 @@ impl Project {
     /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns what is known of models.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// Returns the tools that the project itself can run: HTTP calls that prompts and contexts declare.
+    pub fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
+        self.compiled.tools()
     }
 
     /// Returns the prompt with that id or path; a broken one returns its faults, and an id that several prompts have
@@ -140,7 +154,7 @@ impl Project {
     }
 
     /// Returns the options for a pass: the model of the call, of the prompt or of the configuration, in this order,
-    /// with the limits that the configuration gives it.
+    /// with what the catalogue and the configuration know of it.
     pub fn options(&self, prompt: &Prompt, provider: Option<&str>, model: Option<&str>) -> ResolveOptions {
         let own = prompt.definition().model.as_deref();
         let default = self.config.model.default.as_deref().filter(|it| serves(it, provider));
@@ -149,11 +163,12 @@ impl Project {
             (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
             (_, model) => model.map(str::to_owned),
         };
-        let known = full.as_deref().and_then(|it| self.config.model(it));
+        let facts = full.as_deref().map(|it| self.catalogue.facts(it)).unwrap_or_default();
         ResolveOptions {
             provider: provider.map(str::to_owned),
             model: chosen.map(str::to_owned),
-            limits: known.map(|it| it.limits()).unwrap_or_default(),
+            limits: ModelLimits { context_window: facts.context_window, output_reserve: facts.reserve() },
+            cache_rules: facts.cache,
             ..ResolveOptions::default()
         }
     }
@@ -191,6 +206,7 @@ impl Project {
             removed: self.prompts.keys().filter(|it| !prompts.contains_key(*it)).cloned().collect(),
             faults: ProjectError::new(prompts.values().flat_map(|it| it.faults.clone()).collect()).faults,
         };
+        self.catalogue = config.catalogue();
         (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
         Ok(reload)
     }

@@ -1,5 +1,6 @@
 //! Reads a prompt file into a [`Definition`].
 
+use contexture_agent::{check_constraint, check_guardrail, check_middleware};
 use contexture_compose::{
     Adaptation, Around, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue,
 };
@@ -240,16 +241,16 @@ fn agent(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definitio
         definition.tools = reader.tools(node);
     }
     if let Some(node) = fields.get("tool_middleware") {
-        definition.tool_middleware = reader.list("tool_middleware", node);
+        definition.tool_middleware = reader.checked_list("tool_middleware", node, check_middleware);
     }
     if let Some(node) = fields.get("stop_when") {
         definition.stop_when = reader.list("stop_when", node);
     }
     if let Some(node) = fields.get("constraints") {
-        definition.constraints = reader.list("constraints", node);
+        definition.constraints = reader.checked_list("constraints", node, check_constraint);
     }
     if let Some(node) = fields.get("guardrails") {
-        definition.guardrails = reader.list("guardrails", node);
+        definition.guardrails = reader.checked_list("guardrails", node, check_guardrail);
     }
     if let Some(node) = fields.get("tests") {
         let items = reader.take("tests", decode::list(node)).unwrap_or_default();

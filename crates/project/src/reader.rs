@@ -16,6 +16,7 @@ use crate::nearest::{did_you_mean, nearest};
 use crate::partials::Library;
 use crate::sources::Sources;
 use crate::spread::{Spread, Written};
+use crate::tools::{ProjectTool, tool};
 use crate::yaml::{Data, Node, Pair};
 
 /// What a file may refer to.
@@ -195,12 +196,10 @@ impl<'a> Reader<'a> {
     pub(crate) fn tools(&mut self, node: &Node) -> Vec<Tool> {
         let items = self.take("tools", decode::list(node)).unwrap_or_default();
         let tools = items.iter().enumerate().filter_map(|(idx, item)| {
-            let tool = decode::each_key::<Tool>(item).and_then(|tool| match tool.parameters.is_object() {
-                true => Ok(tool),
-                false => Err(vec![Problem::invalid("`parameters` must be a JSON Schema").at(item.place)]),
-            });
-            let tool = tool.map_err(|them| them.into_iter().map(|it| it.under(format!("[{idx}]"))).collect());
-            let tool: Tool = self.take_all("tools", tool)?;
+            let read = tool(item);
+            let read = read.map_err(|them| them.into_iter().map(|it| it.under(format!("[{idx}]"))).collect());
+            let (tool, runs): (Tool, Option<ProjectTool>) = self.take_all("tools", read)?;
+            self.facts.tools.extend(runs.map(|it| (it, item.place)));
             if tool.description.trim().is_empty() {
                 self.facts.silent_tools.push((tool.name.clone(), item.place));
             }
@@ -211,9 +210,23 @@ impl<'a> Reader<'a> {
 
     /// Reads a list of definitions, such as constraints.
     pub(crate) fn list<T: serde::de::DeserializeOwned>(&mut self, field: &str, node: &Node) -> Vec<T> {
+        self.checked_list(field, node, |_| Ok(()))
+    }
+
+    /// Reads a list of definitions that whoever runs them has a say about.
+    pub(crate) fn checked_list<T: serde::de::DeserializeOwned>(
+        &mut self,
+        field: &str,
+        node: &Node,
+        check: impl Fn(&T) -> Result<(), String>,
+    ) -> Vec<T> {
         let items = self.take(field, decode::list(node)).unwrap_or_default();
         let each = items.iter().enumerate().filter_map(|(idx, item)| {
-            self.take(field, decode::value(item).map_err(|it| it.under(format!("[{idx}]"))))
+            let read = decode::value::<T>(item).and_then(|it| match check(&it) {
+                Ok(()) => Ok(it),
+                Err(reason) => Err(Problem::invalid(reason).at(item.place)),
+            });
+            self.take(field, read.map_err(|it| it.under(format!("[{idx}]"))))
         });
         each.collect()
     }

@@ -1,7 +1,8 @@
 //! `contexture.toml`.
 
 use contexture_message::Tokens;
-use contexture_project::{Config, Dialect};
+use contexture_project::Config;
+use contexture_wire::Dialect;
 
 use super::support::{listed, project};
 
@@ -43,7 +44,7 @@ fn overridden(key: &str, value: &str) -> String {
 fn everything_that_the_documentation_shows_is_read() {
     let config = Config::parse(WHOLE).unwrap();
     assert_eq!(config.providers["openai"].dialect, Dialect::OpenaiResponses);
-    assert_eq!(config.model("openai/gpt-5-mini").unwrap().context_window, Some(Tokens(400_000)));
+    assert_eq!(config.catalogue().facts("openai/gpt-5-mini").context_window, Some(Tokens(400_000)));
     assert_eq!(config.compaction.trigger_tokens, Some(Tokens(80_000)));
     assert_eq!(config.compaction.micro_trigger_pct, 85);
     assert_eq!(Config::parse("").unwrap(), Config::default());

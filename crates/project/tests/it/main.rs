@@ -13,3 +13,4 @@ mod partials;
 mod reload;
 mod sections;
 mod support;
+mod tools;

@@ -1,0 +1,204 @@
+//! An agent: a model, tools, checks, and how they are treated.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_compose::Engine;
+use contexture_model::Model;
+use contexture_session::Time;
+use contexture_wire::Catalogue;
+
+use crate::checks::{ConstraintCheck, GuardrailCheck};
+use crate::middleware::{Layer, LayerKind, Middleware};
+use crate::tool::{AgentTool, ToolRefused, Tools};
+
+/// Makes secrets that nobody can guess.
+pub trait Secrets: Send + Sync {
+    /// Returns a new secret: at least 128 random bits as letters and digits.
+    fn next(&self) -> String;
+}
+
+/// How an agent behaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentConfig {
+    /// The model to call where neither the run, the thread nor the prompt names one: `provider/model`.
+    pub model: Option<String>,
+    /// The most model calls of a run, where the prompt's `stop_when` does not say.
+    pub max_steps: u32,
+    /// How long a tool call may take, where the tool does not say.
+    pub tool_timeout: Duration,
+    /// How many tool calls of a round run at the same time.
+    pub concurrent_tools: usize,
+    /// Larger tool results are kept in the log and shown to the model as a preview.
+    pub max_result_bytes: usize,
+    /// How often an answer that fails a constraint is made again.
+    pub constraint_retries: u32,
+    /// How often an answer that does not fit its schema is made again.
+    pub output_repairs: u32,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            model: None,
+            max_steps: 10,
+            tool_timeout: Duration::from_secs(60),
+            concurrent_tools: 16,
+            max_result_bytes: 64 * 1024,
+            constraint_retries: 2,
+            output_repairs: 1,
+        }
+    }
+}
+
+/// Runs prompts on threads. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) time: Arc<dyn Time>,
+    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) engine: Option<Engine>,
+    pub(crate) config: AgentConfig,
+    /// Tools that every run offers.
+    pub(crate) offered: Tools,
+    /// Tools that are run where a prompt declares them.
+    pub(crate) declared: Tools,
+    /// What wraps the calls of every run.
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) middleware: BTreeMap<String, Arc<dyn Middleware>>,
+    pub(crate) constraints: BTreeMap<String, Arc<dyn ConstraintCheck>>,
+    pub(crate) guardrails: BTreeMap<String, Arc<dyn GuardrailCheck>>,
+}
+
+impl Inner {
+    pub(crate) fn tool(&self, name: &str) -> Option<&AgentTool> {
+        self.offered.get(name).or_else(|| self.declared.get(name))
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("config", &self.0.config).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Starts the making of an agent. Time and secrets are handed in: the library has neither of its own.
+    pub fn builder(
+        model: impl Model + 'static,
+        time: Arc<dyn Time>,
+        secrets: impl Secrets + 'static,
+    ) -> AgentBuilder {
+        AgentBuilder {
+            inner: Inner {
+                model: Arc::new(model),
+                time,
+                secrets: Arc::new(secrets),
+                catalogue: Catalogue::standard(),
+                engine: None,
+                config: AgentConfig::default(),
+                offered: Tools::default(),
+                declared: Tools::default(),
+                layers: Vec::new(),
+                middleware: BTreeMap::new(),
+                constraints: BTreeMap::new(),
+                guardrails: BTreeMap::new(),
+            },
+            refused: None,
+        }
+    }
+
+    /// Returns how the agent behaves.
+    pub fn config(&self) -> &AgentConfig {
+        &self.0.config
+    }
+}
+
+/// Builds an [`Agent`]; `build` says what is wrong with its tools.
+#[must_use]
+pub struct AgentBuilder {
+    inner: Inner,
+    refused: Option<ToolRefused>,
+}
+
+impl AgentBuilder {
+    /// Returns the agent, or the first tool that was refused.
+    pub fn build(self) -> Result<Agent, ToolRefused> {
+        match self.refused {
+            Some(refused) => Err(refused),
+            None => Ok(Agent(Arc::new(self.inner))),
+        }
+    }
+
+    /// Sets how the agent behaves.
+    pub fn config(mut self, config: AgentConfig) -> Self {
+        self.inner.config = config;
+        self
+    }
+
+    /// Sets what is known of models.
+    pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
+        self.inner.catalogue = catalogue;
+        self
+    }
+
+    /// Sets other ports for the composition than the prompts' own.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.inner.engine = Some(engine);
+        self
+    }
+
+    /// Adds a tool that every run offers to the model.
+    pub fn tool(mut self, tool: AgentTool) -> Self {
+        let added = self.inner.offered.add(tool);
+        self.refused = self.refused.or(added.err());
+        self
+    }
+
+    /// Adds a tool that is run where a prompt declares one of its name.
+    pub fn declared_tool(mut self, tool: AgentTool) -> Self {
+        let added = self.inner.declared.add(tool);
+        self.refused = self.refused.or(added.err());
+        self
+    }
+
+    /// Wraps the calls of all tools that fit one of the patterns (`*` stands for any text; no pattern means all).
+    pub fn wrap<P: Into<String>>(
+        mut self,
+        patterns: impl IntoIterator<Item = P>,
+        middleware: impl Middleware + 'static,
+    ) -> Self {
+        let patterns = patterns.into_iter().map(Into::into).collect();
+        self.inner.layers.push(Layer { patterns, middleware: LayerKind::Custom(Arc::new(middleware)) });
+        self
+    }
+
+    /// Adds middleware that prompts can name in `tool_middleware`.
+    pub fn middleware(mut self, id: impl Into<String>, middleware: impl Middleware + 'static) -> Self {
+        self.inner.middleware.insert(id.into(), Arc::new(middleware));
+        self
+    }
+
+    /// Adds the function behind the constraints of that id.
+    pub fn constraint(mut self, id: impl Into<String>, check: impl ConstraintCheck + 'static) -> Self {
+        self.inner.constraints.insert(id.into(), Arc::new(check));
+        self
+    }
+
+    /// Adds the function behind the guardrails of that id.
+    pub fn guardrail(mut self, id: impl Into<String>, check: impl GuardrailCheck + 'static) -> Self {
+        self.inner.guardrails.insert(id.into(), Arc::new(check));
+        self
+    }
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}

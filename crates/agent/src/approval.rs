@@ -1,0 +1,224 @@
+//! Approval: what is asked, what is decided, and how both stand in the log.
+//!
+//! A run that needs a decision appends a record of itself and one request for each call that waits, and suspends its
+//! turn. The token that decides a request is told once, to whoever runs the turn; the log holds its hash. A decision is
+//! appended like anything else, so that it survives a restart and can't be made twice.
+
+use contexture_compose::Scope;
+use contexture_history::{Application, Body, Item, Visibility};
+use contexture_message::{Settings, ToolCall, Usage};
+use contexture_session::NewItem;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// The kinds of application items that this module writes.
+const RUN: &str = "contexture.run";
+const REQUEST: &str = "contexture.approval";
+const DECISION: &str = "contexture.approval_decision";
+
+/// What a person is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    /// Names the request.
+    pub id: String,
+    /// Whoever has it may decide. It is told once and stored nowhere.
+    pub token: String,
+    /// The call that waits.
+    pub call_id: String,
+    /// Its tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The call may run.
+    Approve,
+    /// The call may not run; the model is told so.
+    Deny {
+        /// Why, where it was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// A decision about one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The request.
+    pub approval: String,
+    /// Its token.
+    pub token: String,
+    /// What was decided.
+    pub verdict: Verdict,
+}
+
+/// Why a decision changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApprovalError {
+    /// No turn of the thread waits for this request.
+    #[error("nothing waits for approval `{approval}` on thread `{thread}`")]
+    NotWaiting {
+        /// The request.
+        approval: String,
+        /// The thread.
+        thread: String,
+    },
+    /// The token is not the request's.
+    #[error("the token does not belong to approval `{approval}`")]
+    Forged {
+        /// The request.
+        approval: String,
+    },
+    /// It was decided before.
+    #[error("approval `{approval}` was decided before")]
+    Decided {
+        /// The request.
+        approval: String,
+    },
+    /// The turn was begun by another prompt.
+    #[error("the turn that waits was begun by prompt `{theirs}`, not by `{ours}`")]
+    OtherPrompt {
+        /// The prompt of the turn.
+        theirs: String,
+        /// The prompt that was given.
+        ours: String,
+    },
+}
+
+impl ApprovalError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ApprovalError::NotWaiting { .. } => "approval_not_waiting",
+            ApprovalError::Forged { .. } => "approval_forged",
+            ApprovalError::Decided { .. } => "approval_decided",
+            ApprovalError::OtherPrompt { .. } => "approval_other_prompt",
+        }
+    }
+}
+
+/// What a run must remember to go on in another process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunRecord {
+    pub(crate) prompt: String,
+    pub(crate) input: Value,
+    #[serde(default)]
+    pub(crate) scope: Scope,
+    pub(crate) model: Option<String>,
+    #[serde(default)]
+    pub(crate) settings: Settings,
+    pub(crate) steps: u32,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<f64>,
+}
+
+/// A request as it stands in the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    call: ToolCall,
+    token_sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct DecisionRecord {
+    id: String,
+    verdict: Verdict,
+}
+
+/// A request and what was decided about it, if anything was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    record: Record,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl Asked {
+    pub(crate) fn call(&self) -> &ToolCall {
+        &self.record.call
+    }
+}
+
+/// What a suspended turn waits for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Waiting {
+    pub(crate) run: RunRecord,
+    pub(crate) asked: Vec<Asked>,
+}
+
+impl Waiting {
+    /// Reads what a turn waits for from its items; the newest suspension counts.
+    pub(crate) fn read(items: &[Item]) -> Waiting {
+        let mut waiting = Waiting::default();
+        for item in items {
+            let Body::Application(Application { kind, value }) = &item.body else { continue };
+            match kind.as_str() {
+                RUN => waiting = Waiting { run: parsed(value).unwrap_or_default(), asked: Vec::new() },
+                REQUEST => {
+                    waiting.asked.extend(parsed(value).map(|record| Asked { record, verdict: None }));
+                }
+                DECISION => waiting.decide(parsed(value)),
+                _ => {}
+            }
+        }
+        waiting
+    }
+
+    fn decide(&mut self, decision: Option<DecisionRecord>) {
+        let Some(DecisionRecord { id, verdict }) = decision else { return };
+        if let Some(asked) = self.asked.iter_mut().find(|it| it.record.id == id) {
+            asked.verdict.get_or_insert(verdict);
+        }
+    }
+
+    /// Says why a decision changes nothing, if so.
+    pub(crate) fn admit(&self, decision: &Decision, thread: &str) -> Result<(), ApprovalError> {
+        let approval = decision.approval.clone();
+        let asked = self.asked.iter().find(|it| it.record.id == approval);
+        match asked {
+            None => Err(ApprovalError::NotWaiting { approval, thread: thread.to_owned() }),
+            // Hashes are compared, not tokens: how long it takes tells nothing about the token.
+            Some(asked) if asked.record.token_sha256 != hash(&decision.token) => {
+                Err(ApprovalError::Forged { approval })
+            }
+            Some(asked) if asked.verdict.is_some() => Err(ApprovalError::Decided { approval }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether every request has its decision.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.asked.iter().all(|it| it.verdict.is_some())
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
+    T::deserialize(value).ok()
+}
+
+fn hash(token: &str) -> String {
+    Sha256::digest(token.as_bytes()).iter().map(|it| format!("{it:02x}")).collect()
+}
+
+/// Returns what a run appends when it suspends.
+pub(crate) fn suspension(run: &RunRecord, requests: &[ApprovalRequest]) -> Vec<NewItem> {
+    let record = NewItem::application(RUN, json!(run)).visibility(Visibility::NONE);
+    let requests = requests.iter().map(|it| {
+        let call =
+            ToolCall { id: it.call_id.clone(), name: it.tool.clone(), arguments: it.arguments.clone() };
+        let record = Record { id: it.id.clone(), call, token_sha256: hash(&it.token) };
+        NewItem::application(REQUEST, json!(record))
+    });
+    [record].into_iter().chain(requests).collect()
+}
+
+/// Returns what is appended for a decision.
+pub(crate) fn decided(decision: &Decision) -> NewItem {
+    let record = DecisionRecord { id: decision.approval.clone(), verdict: decision.verdict.clone() };
+    NewItem::application(DECISION, json!(record))
+}

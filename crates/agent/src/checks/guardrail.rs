@@ -1,0 +1,158 @@
+//! Guardrails: checks of what goes in and what comes out, one after the other.
+//!
+//! A guardrail allows a text, blocks it, rewrites it for everyone after it, or warns. One that spells out its rules says
+//! with `action` what a broken rule means: `block` (the default), `warn`, or `rewrite` with a `replacement`.
+
+use std::sync::Arc;
+
+use contexture_compose::{BoxFuture, Guardrail, GuardrailSide};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::rules::Rules;
+use crate::{AgentError, Remark};
+
+/// What a guardrail says of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuardrailVerdict {
+    /// It may pass.
+    Allow,
+    /// It may not pass, for this reason.
+    Block(String),
+    /// This passes in its place.
+    Rewrite(String),
+    /// It may pass, with this remark.
+    Warn(String),
+}
+
+/// Checks a text.
+pub trait GuardrailCheck: Send + Sync {
+    /// Says what becomes of the text.
+    fn check(&self, text: Arc<str>) -> BoxFuture<'static, GuardrailVerdict>;
+}
+
+impl<F, R> GuardrailCheck for F
+where
+    F: Fn(Arc<str>) -> R + Send + Sync,
+    R: Future<Output = GuardrailVerdict> + Send + 'static,
+{
+    fn check(&self, text: Arc<str>) -> BoxFuture<'static, GuardrailVerdict> {
+        Box::pin(self(text))
+    }
+}
+
+/// A text that passed all guardrails.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    /// The text, if it was rewritten.
+    pub(crate) rewritten: Option<String>,
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// Sends a text through the guardrails of one side, in order.
+pub(crate) async fn guard(
+    definitions: &[Guardrail],
+    side: GuardrailSide,
+    text: &str,
+    known: impl Fn(&str) -> Option<Arc<dyn GuardrailCheck>>,
+) -> Result<Guarded, AgentError> {
+    let mut guarded = Guarded { rewritten: None, remarks: Vec::new() };
+    for definition in definitions.iter().filter(|it| it.on == side) {
+        let check = match known(&definition.id) {
+            Some(check) => check,
+            None => Arc::new(SpelledOut::new(definition).map_err(|reason| AgentError::Unknown {
+                source_of: format!("guardrail:{}", definition.id),
+                reason,
+            })?),
+        };
+        let current: Arc<str> = guarded.rewritten.as_deref().unwrap_or(text).into();
+        match check.check(current).await {
+            GuardrailVerdict::Allow => {}
+            GuardrailVerdict::Block(reason) => {
+                let side = match side {
+                    GuardrailSide::Input => "input",
+                    GuardrailSide::Output => "output",
+                };
+                return Err(AgentError::Blocked { id: definition.id.clone(), side, reason });
+            }
+            GuardrailVerdict::Rewrite(text) => guarded.rewritten = Some(text),
+            GuardrailVerdict::Warn(message) => {
+                guarded.remarks.push(Remark { source: format!("guardrail:{}", definition.id), message });
+            }
+        }
+    }
+    Ok(guarded)
+}
+
+/// Checks a definition that spells out its rules, such as when a project is loaded. Others are known by their id when
+/// they are run.
+pub fn check_guardrail(definition: &Guardrail) -> Result<(), String> {
+    match definition.spec.is_empty() {
+        true => Ok(()),
+        false => SpelledOut::new(definition).map(drop),
+    }
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    #[default]
+    Block,
+    Warn,
+    Rewrite,
+}
+
+struct SpelledOut {
+    rules: Rules,
+    action: Action,
+    reason: Option<String>,
+    replacement: String,
+}
+
+impl SpelledOut {
+    fn new(definition: &Guardrail) -> Result<Self, String> {
+        let mut spec = definition.spec.clone();
+        let mut text = |key: &str| match spec.shift_remove(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(format!("`{key}` is not a text")),
+        };
+        let (reason, replacement) = (text("reason")?, text("replacement")?);
+        let action: Option<Action> = match text("action")? {
+            None => None,
+            Some(word) => Some(
+                serde_json::from_value(Value::String(word.clone()))
+                    .map_err(|_| format!("`action` is `{word}`: block, warn or rewrite"))?,
+            ),
+        };
+        let replacement = replacement.unwrap_or_else(|| "[removed]".to_owned());
+        Ok(Self { rules: Rules::new(spec)?, action: action.unwrap_or_default(), reason, replacement })
+    }
+
+    fn verdict(&self, text: &str) -> GuardrailVerdict {
+        let broken = self.rules.broken(text);
+        if broken.is_empty() {
+            return GuardrailVerdict::Allow;
+        }
+        let reason = || self.reason.clone().unwrap_or_else(|| broken.join("; "));
+        match self.action {
+            Action::Block => GuardrailVerdict::Block(reason()),
+            Action::Warn => GuardrailVerdict::Warn(reason()),
+            Action::Rewrite => {
+                let replaced = self.rules.replaced(text, &self.replacement);
+                // Rules that no replacement can mend, such as a length, block.
+                match self.rules.broken(&replaced).is_empty() {
+                    true => GuardrailVerdict::Rewrite(replaced),
+                    false => GuardrailVerdict::Block(reason()),
+                }
+            }
+        }
+    }
+}
+
+impl GuardrailCheck for SpelledOut {
+    fn check(&self, text: Arc<str>) -> BoxFuture<'static, GuardrailVerdict> {
+        let verdict = self.verdict(&text);
+        Box::pin(async { verdict })
+    }
+}

@@ -1,0 +1,95 @@
+//! Why a run did not come to its end.
+
+use contexture_model::ModelError;
+use contexture_session::SessionError;
+
+use crate::{ApprovalError, ConstraintFailure};
+
+/// Why a run did not come to its end. Whatever was said until then is in the log.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The prompt can't be resolved.
+    #[error(transparent)]
+    Compose(#[from] contexture_compose::Error),
+    /// The thread can't be read or written.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The model did not answer.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A decision was refused.
+    #[error(transparent)]
+    Approval(#[from] ApprovalError),
+    /// Nothing says which model to call.
+    #[error("no model is named: neither by the call, nor by the thread, the prompt or the configuration")]
+    NoModel,
+    /// A guardrail blocked what went in or came out.
+    #[error("guardrail `{id}` blocked the {side}: {reason}")]
+    Blocked {
+        /// The guardrail.
+        id: String,
+        /// `input` or `output`.
+        side: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The answer still fails checks after all retries.
+    #[error("the answer fails {} after {attempts} attempts", listed(.failures))]
+    Constraints {
+        /// What failed.
+        failures: Vec<ConstraintFailure>,
+        /// How often the model tried.
+        attempts: u32,
+        /// The last answer.
+        output: String,
+    },
+    /// The answer still does not fit its schema after all repairs.
+    #[error("the answer does not fit its schema after {attempts} attempts: {}", .faults.join("; "))]
+    OutputInvalid {
+        /// What is wrong with it.
+        faults: Vec<String>,
+        /// How often the model tried.
+        attempts: u32,
+        /// The last answer.
+        output: String,
+    },
+    /// A check, guardrail, middleware or schema that nobody can run.
+    #[error("{source_of}: {reason}")]
+    Unknown {
+        /// What it is, such as `constraint:short`.
+        source_of: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The run was cancelled.
+    #[error("the run was cancelled")]
+    Cancelled,
+}
+
+fn listed(failures: &[ConstraintFailure]) -> String {
+    let each = failures.iter().map(|it| format!("constraint `{}` ({})", it.id, it.feedback));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+impl AgentError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            AgentError::Compose(err) => err.code(),
+            AgentError::Session(err) => err.code(),
+            AgentError::Model(err) => err.kind().code(),
+            AgentError::Approval(err) => err.code(),
+            AgentError::NoModel => "model_missing",
+            AgentError::Blocked { .. } => "guardrail_blocked",
+            AgentError::Constraints { .. } => "constraint_failed",
+            AgentError::OutputInvalid { .. } => "output_invalid",
+            AgentError::Unknown { .. } => "check_unknown",
+            AgentError::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether a stop was asked for, as opposed to something that broke.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, AgentError::Cancelled)
+    }
+}

@@ -1,0 +1,109 @@
+//! What happens during a run, as it happens.
+
+use contexture_history::TurnStatus;
+use contexture_message::{ToolOutput, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ApprovalRequest;
+
+/// Something that happened during a run. Deltas only: no event says again what others said before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Event {
+    /// The turn is on record and runs.
+    #[serde(rename = "turn.start")]
+    TurnStart {
+        /// The thread it runs on.
+        thread: String,
+        /// The turn, such as `t7`.
+        turn: String,
+    },
+    /// More text of the model.
+    #[serde(rename = "text.delta")]
+    TextDelta {
+        /// The next piece.
+        text: String,
+    },
+    /// More readable thinking of the model.
+    #[serde(rename = "thinking.delta")]
+    ThinkingDelta {
+        /// The next piece.
+        text: String,
+    },
+    /// The model calls a tool.
+    #[serde(rename = "tool.call")]
+    ToolCall {
+        /// The call's id.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+    /// A tool call has its result.
+    #[serde(rename = "tool.result")]
+    ToolResult {
+        /// The call's id.
+        id: String,
+        /// The tool.
+        name: String,
+        /// What the model gets to see.
+        output: ToolOutput,
+        /// What the tool gave the application, where it is not the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        raw: Option<Value>,
+    },
+    /// A person must decide before the run goes on.
+    #[serde(rename = "approval.required")]
+    ApprovalRequired {
+        /// What is asked.
+        approval: ApprovalRequest,
+    },
+    /// An answer was not good enough and is made again; text that was streamed for it does not count.
+    #[serde(rename = "attempt.discarded")]
+    AttemptDiscarded {
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// A check has something to say, and the run goes on.
+    #[serde(rename = "warning")]
+    Warning {
+        /// Who says it, such as `guardrail:tone`.
+        source: String,
+        /// What it says.
+        message: String,
+    },
+    /// What the newest model call cost.
+    #[serde(rename = "context_usage")]
+    ContextUsage {
+        /// What the model read.
+        input_tokens: u64,
+        /// What it wrote.
+        output_tokens: u64,
+        /// How much of the input it read from the provider's cache.
+        cache_read_tokens: u64,
+        /// The share of the model's usable window that the input took, if the window is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget_used_pct: Option<f64>,
+    },
+    /// The turn ended or waits.
+    #[serde(rename = "turn.end")]
+    TurnEnd {
+        /// What became of it.
+        status: TurnStatus,
+        /// Why, where there is something to say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What all calls of the turn cost together.
+        usage: Usage,
+    },
+    /// The run failed; nothing follows.
+    #[serde(rename = "error")]
+    Error {
+        /// The stable code.
+        code: String,
+        /// What went wrong.
+        message: String,
+    },
+}

@@ -1,0 +1,46 @@
+//! Hears a model out: hands on what it says, and gives the whole answer or what was said before it broke off.
+
+use contexture_message::{Answer, Delta};
+use contexture_model::{Deltas, ModelError, ModelErrorKind};
+use futures::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::run::Sink;
+use crate::running::Break;
+use crate::words::spoken;
+use crate::{AgentError, Event};
+
+/// Hears a model out. What was said before it broke off is kept.
+pub(crate) async fn hear(
+    stream: Deltas,
+    sink: Sink,
+    cancel: CancellationToken,
+    holds_back: bool,
+) -> Result<Answer, Break> {
+    let mut said_so_far = String::new();
+    let mut deltas = std::pin::pin!(stream.take_until(cancel.cancelled()));
+    while let Some(delta) = deltas.next().await {
+        match delta {
+            Ok(Delta::Text(text)) => {
+                said_so_far.push_str(&text);
+                if !holds_back {
+                    sink.send(Event::TextDelta { text });
+                }
+            }
+            Ok(Delta::Thinking(text)) => sink.send(Event::ThinkingDelta { text }),
+            // Calls are told when they are whole.
+            Ok(Delta::Call { .. } | Delta::Arguments { .. }) => {}
+            Ok(Delta::Done(answer)) => return Ok(*answer),
+            Err(err) => {
+                let kept = if holds_back { String::new() } else { said_so_far };
+                return Err(Break { err: err.into(), items: spoken(kept) });
+            }
+        }
+    }
+    let kept = if holds_back { String::new() } else { said_so_far };
+    if cancel.is_cancelled() {
+        return Err(Break { err: AgentError::Cancelled, items: spoken(kept) });
+    }
+    let err = ModelError::new(ModelErrorKind::Malformed, "the stream ended before the answer was whole");
+    Err(Break { err: err.into(), items: spoken(kept) })
+}

@@ -1,0 +1,250 @@
+//! Tools that are HTTP calls, declared in a project.
+//!
+//! `{name}` in the address is an argument of the call, percent-encoded; it can stand anywhere behind the host, never in
+//! it. Arguments that the address does not use go into the query of GET, HEAD and DELETE, and into a JSON body
+//! otherwise. What comes back is a JSON value if the server says so, or else text; a status of 400 or more is a failure.
+//! Who makes the call is handed in as an [`HttpCaller`]: nothing here opens a socket or knows a secret.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_compose::{BoxError, BoxFuture};
+use contexture_message::Tool;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::tool::{AgentTool, ToolRefused};
+
+/// An HTTP call, as a project declares it beside a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpTool {
+    /// `GET` (the default), `POST`, `PUT`, `PATCH`, `DELETE` or `HEAD`.
+    #[serde(default = "get")]
+    pub method: String,
+    /// The address, with `{name}` for arguments.
+    pub url: String,
+    /// Headers that are sent as they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Headers whose values are secrets, by the name of the environment variable that holds them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub header_env: BTreeMap<String, String>,
+    /// Which part of a JSON answer is the tool's value: a JSON Pointer such as `/data/items`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// The largest answer that is read, in bytes; by default 1 MiB.
+    #[serde(default = "one_mebibyte")]
+    pub max_bytes: usize,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+fn one_mebibyte() -> usize {
+    1024 * 1024
+}
+
+/// A call that is ready to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: String,
+    /// The whole address.
+    pub url: String,
+    /// Headers that are sent as they are.
+    pub headers: BTreeMap<String, String>,
+    /// Headers whose values are secrets, by the name under which the caller knows them.
+    pub secret_headers: BTreeMap<String, String>,
+    /// The JSON body, if there is one.
+    pub body: Option<Value>,
+    /// The largest answer that may be read; a larger one is a failure.
+    pub max_bytes: usize,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpReply {
+    /// The status.
+    pub status: u16,
+    /// The media type, where the server named one.
+    pub content_type: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Makes HTTP calls.
+///
+/// Implementors promise to look up secrets by name, to send them to the named host only (no redirects to others), to
+/// read no more than `max_bytes`, and never to put a secret into an error.
+pub trait HttpCaller: Send + Sync {
+    /// Makes a call.
+    fn call(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpReply, BoxError>>;
+}
+
+/// A declaration that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct HttpToolInvalid(String);
+
+impl HttpTool {
+    /// Checks the declaration against the tool's parameters.
+    pub fn check(&self, parameters: &Value) -> Result<(), HttpToolInvalid> {
+        let invalid = |reason: String| Err(HttpToolInvalid(reason));
+        if !["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"].contains(&self.method.as_str()) {
+            return invalid(format!("`{}` is no method: GET, POST, PUT, PATCH, DELETE or HEAD", self.method));
+        }
+        let pieces = pieces(&self.url)?;
+        let Some(Piece::Text(start)) = pieces.first() else {
+            return invalid("the address needs a host".to_owned());
+        };
+        let host = start.strip_prefix("https://").or_else(|| start.strip_prefix("http://"));
+        match host {
+            None => return invalid(format!("`{}` does not begin with http:// or https://", self.url)),
+            // Otherwise an argument would choose whom a secret is sent to.
+            Some(host) if pieces.len() > 1 && !host.contains(['/', '?']) => {
+                return invalid("arguments can stand behind the host, not in it".to_owned());
+            }
+            Some(_) => {}
+        }
+        let known = parameters.get("properties").and_then(Value::as_object);
+        let unknown = pieces.iter().find_map(|it| match it {
+            Piece::Argument(name) if !known.is_some_and(|it| it.contains_key(*name)) => Some(*name),
+            Piece::Argument(_) | Piece::Text(_) => None,
+        });
+        match unknown {
+            Some(name) => {
+                invalid(format!("the address reads `{name}`, which the tool's parameters do not declare"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the call for a tool's arguments.
+    pub fn request(&self, arguments: &Value) -> Result<HttpRequest, BoxError> {
+        let mut rest: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
+        let mut url = String::new();
+        for piece in pieces(&self.url)? {
+            match piece {
+                Piece::Text(text) => url.push_str(text),
+                Piece::Argument(name) => {
+                    let value = arguments.get(name).map(plain).unwrap_or_default();
+                    if value.is_empty() || value == "." || value == ".." {
+                        return Err(
+                            format!("argument `{name}` can't be part of an address: `{value}`").into()
+                        );
+                    }
+                    url.push_str(&encoded(&value));
+                    rest.shift_remove(name);
+                }
+            }
+        }
+        let in_query = ["GET", "HEAD", "DELETE"].contains(&self.method.as_str());
+        if in_query && !rest.is_empty() {
+            let pairs =
+                rest.iter().map(|(key, value)| format!("{}={}", encoded(key), encoded(&plain(value))));
+            let joined = pairs.collect::<Vec<_>>().join("&");
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(&joined);
+        }
+        Ok(HttpRequest {
+            method: self.method.clone(),
+            url,
+            headers: self.headers.clone(),
+            secret_headers: self.header_env.clone(),
+            body: (!in_query).then_some(Value::Object(rest)),
+            max_bytes: self.max_bytes,
+        })
+    }
+
+    /// Returns the tool's value in what came back.
+    pub fn value(&self, reply: &HttpReply) -> Result<Value, BoxError> {
+        let text = String::from_utf8_lossy(&reply.body);
+        if reply.status >= 400 {
+            let shown: String = text.chars().take(2000).collect();
+            return Err(format!("status {}: {shown}", reply.status).into());
+        }
+        let is_json = reply.content_type.as_deref().is_some_and(|it| it.contains("json"));
+        if !is_json {
+            return Ok(Value::String(text.into_owned()));
+        }
+        let value: Value =
+            serde_json::from_str(&text).map_err(|err| format!("the answer is not JSON: {err}"))?;
+        match &self.result {
+            None => Ok(value),
+            Some(pointer) => {
+                let missing = || format!("the answer has nothing at `{pointer}`").into();
+                value.pointer(pointer).cloned().ok_or_else(missing)
+            }
+        }
+    }
+
+    /// Returns the tool that makes this call.
+    pub fn into_tool(
+        self,
+        tool: Tool,
+        timeout: Option<Duration>,
+        caller: Arc<dyn HttpCaller>,
+    ) -> Result<AgentTool, ToolRefused> {
+        let name = tool.name.clone();
+        self.check(&tool.parameters).map_err(|err| ToolRefused { name, reason: err.to_string() })?;
+        let http = Arc::new(self);
+        let tool = AgentTool::new(tool, move |invocation| {
+            let (http, caller) = (Arc::clone(&http), Arc::clone(&caller));
+            async move {
+                let request = http.request(&invocation.call.arguments)?;
+                http.value(&caller.call(request).await?)
+            }
+        })?;
+        Ok(match timeout {
+            Some(timeout) => tool.timeout(timeout),
+            None => tool,
+        })
+    }
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Argument(&'a str),
+}
+
+fn pieces(url: &str) -> Result<Vec<Piece<'_>>, HttpToolInvalid> {
+    let mut pieces = Vec::new();
+    let mut rest = url;
+    while let Some((before, behind)) = rest.split_once('{') {
+        let Some((name, behind)) = behind.split_once('}') else {
+            return Err(HttpToolInvalid(format!("`{url}` has a `{{` without its `}}`")));
+        };
+        if !before.is_empty() {
+            pieces.push(Piece::Text(before));
+        }
+        pieces.push(Piece::Argument(name));
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest));
+    }
+    Ok(pieces)
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Percent-encodes everything but RFC 3986's unreserved characters, so that no argument can end its place.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}

@@ -1,0 +1,46 @@
+//! The agent loop: resolve, call the model, run tools, check, record, repeat.
+//!
+//! An [`Agent`] runs a Prompt on a Thread: [`Agent::run`] gives a [`Run`], a stream of [`Event`]s whose end is an
+//! [`Outcome`]. A turn is durable from its first append on; whatever way it ends, every tool call in the log has its
+//! result, or gets one when the log is read.
+//!
+//! ```text
+//! resolve ─▶ input guardrails ─▶ begin ─▶ call ─▶ output guardrails ─┬─▶ structured output ─▶ constraints ─▶ complete
+//!    ▲                                                              │
+//!    └──────────────────────── append ◀── run tools ◀───────────────┘
+//! ```
+
+mod agent;
+mod approval;
+mod checks;
+mod error;
+mod event;
+mod hear;
+mod http;
+mod middleware;
+mod outcome;
+mod output;
+mod preview;
+mod round;
+mod run;
+mod running;
+mod setting;
+mod stop;
+mod tool;
+mod turn;
+mod words;
+
+pub use agent::{Agent, AgentBuilder, AgentConfig, Secrets};
+pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
+pub use checks::{
+    Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
+    check_guardrail,
+};
+pub use error::AgentError;
+pub use event::Event;
+pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
+pub use middleware::{Before, Middleware, Next, check_middleware};
+pub use outcome::{Ended, Outcome, Remark};
+pub use run::{Run, RunRequest};
+pub use tokio_util::sync::CancellationToken;
+pub use tool::{AgentTool, Invocation, ToolRefused, Tools};

@@ -1,0 +1,212 @@
+//! What wraps tool calls: `before`, `around`, `after` and `on_error`, by tool name or pattern.
+//!
+//! Middleware nests: the first one is outermost. `before` runs from the outside in, then `around`, then the tool;
+//! `after` and `on_error` run from the inside out. A prompt's `tool_middleware` names one that the agent knows by its
+//! id, or one of the kinds that are built in: `{kind: approval}`, `{kind: deny, reason: …}`, `{kind: timeout,
+//! seconds: …}`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_compose::{BoxError, BoxFuture, ToolMiddleware};
+use futures::FutureExt;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::AgentError;
+use crate::tool::{AgentTool, Invocation};
+
+/// What becomes of a call before it is run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Before {
+    /// It is run.
+    Run,
+    /// It is run with other arguments.
+    RunWith(Value),
+    /// It is not run; this is its value.
+    Answer(Value),
+    /// It is not run; the model is told that it was denied.
+    Deny(Option<String>),
+}
+
+/// Something that wraps tool calls. Every method has a default that changes nothing.
+pub trait Middleware: Send + Sync {
+    /// Looks at a call before it is run.
+    fn before<'a>(&'a self, _call: &'a Invocation) -> BoxFuture<'a, Result<Before, BoxError>> {
+        async { Ok(Before::Run) }.boxed()
+    }
+
+    /// Runs a call, or does not.
+    fn around<'a>(&'a self, call: Invocation, next: Next<'a>) -> BoxFuture<'a, Result<Value, BoxError>> {
+        next.run(call)
+    }
+
+    /// Looks at what a call gave, and may change it.
+    fn after<'a>(&'a self, _call: &'a Invocation, value: Value) -> BoxFuture<'a, Result<Value, BoxError>> {
+        async { Ok(value) }.boxed()
+    }
+
+    /// Looks at why a call failed, and may give a value instead.
+    fn on_error<'a>(
+        &'a self,
+        _call: &'a Invocation,
+        err: BoxError,
+    ) -> BoxFuture<'a, Result<Value, BoxError>> {
+        async { Err(err) }.boxed()
+    }
+}
+
+/// The rest of the way to a tool.
+#[derive(Clone, Copy)]
+pub struct Next<'a> {
+    layers: &'a [Arc<dyn Middleware>],
+    tool: &'a AgentTool,
+}
+
+impl<'a> Next<'a> {
+    pub(crate) fn new(layers: &'a [Arc<dyn Middleware>], tool: &'a AgentTool) -> Self {
+        Self { layers, tool }
+    }
+
+    /// Goes on to the tool.
+    pub fn run(self, call: Invocation) -> BoxFuture<'a, Result<Value, BoxError>> {
+        let Some((layer, layers)) = self.layers.split_first() else { return self.tool.run(call) };
+        let next = Next { layers, tool: self.tool };
+        async move {
+            let call = match layer.before(&call).await? {
+                Before::Run => call,
+                Before::RunWith(arguments) => with_arguments(call, arguments),
+                Before::Answer(value) => return Ok(value),
+                Before::Deny(reason) => return Err(Denied { reason }.into()),
+            };
+            match layer.around(call.clone(), next).await {
+                Ok(value) => layer.after(&call, value).await,
+                // A denial is a decision, not a failure that could be mended.
+                Err(err) if err.is::<Denied>() => Err(err),
+                Err(err) => layer.on_error(&call, err).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+fn with_arguments(mut call: Invocation, arguments: Value) -> Invocation {
+    call.call.arguments = arguments;
+    call
+}
+
+/// The call was not allowed.
+#[derive(Debug, thiserror::Error)]
+#[error("denied")]
+pub(crate) struct Denied {
+    pub(crate) reason: Option<String>,
+}
+
+/// Middleware with the tools it is for.
+#[derive(Clone)]
+pub(crate) struct Layer {
+    pub(crate) patterns: Vec<String>,
+    pub(crate) middleware: LayerKind,
+}
+
+/// What a layer does.
+#[derive(Clone)]
+pub(crate) enum LayerKind {
+    Custom(Arc<dyn Middleware>),
+    Approval,
+    Timeout(Duration),
+}
+
+impl Layer {
+    pub(crate) fn is_for(&self, tool: &str) -> bool {
+        self.patterns.is_empty() || self.patterns.iter().any(|it| fits(it, tool))
+    }
+}
+
+/// Whether a name fits a pattern, in which `*` stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
+            // Recursion ends with the stars of the author's own pattern.
+            rest.is_empty()
+                || name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| fits(rest, &name[at..]))
+        }),
+    }
+}
+
+/// The kinds that are built in.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum BuiltIn {
+    Approval,
+    Deny {
+        #[serde(default)]
+        reason: Option<String>,
+    },
+    Timeout {
+        seconds: f64,
+    },
+}
+
+struct Deny(Option<String>);
+
+impl Middleware for Deny {
+    fn before<'a>(&'a self, _call: &'a Invocation) -> BoxFuture<'a, Result<Before, BoxError>> {
+        async { Ok(Before::Deny(self.0.clone())) }.boxed()
+    }
+}
+
+/// Checks the definition of one that is built in, such as when a project is loaded. Others are known by their id when
+/// they are run.
+pub fn check_middleware(definition: &ToolMiddleware) -> Result<(), String> {
+    match definition.spec.contains_key("kind") {
+        true => built_in(definition).map(drop),
+        false => Ok(()),
+    }
+}
+
+fn built_in(definition: &ToolMiddleware) -> Result<LayerKind, String> {
+    let spec = Value::Object(definition.spec.clone());
+    match serde_json::from_value(spec).map_err(|err| err.to_string())? {
+        BuiltIn::Approval => Ok(LayerKind::Approval),
+        BuiltIn::Deny { reason } => Ok(LayerKind::Custom(Arc::new(Deny(reason)))),
+        BuiltIn::Timeout { seconds } => Duration::try_from_secs_f64(seconds)
+            .map(LayerKind::Timeout)
+            .map_err(|_| format!("`seconds` is {seconds}: give a positive number")),
+    }
+}
+
+/// Finds what a prompt's definition stands for.
+pub(crate) fn layer(
+    definition: &ToolMiddleware,
+    known: impl Fn(&str) -> Option<Arc<dyn Middleware>>,
+) -> Result<Layer, AgentError> {
+    let patterns = definition.tools.clone();
+    if let Some(middleware) = known(&definition.id).filter(|_| !definition.spec.contains_key("kind")) {
+        return Ok(Layer { patterns, middleware: LayerKind::Custom(middleware) });
+    }
+    let unknown =
+        |reason| AgentError::Unknown { source_of: format!("tool_middleware:{}", definition.id), reason };
+    let middleware = built_in(definition).map_err(unknown)?;
+    Ok(Layer { patterns, middleware })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn patterns_are_names_with_stars() {
+        let cases = [("*", "any", true), ("get_*", "get_it", true), ("get_*", "set_it", false)];
+        let more = [
+            ("*_it", "get_it", true),
+            ("g*t*t", "get_it", true),
+            ("get", "get_it", false),
+            ("é*", "éa", true),
+        ];
+        for (pattern, name, expected) in cases.into_iter().chain(more) {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a run came to.
+
+use std::sync::Arc;
+
+use contexture_compose::Pass;
+use contexture_history::{TurnNo, TurnStatus};
+use contexture_message::{Message, Usage};
+use contexture_session::ThreadId;
+use serde_json::Value;
+
+use crate::ApprovalRequest;
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The thread it ran on.
+    pub thread: ThreadId,
+    /// Its turn.
+    pub turn: TurnNo,
+    /// What became of the turn.
+    pub status: TurnStatus,
+    /// Why the loop ended.
+    pub ended: Ended,
+    /// The model's last message, if it said anything.
+    pub message: Option<Arc<Message>>,
+    /// The answer as a value, where the prompt has an output schema and the model answered.
+    pub output: Option<Value>,
+    /// How often the model was called.
+    pub steps: u32,
+    /// What all calls cost together.
+    pub usage: Usage,
+    /// The same in money, if the prices are known.
+    pub cost: Option<f64>,
+    /// What checks had to say.
+    pub remarks: Vec<Remark>,
+    /// What waits for a decision, with the tokens that decide it.
+    pub approvals: Vec<ApprovalRequest>,
+    /// Every pass of the run: what the model saw, and why.
+    pub passes: Vec<Pass>,
+}
+
+impl Outcome {
+    /// Returns the text of the model's last message.
+    pub fn text(&self) -> String {
+        self.message.as_deref().map(crate::words::text_of).unwrap_or_default()
+    }
+}
+
+/// Why the loop ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The model answered.
+    Answered,
+    /// The most steps were made.
+    MaxSteps(u32),
+    /// A tool was called that ends the run.
+    ToolCalled(String),
+    /// The most tokens were used.
+    MaxTokens,
+    /// The most money was spent.
+    MaxCost,
+    /// A person must decide.
+    Suspended,
+    /// The same idempotency key had its turn before; nothing was run.
+    Replayed,
+}
+
+/// What a check had to say about a run that went on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Who says it, such as `constraint:short`.
+    pub source: String,
+    /// What it says.
+    pub message: String,
+}

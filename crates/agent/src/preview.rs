@@ -1,0 +1,129 @@
+//! Keeps huge tool results out of the prompt.
+//!
+//! In comes what the model would see and the most bytes it may have, out comes the same or a preview: the beginning and
+//! the end with a note between them. Nothing is counted in tokens and nothing is serialised twice: a result of 50 MB
+//! costs a look at its size.
+
+use contexture_message::{File, Image, MediaSource, Part, ToolOutput};
+use serde_json::Value;
+
+/// A tool's output in the size in which the model may see it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bounded {
+    pub(crate) output: ToolOutput,
+    /// The whole text, where the model sees a preview of it.
+    pub(crate) whole: Option<String>,
+}
+
+/// Bounds an output to about `max` bytes.
+pub(crate) fn bounded(output: ToolOutput, max: usize) -> Bounded {
+    match output {
+        ToolOutput::Text(text) => cut(text, max, ToolOutput::Text),
+        ToolOutput::ErrorText(text) => cut(text, max, ToolOutput::ErrorText),
+        ToolOutput::Json(value) => cut_json(value, max, ToolOutput::Json, ToolOutput::Text),
+        ToolOutput::ErrorJson(value) => cut_json(value, max, ToolOutput::ErrorJson, ToolOutput::ErrorText),
+        ToolOutput::Content(parts) => content(parts, max),
+        ToolOutput::ExecutionDenied { reason } => {
+            Bounded { output: ToolOutput::ExecutionDenied { reason }, whole: None }
+        }
+    }
+}
+
+fn cut(text: String, max: usize, wrap: fn(String) -> ToolOutput) -> Bounded {
+    match text.len() > max {
+        true => Bounded { output: wrap(preview(&text, max)), whole: Some(text) },
+        false => Bounded { output: wrap(text), whole: None },
+    }
+}
+
+fn cut_json(
+    value: Value,
+    max: usize,
+    whole: fn(Value) -> ToolOutput,
+    wrap: fn(String) -> ToolOutput,
+) -> Bounded {
+    let text = value.to_string();
+    match text.len() > max {
+        true => cut(text, max, wrap),
+        false => Bounded { output: whole(value), whole: None },
+    }
+}
+
+fn content(parts: Vec<Part>, max: usize) -> Bounded {
+    let mut whole: Option<String> = None;
+    let parts = parts.into_iter().map(|part| match part {
+        Part::Text { text } if text.len() > max => {
+            let shown = preview(&text, max);
+            whole.get_or_insert_default().push_str(&text);
+            Part::text(shown)
+        }
+        // Media count in bytes of base64; what is larger than any provider takes never was of use.
+        Part::Image(Image { source: MediaSource::Data(data), .. }) if data.len() > MAX_MEDIA => {
+            too_large("image", &data)
+        }
+        Part::File(File { source: MediaSource::Data(data), .. }) if data.len() > MAX_MEDIA => {
+            too_large("file", &data)
+        }
+        part => part,
+    });
+    let output = ToolOutput::Content(parts.collect());
+    Bounded { output, whole }
+}
+
+/// 32 MB, what the most generous provider takes in a request.
+const MAX_MEDIA: usize = 32_000_000;
+
+fn too_large(kind: &str, data: &str) -> Part {
+    let template = include_str!("templates/media_too_large.txt").trim_end();
+    Part::text(template.replace("{kind}", kind).replace("{bytes}", &(data.len() / 4 * 3).to_string()))
+}
+
+/// Returns the beginning and the end of a text, about `max` bytes together.
+fn preview(text: &str, max: usize) -> String {
+    let max = max.min(PREVIEW);
+    let head = &text[..floor(text, max / 4 * 3)];
+    let tail = &text[ceil(text, text.len() - max / 4)..];
+    let left_out = text.len() - head.len() - tail.len();
+    include_str!("templates/preview.txt")
+        .trim_end()
+        .replacen("{left_out}", &left_out.to_string(), 1)
+        .replacen("{bytes}", &text.len().to_string(), 1)
+        // The texts last: what they hold is no place to fill in.
+        .replacen("{tail}", tail, 1)
+        .replacen("{head}", head, 1)
+}
+
+/// How much of a result that is too large is shown.
+const PREVIEW: usize = 8 * 1024;
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&it| text.is_char_boundary(it)).unwrap_or(0)
+}
+
+fn ceil(text: &str, at: usize) -> usize {
+    (at.min(text.len())..=text.len()).find(|&it| text.is_char_boundary(it)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_message::ToolOutput;
+    use serde_json::json;
+
+    use super::bounded;
+
+    #[test]
+    fn what_fits_stays_as_it_is() {
+        let output = ToolOutput::Json(json!({"a": 1}));
+        let bounded = bounded(output.clone(), 100);
+        assert_eq!((bounded.output, bounded.whole), (output, None));
+    }
+
+    #[test]
+    fn what_is_too_large_becomes_a_preview_and_is_kept_whole() {
+        let text = "ä{tail}".repeat(10_000);
+        let bounded = bounded(ToolOutput::Text(text.clone()), 1000);
+        let ToolOutput::Text(shown) = bounded.output else { panic!("a text") };
+        assert!(shown.len() < 1200 && shown.starts_with("ä{tail}") && shown.ends_with("{tail}"), "{shown}");
+        assert_eq!(bounded.whole, Some(text));
+    }
+}

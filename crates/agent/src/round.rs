@@ -1,0 +1,173 @@
+//! One round of tool calls: run together, answered in the order of the calls.
+//!
+//! Every call gets exactly one output, whatever happens to it: its value, an error that the model can read (unknown
+//! tool, wrong arguments, failure, panic, time-out), a denial, or `interrupted` when the run is cancelled. Calls run at the
+//! same time, besides tools that want to be alone.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_compose::{BoxError, BoxFuture};
+use contexture_history::{TurnNo, interrupted};
+use contexture_message::{Request, ToolCall, ToolOutput};
+use contexture_session::ThreadId;
+use futures::future::{Either, select};
+use futures::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::agent::Inner;
+use crate::event::Event;
+use crate::middleware::{Denied, Layer, LayerKind, Middleware, Next};
+use crate::preview::bounded;
+use crate::run::Sink;
+use crate::tool::{AgentTool, Invocation};
+
+/// What the calls of one round have in common.
+pub(crate) struct Round<'a> {
+    pub(crate) agent: &'a Inner,
+    pub(crate) layers: &'a [Layer],
+    /// What was sent: only tools that were offered can be called.
+    pub(crate) request: &'a Request,
+    pub(crate) thread: &'a ThreadId,
+    pub(crate) turn: TurnNo,
+    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) sink: &'a Sink,
+}
+
+/// A call with its output.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub(crate) call: ToolCall,
+    pub(crate) output: ToolOutput,
+    /// The whole text of the output, where the model sees a preview.
+    pub(crate) whole: Option<String>,
+}
+
+impl<'a> Round<'a> {
+    /// Whether a person must decide before the call is run. Calls that would fail anyway are not asked about.
+    pub(crate) fn asks(&self, call: &ToolCall) -> bool {
+        let Ok(tool) = self.runnable(call) else { return false };
+        let wrapped = |it: &&Layer| it.is_for(&call.name) && matches!(it.middleware, LayerKind::Approval);
+        tool.asks(&call.arguments) || self.layers.iter().any(|it| wrapped(&it))
+    }
+
+    /// Runs calls, as many at a time as the agent allows.
+    pub(crate) async fn run(&self, calls: &[ToolCall]) -> Vec<Answered> {
+        let mut answered = Vec::with_capacity(calls.len());
+        let is_alone = |call: &ToolCall| self.agent.tool(&call.name).is_some_and(|it| it.alone);
+        // Each chunk runs together: calls side by side, or a single one that wants to be alone.
+        for chunk in calls.chunk_by(|a, b| !is_alone(a) && !is_alone(b)) {
+            // Boxed and listed: an iterator of futures that borrow would keep the whole run on one thread.
+            let running: Vec<BoxFuture<'_, Answered>> = chunk.iter().map(|it| self.one(it).boxed()).collect();
+            let together = self.agent.config.concurrent_tools.max(1);
+            answered.extend(stream::iter(running).buffered(together).collect::<Vec<_>>().await);
+        }
+        answered
+    }
+
+    async fn one(&self, call: &ToolCall) -> Answered {
+        let span = tracing::info_span!(
+            "execute_tool",
+            otel.name = format!("execute_tool {}", call.name),
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = call.name,
+            gen_ai.tool.call.id = call.id,
+            gen_ai.tool.type = "function",
+            error.type = tracing::field::Empty,
+        );
+        let (output, raw) = self.output(call).instrument(span.clone()).await;
+        if matches!(output, ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_)) {
+            span.record("error.type", "tool_error");
+        }
+        let bounded = bounded(output, self.agent.config.max_result_bytes);
+        self.sink.send(Event::ToolResult {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            output: bounded.output.clone(),
+            raw,
+        });
+        Answered { call: call.clone(), output: bounded.output, whole: bounded.whole }
+    }
+
+    /// Returns what the model sees, and the raw value where it is not the same.
+    async fn output(&self, call: &ToolCall) -> (ToolOutput, Option<Value>) {
+        let tool = match self.runnable(call) {
+            Ok(tool) => tool,
+            Err(reason) => return (ToolOutput::failure(reason), None),
+        };
+        let cancelled = std::pin::pin!(self.cancel.cancelled());
+        let work = AssertUnwindSafe(self.value(tool, call)).catch_unwind();
+        let result = match select(cancelled, std::pin::pin!(work)).await {
+            Either::Left(_) => return (ToolOutput::ErrorText(interrupted().to_owned()), None),
+            Either::Right((result, _)) => result,
+        };
+        let failed = |reason: String| (ToolOutput::failure(reason), None);
+        match result {
+            Err(_) => failed(format!("tool `{}` panicked", call.name)),
+            Ok(Err(err)) => match err.downcast::<Denied>() {
+                Ok(denied) => (ToolOutput::ExecutionDenied { reason: denied.reason }, None),
+                Err(err) => failed(err.to_string()),
+            },
+            Ok(Ok(value)) => {
+                let mapped = std::panic::catch_unwind(AssertUnwindSafe(|| tool.model_output(&value)));
+                match mapped {
+                    Err(_) => failed(format!("the output of tool `{}` can't be mapped", call.name)),
+                    Ok(output) => {
+                        let same = matches!(&output, ToolOutput::Json(it) if *it == value)
+                            || matches!((&output, &value), (ToolOutput::Text(a), Value::String(b)) if a == b);
+                        (output, (!same).then_some(value))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the tool that a call may run, or what the model is told.
+    fn runnable(&self, call: &ToolCall) -> Result<&'a AgentTool, String> {
+        if !self.request.tools.iter().any(|it| it.name == call.name) {
+            let names: Vec<&str> = self.request.tools.iter().map(|it| it.name.as_str()).collect();
+            return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
+        }
+        let tool = self.agent.tool(&call.name);
+        let tool = tool.ok_or_else(|| format!("tool `{}` can't be run here", call.name))?;
+        match tool.argument_faults(&call.arguments) {
+            Some(faults) => Err(faults),
+            None => Ok(tool),
+        }
+    }
+
+    async fn value(&self, tool: &AgentTool, call: &ToolCall) -> Result<Value, BoxError> {
+        let layers: Vec<&Layer> = self.layers.iter().filter(|it| it.is_for(&call.name)).collect();
+        let custom: Vec<Arc<dyn Middleware>> = layers
+            .iter()
+            .filter_map(|it| match &it.middleware {
+                LayerKind::Custom(middleware) => Some(Arc::clone(middleware)),
+                LayerKind::Approval | LayerKind::Timeout(_) => None,
+            })
+            .collect();
+        let named = layers.iter().filter_map(|it| match it.middleware {
+            LayerKind::Timeout(timeout) => Some(timeout),
+            LayerKind::Custom(_) | LayerKind::Approval => None,
+        });
+        let timeout = named.chain(tool.timeout).min().unwrap_or(self.agent.config.tool_timeout);
+        let invocation = Invocation {
+            call: call.clone(),
+            thread: self.thread.clone(),
+            turn: self.turn,
+            cancel: self.cancel.child_token(),
+        };
+        // A tool may have spawned work of its own: it hears when nobody waits any more.
+        let _stop = invocation.cancel.clone().drop_guard();
+        match select(Next::new(&custom, tool).run(invocation), self.agent.time.sleep(timeout)).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(timed_out(&call.name, timeout)),
+        }
+    }
+}
+
+fn timed_out(tool: &str, timeout: Duration) -> BoxError {
+    format!("tool `{tool}` gave no result within {timeout:?}").into()
+}

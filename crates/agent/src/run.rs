@@ -1,0 +1,141 @@
+//! A run from outside: what goes in, the stream of events, the outcome.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_message::{Message, Settings};
+use contexture_session::{NewItem, Policy, Thread};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::{Stream, StreamExt};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::Decision;
+use crate::turn;
+use crate::{Agent, AgentError, Event, Outcome};
+
+/// Everything that differs from one run of a prompt to the next.
+#[derive(Clone, Debug, Default)]
+pub struct RunRequest {
+    /// The prompt's input, a JSON object.
+    pub input: Value,
+    /// What the user says. Where it is absent, the prompt's own `user` text begins the turn.
+    pub user: Option<Message>,
+    /// Hidden context that goes along with the user's message, and is on record with it.
+    pub items: Vec<NewItem>,
+    /// The same key again gives the outcome of the first run, not a second one.
+    pub key: Option<String>,
+    /// What happens when a turn is already running on the thread.
+    pub policy: Policy,
+    /// Who the run is for.
+    pub scope: Scope,
+    /// The model, `provider/model`; wins over the thread's and the prompt's.
+    pub model: Option<String>,
+    /// Settings that win over the prompt's.
+    pub settings: Settings,
+    /// Stops the run when it is cancelled.
+    pub cancel: CancellationToken,
+}
+
+impl RunRequest {
+    /// Returns a request with what the user says.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { user: Some(Message::user(text)), ..Self::default() }
+    }
+
+    /// Sets the input.
+    #[must_use]
+    pub fn input(mut self, input: Value) -> Self {
+        self.input = input;
+        self
+    }
+}
+
+impl Agent {
+    /// Runs a prompt on a thread: one turn, to its end. Nothing happens until the run is polled; dropping it interrupts the
+    /// turn.
+    pub fn run(&self, prompt: &Prompt, thread: &Thread, request: RunRequest) -> Run {
+        let (agent, prompt, thread) = (self.0.clone(), prompt.clone(), thread.clone());
+        Run::new(|sink| Box::pin(turn::run(agent, prompt, thread, request, sink)))
+    }
+
+    /// Decides about a call that waits for approval. Once everything is decided the turn goes on to its end, in whatever
+    /// process this is. A forged or repeated decision changes nothing.
+    pub fn decide(
+        &self,
+        prompt: &Prompt,
+        thread: &Thread,
+        decision: Decision,
+        cancel: CancellationToken,
+    ) -> Run {
+        let (agent, prompt, thread) = (self.0.clone(), prompt.clone(), thread.clone());
+        Run::new(|sink| Box::pin(turn::decide(agent, prompt, thread, decision, cancel, sink)))
+    }
+}
+
+/// Where events go. Nobody listening is no trouble.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink(UnboundedSender<Event>);
+
+impl Sink {
+    pub(crate) fn send(&self, event: Event) {
+        let _ = self.0.unbounded_send(event);
+    }
+}
+
+type Work = BoxFuture<'static, Result<Outcome, AgentError>>;
+
+/// A run: a stream of events, and at its end the outcome.
+///
+/// The run goes on only while it is polled, so that a consumer that is slow slows it down instead of filling memory.
+#[must_use = "a run does nothing unless it is polled"]
+pub struct Run {
+    events: UnboundedReceiver<Event>,
+    work: Option<Work>,
+    outcome: Option<Result<Outcome, AgentError>>,
+}
+
+impl Run {
+    fn new(work: impl FnOnce(Sink) -> Work) -> Self {
+        let (sender, events) = unbounded();
+        Self { events, work: Some(work(Sink(sender))), outcome: None }
+    }
+
+    /// Waits for the end of the run. Events that nobody took are dropped.
+    pub async fn outcome(mut self) -> Result<Outcome, AgentError> {
+        while self.next().await.is_some() {}
+        // The stream ends when the work is done, and not before.
+        self.outcome.unwrap_or(Err(AgentError::Cancelled))
+    }
+}
+
+impl Stream for Run {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let run = &mut *self;
+        loop {
+            if let Poll::Ready(Some(event)) = run.events.poll_next_unpin(cx) {
+                return Poll::Ready(Some(event));
+            }
+            let Some(work) = &mut run.work else { return Poll::Ready(None) };
+            match work.as_mut().poll(cx) {
+                // What was said last is still to be handed out.
+                Poll::Ready(outcome) => (run.outcome, run.work) = (Some(outcome), None),
+                Poll::Pending => {
+                    return match run.events.poll_next_unpin(cx) {
+                        Poll::Ready(Some(event)) => Poll::Ready(Some(event)),
+                        Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("is_done", &self.work.is_none()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,503 @@
+//! The loop itself: one turn from its beginning to its end.
+//!
+//! The rule, in full:
+//!
+//! 1. The prompt is resolved and the input guarded before anything is written: what can't be sent leaves no trace.
+//! 2. The turn begins with the user's message: the first sync.
+//! 3. The model is called. Text that came before a failure or a cancellation is kept in the log; half a tool call never is.
+//! 4. An answer with tool calls is appended, its calls are run, their results are appended; the loop goes on unless a stop
+//!    condition holds. What needs approval suspends the turn when everything else is answered.
+//! 5. A final answer goes through output guardrails, the output schema and the constraints. What is not good enough is
+//!    made again with feedback that is sent but not kept in the history.
+//! 6. The turn ends with the answer: the second sync, if no tool was called.
+
+use std::sync::Arc;
+
+use contexture_compose::{GuardrailSide, Pass};
+use contexture_history::{TurnNo, TurnStatus, Visibility};
+use contexture_message::{Answer, Message, StopReason, Tokens, ToolCall, ToolOutput, Usage};
+use contexture_model::{ModelCall, ModelError, ModelErrorKind};
+use contexture_session::{NewItem, RunningTurn, ThreadId};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::{self, ApprovalRequest, RunRecord, Verdict, Waiting};
+use crate::checks::{Checked, Constraints, constraints};
+use crate::hear::hear;
+use crate::middleware::{Layer, layer};
+use crate::outcome::{Ended, Outcome, Remark};
+use crate::round::{Answered, Round};
+use crate::run::Sink;
+use crate::setting::Setting;
+use crate::stop::{Progress, stop};
+use crate::words::{make_ids_unique, result_items, said, with_text};
+use crate::{AgentError, Event, output};
+
+/// Why a suspended turn waits.
+pub(crate) const WAITS: &str = "it waits for approval";
+
+/// A turn that runs.
+pub(crate) struct Running {
+    setting: Setting,
+    turn: RunningTurn,
+    sink: Sink,
+    cancel: CancellationToken,
+    pub(crate) steps: u32,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<f64>,
+    all_remarks: Vec<Remark>,
+    passes: Vec<Pass>,
+    /// Answers that were not good enough and what was said about them: sent, but not kept in the history.
+    attempts: Vec<Arc<Message>>,
+    approvals: Vec<ApprovalRequest>,
+    constraint_retries: u32,
+    output_repairs: u32,
+}
+
+/// How a turn comes to its end, before that is written.
+pub(crate) struct End {
+    ended: Ended,
+    items: Vec<NewItem>,
+    message: Option<Arc<Message>>,
+    output: Option<Value>,
+}
+
+/// Why it breaks off, and what is kept.
+pub(crate) struct Break {
+    pub(crate) err: AgentError,
+    pub(crate) items: Vec<NewItem>,
+}
+
+impl<E: Into<AgentError>> From<E> for Break {
+    fn from(err: E) -> Self {
+        Self { err: err.into(), items: Vec::new() }
+    }
+}
+
+/// What becomes of a final answer.
+enum Judged {
+    Stands(Option<Value>),
+    /// It is made again, with this feedback.
+    Again(String),
+}
+
+impl Running {
+    pub(crate) fn new(setting: Setting, turn: RunningTurn, sink: Sink, cancel: CancellationToken) -> Self {
+        Self {
+            setting,
+            turn,
+            sink,
+            cancel,
+            steps: 0,
+            usage: Usage::default(),
+            cost: Some(0.0),
+            all_remarks: Vec::new(),
+            passes: Vec::new(),
+            attempts: Vec::new(),
+            approvals: Vec::new(),
+            constraint_retries: 0,
+            output_repairs: 0,
+        }
+    }
+
+    pub(crate) fn started(&self) {
+        let (thread, turn) = (self.turn.thread().id().to_string(), self.turn.turn().to_string());
+        self.sink.send(Event::TurnStart { thread, turn });
+    }
+
+    pub(crate) fn remarks(&mut self, remarks: Vec<Remark>) {
+        for remark in remarks {
+            let Remark { source, message } = remark.clone();
+            self.sink.send(Event::Warning { source, message });
+            self.all_remarks.push(remark);
+        }
+    }
+
+    /// Resolves the prompt for the turn as it is now.
+    pub(crate) async fn resolve(&self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+        let snapshot = self.turn.snapshot();
+        let open = self.turn.turn().to_string();
+        let mine = snapshot.turns().last().filter(|it| **it.id() == *open);
+        let said = mine.map(|it| it.messages().to_vec()).unwrap_or_default();
+        let in_flight = said.into_iter().chain(self.attempts.iter().cloned()).collect();
+        self.setting.resolve(&snapshot, in_flight, before).await
+    }
+
+    /// Calls the model until it has answered or the loop ends.
+    pub(crate) async fn go(&mut self, mut pass: Pass) -> Result<End, Break> {
+        let layers = self.layers(&pass)?;
+        let schema = pass.request().output.clone();
+        let validator = schema.as_deref().map(compiled).transpose()?;
+        let checks =
+            constraints(&pass.extras().constraints, |id| self.setting.agent.constraints.get(id).cloned())?;
+        loop {
+            self.passes.push(pass.clone());
+            let holds_back = checks.asserts() || guards_output(&pass);
+            let answer = self.call(&pass, holds_back).await?;
+            let answer = self.guarded(&pass, answer, holds_back).await?;
+            let calls: Vec<ToolCall> = answer.calls().cloned().collect();
+            let message = Arc::new(answer.message.clone());
+            if !calls.is_empty() {
+                if let Some(end) = self.round(&pass, &layers, message, calls).await? {
+                    return Ok(end);
+                }
+            } else if answer.stop == StopReason::Paused {
+                self.turn.append(said(&message)).await?;
+            } else {
+                match self.judge(&answer, schema.as_deref(), validator.as_ref(), &checks).await? {
+                    Judged::Stands(output) => {
+                        if holds_back {
+                            self.sink.send(Event::TextDelta { text: answer.joined_text() });
+                        }
+                        let items = said(&message);
+                        return Ok(End { ended: Ended::Answered, items, message: Some(message), output });
+                    }
+                    Judged::Again(feedback) => self.again(message, feedback).await?,
+                }
+            }
+            if self.cancel.is_cancelled() {
+                return Err(AgentError::Cancelled.into());
+            }
+            pass = self.resolve(Some(&pass)).await?;
+        }
+    }
+
+    /// Goes on with a turn that waited: runs what was approved, tells the model what was denied.
+    pub(crate) async fn go_on(&mut self, waiting: Waiting) -> Result<End, Break> {
+        if !waiting.is_decided() {
+            return Ok(End { ended: Ended::Suspended, items: Vec::new(), message: None, output: None });
+        }
+        let pass = self.resolve(None).await?;
+        let layers = self.layers(&pass)?;
+        let approved: Vec<ToolCall> = waiting
+            .asked
+            .iter()
+            .filter(|it| it.verdict == Some(Verdict::Approve))
+            .map(|it| it.call().clone())
+            .collect();
+        let mut ran = self.run_calls(&pass, &layers, &approved).await?.into_iter();
+        let mut answered = Vec::new();
+        for asked in &waiting.asked {
+            answered.extend(match &asked.verdict {
+                Some(Verdict::Deny { reason }) => Some(self.denied(asked.call(), reason.clone())),
+                Some(Verdict::Approve) => ran.next(),
+                None => None,
+            });
+        }
+        let calls: Vec<ToolCall> = waiting.asked.iter().map(|it| it.call().clone()).collect();
+        if let Some(end) = self.record_results(&calls, answered).await? {
+            return Ok(end);
+        }
+        let pass = self.resolve(Some(&pass)).await?;
+        self.go(pass).await
+    }
+
+    fn denied(&self, call: &ToolCall, reason: Option<String>) -> Answered {
+        let output = ToolOutput::ExecutionDenied { reason };
+        let (id, name) = (call.id.clone(), call.name.clone());
+        self.sink.send(Event::ToolResult { id, name, output: output.clone(), raw: None });
+        Answered { call: call.clone(), output, whole: None }
+    }
+
+    fn layers(&self, pass: &Pass) -> Result<Vec<Layer>, AgentError> {
+        let known = |id: &str| self.setting.agent.middleware.get(id).cloned();
+        let named = pass.extras().tool_middleware.iter().map(|it| layer(it, known));
+        let own = self.setting.agent.layers.iter().cloned().map(Ok);
+        own.chain(named).collect()
+    }
+
+    /// Calls the model once.
+    async fn call(&mut self, pass: &Pass, holds_back: bool) -> Result<Answer, Break> {
+        let call = ModelCall {
+            request: Arc::new(pass.request().clone()),
+            cache_key: Some(self.turn.thread().id().to_string()),
+        };
+        let stream = self.setting.agent.model.stream(call);
+        let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
+        let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
+        make_ids_unique(&mut answer.message, &self.turn.snapshot());
+        self.account(pass, &answer);
+        self.setting.prompt.definition().hooks.generated(&answer);
+        let is_empty = answer.message.is_blank();
+        if answer.stop == StopReason::Refused && (is_empty || pass.request().output.is_some()) {
+            let words = if is_empty { "it refused to answer".to_owned() } else { answer.joined_text() };
+            let err = ModelError::new(ModelErrorKind::Refused, words);
+            return Err(match pass.request().model.as_deref() {
+                Some(model) => err.of_model(model).into(),
+                None => err.into(),
+            });
+        }
+        Ok(answer)
+    }
+
+    /// Adds up what a call cost, and tells it.
+    fn account(&mut self, pass: &Pass, answer: &Answer) {
+        self.steps += 1;
+        self.usage += answer.usage;
+        let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
+        let cost = facts.price.and_then(|it| it.of(answer.usage));
+        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+        let reserve = facts.reserve().unwrap_or(Tokens(0));
+        let usable = facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0);
+        let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
+        let budget_used_pct =
+            usable.map(|it| (input_tokens as f64 / f64::from(it.0) * 1000.0).round() / 10.0);
+        self.sink.send(Event::ContextUsage {
+            input_tokens,
+            output_tokens,
+            cache_read_tokens,
+            budget_used_pct,
+        });
+    }
+
+    /// Sends the text of an answer through the output guardrails.
+    async fn guarded(&mut self, pass: &Pass, mut answer: Answer, holds_back: bool) -> Result<Answer, Break> {
+        if !guards_output(pass) {
+            return Ok(answer);
+        }
+        let text = answer.joined_text();
+        if text.is_empty() {
+            return Ok(answer);
+        }
+        let guarded = self.setting.guard(pass, GuardrailSide::Output, &text).await?;
+        self.remarks(guarded.remarks);
+        if let Some(text) = guarded.rewritten {
+            answer.message = with_text(answer.message, text);
+        }
+        // Text beside tool calls is not judged any further.
+        if holds_back && answer.calls().next().is_some() {
+            self.sink.send(Event::TextDelta { text: answer.joined_text() });
+        }
+        Ok(answer)
+    }
+
+    /// Records an answer with calls, runs them and records their results.
+    async fn round(
+        &mut self,
+        pass: &Pass,
+        layers: &[Layer],
+        message: Arc<Message>,
+        calls: Vec<ToolCall>,
+    ) -> Result<Option<End>, Break> {
+        for call in &calls {
+            let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+            self.sink.send(Event::ToolCall { id, name, arguments });
+        }
+        // Before anything is run: whoever finds the log after a crash sees what was about to happen.
+        self.turn.append(vec![NewItem::from(message)]).await?;
+        let (asking, free) = self.split(pass, layers, &calls);
+        let answered = self.run_calls(pass, layers, &free).await?;
+        if asking.is_empty() || self.cancel.is_cancelled() {
+            return self.record_results(&calls, answered).await;
+        }
+        let record = RunRecord {
+            prompt: self.setting.prompt.id().to_owned(),
+            input: self.setting.input.clone(),
+            scope: self.setting.scope.clone(),
+            model: self.setting.model.clone(),
+            settings: self.setting.settings.clone(),
+            steps: self.steps,
+            usage: self.usage,
+            cost: self.cost,
+        };
+        let requests = self.requests(asking);
+        let mut items = result_items(answered);
+        items.extend(approval::suspension(&record, &requests));
+        self.approvals = requests;
+        Ok(Some(End { ended: Ended::Suspended, items, message: None, output: None }))
+    }
+
+    /// Splits calls into those that a person must decide about, and the others.
+    fn split(&self, pass: &Pass, layers: &[Layer], calls: &[ToolCall]) -> (Vec<ToolCall>, Vec<ToolCall>) {
+        let thread = self.turn.thread();
+        let round =
+            round_of(&self.setting, pass, layers, thread.id(), self.turn.turn(), &self.cancel, &self.sink);
+        calls.iter().cloned().partition(|it| round.asks(it))
+    }
+
+    async fn run_calls(
+        &mut self,
+        pass: &Pass,
+        layers: &[Layer],
+        calls: &[ToolCall],
+    ) -> Result<Vec<Answered>, AgentError> {
+        let thread = self.turn.thread();
+        let round =
+            round_of(&self.setting, pass, layers, thread.id(), self.turn.turn(), &self.cancel, &self.sink);
+        Ok(self.turn.while_alive(Box::pin(round.run(calls))).await?)
+    }
+
+    fn requests(&self, calls: Vec<ToolCall>) -> Vec<ApprovalRequest> {
+        let secrets = &self.setting.agent.secrets;
+        let each = calls.into_iter().map(|call| ApprovalRequest {
+            id: format!("{}:{}:{}", self.turn.thread().id(), self.turn.turn(), call.id),
+            token: secrets.next(),
+            call_id: call.id,
+            tool: call.name,
+            arguments: call.arguments,
+        });
+        let requests: Vec<_> = each.collect();
+        for request in &requests {
+            self.sink.send(Event::ApprovalRequired { approval: request.clone() });
+        }
+        requests
+    }
+
+    /// Records results, or hands them over if the loop ends here.
+    async fn record_results(
+        &mut self,
+        calls: &[ToolCall],
+        answered: Vec<Answered>,
+    ) -> Result<Option<End>, Break> {
+        let items = result_items(answered);
+        if self.cancel.is_cancelled() {
+            return Err(Break { err: AgentError::Cancelled, items });
+        }
+        let definition = self.setting.prompt.definition();
+        let progress = Progress { steps: self.steps, tokens: self.usage.total(), cost: self.cost, calls };
+        let max_steps = self.setting.agent.config.max_steps;
+        if let Some(ended) = stop(&definition.stop_when, max_steps, progress) {
+            return Ok(Some(End { ended, items, message: None, output: None }));
+        }
+        self.turn.append(items).await?;
+        Ok(None)
+    }
+
+    /// Checks a final answer against the output schema and the constraints.
+    async fn judge(
+        &mut self,
+        answer: &Answer,
+        schema: Option<&Value>,
+        validator: Option<&Validator>,
+        checks: &Constraints,
+    ) -> Result<Judged, Break> {
+        let text = answer.joined_text();
+        let value = match (schema, validator) {
+            (Some(schema), Some(validator)) => match output::checked(validator, &text) {
+                Ok(value) => Some(value),
+                Err(faults) => return self.repair(faults, schema, text),
+            },
+            _ => None,
+        };
+        let message = Arc::new(answer.message.clone());
+        let checked = Checked { text: text.as_str().into(), value: value.clone().map(Arc::new), message };
+        let findings = checks.check(&checked).await;
+        let suggestions = findings.suggestions.into_iter();
+        self.remarks(
+            suggestions
+                .map(|it| Remark { source: format!("constraint:{}", it.id), message: it.feedback })
+                .collect(),
+        );
+        if findings.failures.is_empty() {
+            return Ok(Judged::Stands(value));
+        }
+        if self.constraint_retries >= self.setting.agent.config.constraint_retries {
+            let attempts = self.constraint_retries + 1;
+            return Err(
+                AgentError::Constraints { failures: findings.failures, attempts, output: text }.into()
+            );
+        }
+        self.constraint_retries += 1;
+        let failures: Vec<String> = findings.failures.into_iter().map(|it| it.feedback).collect();
+        let template = include_str!("templates/constraint_feedback.txt").trim_end();
+        Ok(Judged::Again(template.replacen("{failures}", &output::listed(&failures), 1)))
+    }
+
+    fn repair(&mut self, faults: Vec<String>, schema: &Value, text: String) -> Result<Judged, Break> {
+        if self.output_repairs >= self.setting.agent.config.output_repairs {
+            let attempts = self.output_repairs + 1;
+            return Err(AgentError::OutputInvalid { faults, attempts, output: text }.into());
+        }
+        self.output_repairs += 1;
+        Ok(Judged::Again(output::feedback(&faults, schema)))
+    }
+
+    /// Has an answer made again: the attempt is on record, but not in the history.
+    async fn again(&mut self, message: Arc<Message>, feedback: String) -> Result<(), Break> {
+        self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
+        let record = json!({"message": &*message, "feedback": feedback});
+        let item = NewItem::application("contexture.attempt", record).visibility(Visibility::NONE);
+        self.turn.append(vec![item]).await?;
+        self.attempts.extend([message, Arc::new(Message::user(feedback))]);
+        Ok(())
+    }
+
+    /// Writes how the turn ended.
+    pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
+        let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
+        let (status, reason, written, result) = match result {
+            Ok(End { ended: Ended::Suspended, items, .. }) => {
+                let written = self.turn.suspend(WAITS, items).await;
+                (TurnStatus::Suspended, Some(WAITS.to_owned()), written, Ok((Ended::Suspended, None, None)))
+            }
+            Ok(End { ended, items, message, output }) => {
+                let reason = reason_of(&ended);
+                let written = match &reason {
+                    Some(reason) => self.turn.stop(reason, items).await,
+                    None => self.turn.complete(items).await,
+                };
+                (TurnStatus::Completed, reason, written, Ok((ended, message, output)))
+            }
+            Err(Break { err, items }) => {
+                let reason = err.to_string();
+                let (status, written) = match err.is_cancelled() {
+                    true => (TurnStatus::Interrupted, self.turn.interrupt("cancelled", items).await),
+                    false => (TurnStatus::Failed, self.turn.fail(&reason, items).await),
+                };
+                (status, Some(reason), written, Err(err))
+            }
+        };
+        let (ended, message, output) = result?;
+        written?;
+        self.sink.send(Event::TurnEnd { status, reason, usage: self.usage });
+        Ok(Outcome {
+            thread,
+            turn: turn_no,
+            status,
+            ended,
+            message,
+            output,
+            steps: self.steps,
+            usage: self.usage,
+            cost: self.cost,
+            remarks: self.all_remarks,
+            approvals: self.approvals,
+            passes: self.passes,
+        })
+    }
+}
+
+/// The parts of a running turn that its calls need; not the turn itself, which gives signs of life meanwhile.
+fn round_of<'a>(
+    setting: &'a Setting,
+    pass: &'a Pass,
+    layers: &'a [Layer],
+    thread: &'a ThreadId,
+    turn: TurnNo,
+    cancel: &'a CancellationToken,
+    sink: &'a Sink,
+) -> Round<'a> {
+    Round { agent: &setting.agent, layers, request: pass.request(), thread, turn, cancel, sink }
+}
+
+fn guards_output(pass: &Pass) -> bool {
+    pass.extras().guardrails.iter().any(|it| it.on == GuardrailSide::Output)
+}
+
+fn compiled(schema: &Value) -> Result<Validator, AgentError> {
+    jsonschema::validator_for(schema).map_err(|err| AgentError::Unknown {
+        source_of: "output".to_owned(),
+        reason: format!("it is no JSON Schema: {err}"),
+    })
+}
+
+fn reason_of(ended: &Ended) -> Option<String> {
+    match ended {
+        Ended::Answered | Ended::Replayed | Ended::Suspended => None,
+        Ended::MaxSteps(steps) => Some(format!("stopped after {steps} steps")),
+        Ended::ToolCalled(tool) => Some(format!("stopped after tool `{tool}`")),
+        Ended::MaxTokens => Some("stopped at the token limit".to_owned()),
+        Ended::MaxCost => Some("stopped at the cost limit".to_owned()),
+    }
+}

@@ -1,0 +1,38 @@
+//! When the loop ends although the model would go on.
+//!
+//! In come the conditions of a prompt and what the run has used so far, out comes the first condition that holds. The
+//! conditions are OR-ed. A prompt that names no number of steps gets the agent's default.
+
+use contexture_compose::StopCondition;
+use contexture_message::ToolCall;
+
+use crate::Ended;
+
+/// What a run has used after a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress<'a> {
+    pub(crate) steps: u32,
+    pub(crate) tokens: u64,
+    pub(crate) cost: Option<f64>,
+    /// The calls of the newest step.
+    pub(crate) calls: &'a [ToolCall],
+}
+
+/// Returns why the loop ends now, if it does.
+pub(crate) fn stop(conditions: &[StopCondition], max_steps: u32, progress: Progress<'_>) -> Option<Ended> {
+    let own = conditions.iter().any(|it| matches!(it, StopCondition::MaxSteps(_)));
+    let default = (!own && progress.steps >= max_steps).then_some(Ended::MaxSteps(max_steps));
+    conditions.iter().find_map(|it| holds(it, progress)).or(default)
+}
+
+fn holds(condition: &StopCondition, progress: Progress<'_>) -> Option<Ended> {
+    match condition {
+        StopCondition::MaxSteps(steps) => (progress.steps >= *steps).then_some(Ended::MaxSteps(*steps)),
+        StopCondition::ToolCalled(name) => {
+            let called = progress.calls.iter().any(|it| it.name == *name);
+            called.then(|| Ended::ToolCalled(name.clone()))
+        }
+        StopCondition::MaxTokens(tokens) => (progress.tokens >= *tokens).then_some(Ended::MaxTokens),
+        StopCondition::MaxCost(cost) => progress.cost.is_some_and(|it| it >= *cost).then_some(Ended::MaxCost),
+    }
+}

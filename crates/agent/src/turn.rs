@@ -1,0 +1,194 @@
+//! How a turn begins, and how a suspended one goes on.
+
+use std::sync::Arc;
+
+use contexture_compose::{GuardrailSide, Prompt};
+use contexture_history::{Body, Seq, TurnStatus};
+use contexture_message::{Message, Role, Usage};
+use contexture_session::{Begun, NewItem, SessionError, Thread, ThreadId, TurnConfig, TurnOutcome};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::agent::Inner;
+use crate::approval::{self, Decision, RunRecord, Waiting};
+use crate::outcome::{Ended, Outcome};
+use crate::run::{RunRequest, Sink};
+use crate::running::{Running, WAITS};
+use crate::setting::Setting;
+use crate::words::{text_of, user_text, with_text};
+use crate::{AgentError, ApprovalError, Event};
+
+/// Runs a turn to its end.
+pub(crate) async fn run(
+    agent: Arc<Inner>,
+    prompt: Prompt,
+    thread: Thread,
+    request: RunRequest,
+    sink: Sink,
+) -> Result<Outcome, AgentError> {
+    let span = run_span(&prompt, thread.id());
+    let told = (prompt.clone(), sink.clone());
+    let result = begin(agent, prompt, thread, request, sink).instrument(span.clone()).await;
+    tell_failure(&told.0, &told.1, &span, &result);
+    result
+}
+
+/// Decides about a call that waits, and runs the turn to its end once everything is decided.
+pub(crate) async fn decide(
+    agent: Arc<Inner>,
+    prompt: Prompt,
+    thread: Thread,
+    decision: Decision,
+    cancel: CancellationToken,
+    sink: Sink,
+) -> Result<Outcome, AgentError> {
+    let span = run_span(&prompt, thread.id());
+    let told = (prompt.clone(), sink.clone());
+    let result = resume(agent, prompt, thread, decision, cancel, sink).instrument(span.clone()).await;
+    tell_failure(&told.0, &told.1, &span, &result);
+    result
+}
+
+fn run_span(prompt: &Prompt, thread: &ThreadId) -> tracing::Span {
+    tracing::info_span!(
+        "invoke_agent",
+        otel.name = format!("invoke_agent {}", prompt.id()),
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = prompt.id(),
+        gen_ai.conversation.id = %thread,
+        error.type = tracing::field::Empty,
+    )
+}
+
+fn tell_failure(prompt: &Prompt, sink: &Sink, span: &tracing::Span, result: &Result<Outcome, AgentError>) {
+    let Err(err) = result else { return };
+    span.record("error.type", err.code());
+    // The prompt's own hooks were told of its own errors where they happened.
+    if !matches!(err, AgentError::Compose(_)) {
+        prompt.definition().hooks.failed(err);
+    }
+    sink.send(Event::Error { code: err.code().to_owned(), message: err.to_string() });
+}
+
+async fn begin(
+    agent: Arc<Inner>,
+    prompt: Prompt,
+    thread: Thread,
+    request: RunRequest,
+    sink: Sink,
+) -> Result<Outcome, AgentError> {
+    let RunRequest { input, user, items, key, policy, scope, model, settings, cancel } = request;
+    let setting = Setting { agent, prompt, input, scope, model, settings };
+    let before = thread.get();
+    let mut pass = setting.resolve(&before, user.iter().cloned().map(Arc::new).collect(), None).await?;
+    let mut user = user.or_else(|| user_text(&pass).map(Message::user));
+    let words = user.as_ref().map(text_of).unwrap_or_default();
+    let guarded = setting.guard(&pass, GuardrailSide::Input, &words).await?;
+    if let Some(text) = guarded.rewritten {
+        let rewritten = with_text(user.unwrap_or_else(|| Message::user("")), text);
+        pass = setting.resolve(&before, vec![Arc::new(rewritten.clone())], None).await?;
+        user = Some(rewritten);
+    }
+    if cancel.is_cancelled() {
+        return Err(AgentError::Cancelled);
+    }
+
+    let items: Vec<NewItem> = user.into_iter().map(NewItem::from).chain(items).collect();
+    let n_items = items.len() as u64;
+    let turn = match thread.begin(TurnConfig { key, policy, items }).await? {
+        Begun::Running(turn) => turn,
+        Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
+    };
+    // The pass stands unless somebody wrote meanwhile, or hidden context came along.
+    let now = turn.snapshot();
+    let stands = n_items <= 1
+        && turn.thread().id() == thread.id()
+        && now.state().end == before.state().end.plus(1 + n_items);
+    let mut running = Running::new(setting, turn, sink, cancel);
+    running.remarks(guarded.remarks);
+    running.started();
+    let result = match stands {
+        true => running.go(pass).await,
+        false => match running.resolve(None).await {
+            Ok(pass) => running.go(pass).await,
+            Err(err) => Err(err.into()),
+        },
+    };
+    running.settle(result).await
+}
+
+async fn resume(
+    agent: Arc<Inner>,
+    prompt: Prompt,
+    thread: Thread,
+    decision: Decision,
+    cancel: CancellationToken,
+    sink: Sink,
+) -> Result<Outcome, AgentError> {
+    let snapshot = thread.refresh().await?;
+    let not_waiting =
+        || ApprovalError::NotWaiting { approval: decision.approval.clone(), thread: thread.id().to_string() };
+    let open =
+        snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended).ok_or_else(not_waiting)?;
+    let waiting = read_waiting(&thread, open.began).await?;
+    waiting.admit(&decision, thread.id().as_str())?;
+    if waiting.run.prompt != prompt.id() {
+        let (theirs, ours) = (waiting.run.prompt, prompt.id().to_owned());
+        return Err(ApprovalError::OtherPrompt { theirs, ours }.into());
+    }
+    let mut turn = match thread.resume(open.turn).await {
+        Err(SessionError::NotSuspended { .. }) => return Err(not_waiting().into()),
+        turn => turn?,
+    };
+    // Somebody else may have decided while this one waited for its turn.
+    if let Err(err) = read_waiting(&thread, open.began).await?.admit(&decision, thread.id().as_str()) {
+        turn.suspend(WAITS, Vec::new()).await?;
+        return Err(err.into());
+    }
+    turn.append(vec![approval::decided(&decision)]).await?;
+    let waiting = read_waiting(&thread, open.began).await?;
+    let RunRecord { input, scope, model, settings, steps, usage, cost, .. } = waiting.run.clone();
+    let setting = Setting { agent, prompt, input, scope, model, settings };
+    let mut running = Running::new(setting, turn, sink, cancel);
+    (running.steps, running.usage, running.cost) = (steps, usage, cost);
+    running.started();
+    let result = running.go_on(waiting).await;
+    running.settle(result).await
+}
+
+async fn read_waiting(thread: &Thread, began: Seq) -> Result<Waiting, AgentError> {
+    const PAGE: usize = 256;
+    let mut seq = Seq(began.0.saturating_sub(1));
+    let mut items = Vec::new();
+    loop {
+        let page = thread.after(seq, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        seq = page.last().map_or(seq, |it| it.seq);
+        items.extend(page);
+        if is_last {
+            return Ok(Waiting::read(&items));
+        }
+    }
+}
+
+/// What a run gives when the same key had its turn before.
+fn replayed(thread: &ThreadId, outcome: TurnOutcome) -> Outcome {
+    let assistant = outcome.items.iter().rev().find_map(|it| match &it.body {
+        Body::Message(message) if message.role == Role::Assistant => Some(Arc::clone(message)),
+        _ => None,
+    });
+    Outcome {
+        thread: thread.clone(),
+        turn: outcome.turn,
+        status: outcome.status,
+        ended: Ended::Replayed,
+        message: assistant,
+        output: None,
+        steps: 0,
+        usage: Usage::default(),
+        cost: None,
+        remarks: Vec::new(),
+        approvals: Vec::new(),
+        passes: Vec::new(),
+    }
+}

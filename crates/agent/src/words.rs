@@ -1,0 +1,92 @@
+//! From answers and results to what is appended, and the words of a message.
+
+use std::sync::Arc;
+
+use contexture_compose::{Body as SegmentBody, Pass, Slot};
+use contexture_history::Visibility;
+use contexture_message::{Message, Part, Role, ToolResult};
+use contexture_session::{NewItem, Snapshot};
+use serde_json::json;
+
+use crate::round::Answered;
+
+/// Text that was said before the model broke off.
+pub(crate) fn spoken(text: String) -> Vec<NewItem> {
+    let text = Some(text).filter(|it| !it.trim().is_empty());
+    text.map(|it| NewItem::from(Message::assistant(it))).into_iter().collect()
+}
+
+/// An answer as an item, if it says anything.
+pub(crate) fn said(message: &Arc<Message>) -> Vec<NewItem> {
+    let message = Some(message).filter(|it| !it.is_blank());
+    message.map(|it| NewItem::from(Arc::clone(it))).into_iter().collect()
+}
+
+/// Results as one message, and what they hold whole where the model sees a preview.
+pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
+    let mut items = Vec::new();
+    let mut parts = Vec::new();
+    for Answered { call, output, whole } in answered {
+        items.extend(whole.map(|text| {
+            let value = json!({"call_id": call.id, "name": call.name, "text": text});
+            NewItem::application("contexture.tool_output", value).visibility(Visibility::NONE)
+        }));
+        parts.push(Part::ToolResult(ToolResult { call_id: call.id, name: call.name, output }));
+    }
+    if !parts.is_empty() {
+        items.push(NewItem::from(Message::parts(Role::Tool, parts)));
+    }
+    items
+}
+
+/// The prompt's own text for this turn's user message, where it has one.
+pub(crate) fn user_text(pass: &Pass) -> Option<String> {
+    let mut sent = pass.segments().iter().filter(|it| it.slot == Slot::User && it.fate.is_sent());
+    sent.find_map(|it| match &it.body {
+        SegmentBody::Text(text) => Some(text.as_str().to_owned()),
+        SegmentBody::Nothing | SegmentBody::Tags(_) | SegmentBody::Messages(_) | SegmentBody::Tool(_) => None,
+    })
+}
+
+/// Returns all text of a message.
+pub(crate) fn text_of(message: &Message) -> String {
+    let texts = message.content.iter().filter_map(|it| match it {
+        Part::Text { text } => Some(text.as_str()),
+        Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
+    });
+    texts.collect()
+}
+
+/// Puts another text in the place of all text of a message. Thinking goes too: it may say what was taken out.
+pub(crate) fn with_text(message: Message, text: String) -> Message {
+    let mut text = Some(Part::text(text));
+    let content = message.content.into_iter().filter_map(|it| match it {
+        Part::Text { .. } => text.take(),
+        Part::Thinking(_) => None,
+        part @ (Part::Image(_) | Part::File(_) | Part::ToolCall(_) | Part::ToolResult(_)) => Some(part),
+    });
+    let mut content: Vec<Part> = content.collect();
+    content.extend(text);
+    Message { content, ..message }
+}
+
+/// Gives calls whose id is missing or taken another one: a result must belong to one call.
+pub(crate) fn make_ids_unique(message: &mut Message, snapshot: &Snapshot) {
+    let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| &it.content);
+    let mut taken: std::collections::HashSet<String> = known
+        .filter_map(|it| match it {
+            Part::ToolCall(call) => Some(call.id.clone()),
+            _ => None,
+        })
+        .collect();
+    for part in &mut message.content {
+        let Part::ToolCall(call) = part else { continue };
+        if !call.id.is_empty() && taken.insert(call.id.clone()) {
+            continue;
+        }
+        let base = if call.id.is_empty() { "call" } else { call.id.as_str() };
+        let free = (2..).map(|n| format!("{base}_{n}")).find(|it| !taken.contains(it));
+        call.id = free.unwrap_or_default();
+        taken.insert(call.id.clone());
+    }
+}

@@ -1,0 +1,205 @@
+//! Checks: structured output, guardrails, constraints, hooks.
+
+use std::sync::{Arc, Mutex};
+
+use contexture_agent::{AgentError, Checked, GuardrailVerdict};
+use contexture_compose::{Constraint, Guardrail, Hooks, Prompt, PromptBuilder};
+use contexture_message::Answer;
+use contexture_model::Scripted;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, agent, hi, says, script, told};
+
+fn builder() -> PromptBuilder {
+    Prompt::builder("p").model("test/m").system("Be brief.")
+}
+
+fn with_constraints(constraints: Value) -> Prompt {
+    let constraints: Vec<Constraint> = serde_json::from_value(constraints).unwrap();
+    constraints.into_iter().fold(builder(), PromptBuilder::constraint).build().unwrap()
+}
+
+fn with_guardrails(guardrails: Value) -> Prompt {
+    let guardrails: Vec<Guardrail> = serde_json::from_value(guardrails).unwrap();
+    guardrails.into_iter().fold(builder(), PromptBuilder::guardrail).build().unwrap()
+}
+
+/// Runs a prompt on answers and returns the last line of events, the outcome and the log.
+async fn ran(
+    prompt: &Prompt,
+    answers: impl IntoIterator<Item = Answer>,
+) -> (String, Result<String, AgentError>, String) {
+    let stage = Stage::new().await;
+    let model = script(answers);
+    let (events, outcome) = told(agent(&model).build().unwrap().run(prompt, &stage.thread, hi())).await;
+    let texts: Vec<&str> = events
+        .lines()
+        .filter(|it| it.starts_with("text") || it.starts_with("att") || it.starts_with("warn"))
+        .collect();
+    (
+        texts.join("\n"),
+        outcome.map(|it| it.output.as_ref().map_or_else(|| it.text(), |it| it.to_string())),
+        stage.log().await,
+    )
+}
+
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code)]
+struct Verdict {
+    good: bool,
+}
+
+#[tokio::test]
+async fn structured_output_is_read_and_checked() {
+    let prompt = builder().output::<Verdict>().build().unwrap();
+    let (_, output, _) = ran(&prompt, [says("```json\n{\"good\": true}\n```")]).await;
+    assert_eq!(output.unwrap(), r#"{"good":true}"#);
+}
+
+#[tokio::test]
+async fn structured_output_is_repaired_once() {
+    let prompt = builder().output::<Verdict>().build().unwrap();
+    let (events, output, log) = ran(&prompt, [says("Good!"), says("{\"good\":true}")]).await;
+    assert_eq!(output.unwrap(), r#"{"good":true}"#);
+    assert!(events.contains("attempt.discarded"), "{events}");
+    assert!(log.contains("contexture.attempt") && !log.contains("t1 assistant: Good!"), "{log}");
+    assert_eq!(log.matches("t1 assistant:").count(), 1);
+
+    let (_, output, log) = ran(&prompt, [says("Good!"), says("{\"good\":7}")]).await;
+    let err = output.unwrap_err();
+    insta::assert_snapshot!(err, @r#"the answer does not fit its schema after 2 attempts: /good: the value is not of type "boolean""#);
+    assert!(matches!(err, AgentError::OutputInvalid { output, .. } if output == "{\"good\":7}"));
+    assert!(log.contains("\"status\":\"failed\""), "{log}");
+}
+
+#[tokio::test]
+async fn a_failing_constraint_has_the_answer_made_again_with_all_feedback() {
+    let prompt = with_constraints(json!([
+        {"id": "short", "max_words": 3},
+        {"id": "polite", "contains": "please", "feedback": "say please"},
+        {"id": "calm", "mode": "suggest", "not_contains": "!"}
+    ]));
+    let stage = Stage::new().await;
+    let model = script([says("No no no no!"), says("One, please!")]);
+    let (events, outcome) = told(agent(&model).build().unwrap().run(&prompt, &stage.thread, hi())).await;
+    assert_eq!(outcome.unwrap().text(), "One, please!");
+    // The feedback of both in one message; nothing of the first answer was streamed.
+    let request = &model.requests()[1];
+    insta::assert_snapshot!(request.messages.last().unwrap().as_text().unwrap(), @r"
+    Your last answer does not meet these requirements:
+    - it has 4 words, at most 3 are allowed
+    - say please
+
+    Write the whole answer again so that it meets all of them. Do not mention this message.
+    ");
+    assert!(
+        !events.contains("No no") && events.contains("text.delta {\"text\":\"One, please!\"}"),
+        "{events}"
+    );
+    assert!(events.contains("warning {\"source\":\"constraint:calm\""), "{events}");
+}
+
+#[tokio::test]
+async fn constraints_give_up_after_two_retries_with_the_last_output() {
+    let prompt = with_constraints(json!([{"id": "short", "max_chars": 2}]));
+    let (_, output, log) = ran(&prompt, [says("one"), says("two"), says("three"), says("never asked")]).await;
+    let err = output.unwrap_err();
+    insta::assert_snapshot!(err, @"the answer fails constraint `short` (it has 5 characters, at most 2 are allowed) after 3 attempts");
+    assert!(matches!(err, AgentError::Constraints { output, .. } if output == "three"));
+    assert!(log.contains("\"status\":\"failed\""));
+}
+
+#[tokio::test]
+async fn constraints_can_be_functions() {
+    let prompt = with_constraints(json!([{"id": "even"}]));
+    let stage = Stage::new().await;
+    let model = script([says("abc"), says("abcd")]);
+    let even = |it: Checked| async move {
+        if it.text.len().is_multiple_of(2) { Ok(()) } else { Err("make it even".to_owned()) }
+    };
+    let agent = agent(&model).constraint("even", even).build().unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!(outcome.text(), "abcd");
+}
+
+#[tokio::test]
+async fn guardrails_block_rewrite_and_warn_in_order() {
+    let prompt = with_guardrails(json!([
+        {"id": "mask", "not_matches": "\\d{4}", "action": "rewrite", "replacement": "****"},
+        {"id": "loud", "not_contains": "!", "action": "warn", "reason": "shouting"},
+        {"id": "secret", "not_matches": "5678|hunter2"}
+    ]));
+    let (events, output, log) = ran(&prompt, [says("Pin 5678!")]).await;
+    assert_eq!(output.unwrap(), "Pin ****!");
+    insta::assert_snapshot!(events, @r#"
+    warning {"source":"guardrail:loud","message":"shouting"}
+    text.delta {"text":"Pin ****!"}
+    "#);
+    assert!(!log.contains("5678"), "{log}");
+
+    let (events, output, log) = ran(&prompt, [says("It is hunter2")]).await;
+    let err = output.unwrap_err();
+    insta::assert_snapshot!(err, @"guardrail `secret` blocked the output: it must not match `5678|hunter2`");
+    assert_eq!((events.as_str(), err.code()), ("", "guardrail_blocked"));
+    assert!(!log.contains("is hunter2"), "{log}");
+}
+
+#[tokio::test]
+async fn input_guardrails_run_before_anything_is_on_record() {
+    let prompt = with_guardrails(json!([{"id": "no-hi", "on": "input", "not_contains": "hi"}]));
+    let (_, output, log) = ran(&prompt, [says("never")]).await;
+    assert_eq!((output.unwrap_err().code(), log.as_str()), ("guardrail_blocked", ""));
+
+    let prompt = with_guardrails(
+        json!([{"id": "m", "on": "input", "not_contains": "hi", "action": "rewrite", "replacement": "ho"}]),
+    );
+    let (_, output, log) = ran(&prompt, [says("ok")]).await;
+    assert!(output.is_ok() && log.contains("t1 user: ho"), "{log}");
+}
+
+#[tokio::test]
+async fn guardrails_can_be_functions() {
+    let prompt = with_guardrails(json!([{"id": "upper"}]));
+    let stage = Stage::new().await;
+    let upper = |text: Arc<str>| async move { GuardrailVerdict::Rewrite(text.to_uppercase()) };
+    let agent = agent(&script([says("quiet")])).guardrail("upper", upper).build().unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!(outcome.text(), "QUIET");
+}
+
+#[tokio::test]
+async fn checks_that_nobody_can_run_are_errors() {
+    let unknown = async |prompt: Prompt| ran(&prompt, [says("x")]).await.1.unwrap_err().to_string();
+    insta::assert_snapshot!(unknown(with_constraints(json!([{"id": "who"}]))).await, @"constraint:who: it has no rules, and no function of this name is known");
+    insta::assert_snapshot!(unknown(with_constraints(json!([{"id": "re", "matches": "("}]))).await.lines().next().unwrap(), @"constraint:re: `matches` is no regular expression: regex parse error:");
+    assert!(
+        unknown(with_constraints(json!([{"id": "typo", "max_word": 3}])))
+            .await
+            .contains("unknown field `max_word`")
+    );
+    insta::assert_snapshot!(unknown(with_guardrails(json!([{"id": "g", "max_chars": 1, "action": "explode"}]))).await, @"guardrail:g: `action` is `explode`: block, warn or rewrite");
+}
+
+#[tokio::test]
+async fn hooks_observe_and_change_nothing() {
+    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let note = |what: &'static str| {
+        let notes = Arc::clone(&notes);
+        move |detail: String| notes.lock().unwrap().push(format!("{what} {detail}"))
+    };
+    let (prepared, generated, failed) = (note("prepared"), note("generated"), note("failed"));
+    let hooks = Hooks::default()
+        .on_prepare(move |pass| prepared(pass.prompt().to_owned()))
+        .on_generate(move |answer| generated(answer.joined_text()))
+        .on_generate(|_| panic!("a hook's own trouble"))
+        .on_error(move |err| failed(err.to_string()));
+    let prompt = builder().hooks(hooks).build().unwrap();
+    let stage = Stage::new().await;
+    let agent = agent(&Scripted::new([contexture_model::Step::Answer(says("Hello."))])).build().unwrap();
+    assert!(agent.run(&prompt, &stage.thread, hi()).outcome().await.is_ok());
+    assert!(agent.run(&prompt, &stage.thread, hi()).outcome().await.is_err());
+    assert_eq!(
+        notes.lock().unwrap().join(", "),
+        "prepared p, generated Hello., prepared p, failed the script is over"
+    );
+}

@@ -1,0 +1,12 @@
+//! Tests of the agent loop.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
+
+mod approval;
+mod checks;
+mod endings;
+mod http;
+mod loops;
+mod stage;
+mod tools;
+mod valid;

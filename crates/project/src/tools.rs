@@ -1,0 +1,121 @@
+//! Tools that a project declares: what the model sees, and the HTTP call behind it where there is one.
+//!
+//! Two files may declare one tool alike. Declared differently it is a fault of the project, because a tool is found by its name
+//! when it is run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_agent::{AgentTool, HttpCaller, HttpTool, ToolRefused};
+use contexture_message::Tool;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::compile::Compiled;
+use crate::decode;
+use crate::error::{Fault, Place, Problem, ProjectError};
+use crate::yaml::Node;
+
+/// A tool that the project itself can run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProjectTool {
+    /// What the model sees.
+    pub tool: Tool,
+    /// The call behind it.
+    pub http: HttpTool,
+    /// Whether a person decides before each call.
+    pub approval: bool,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+    /// Whether no other call may run at the same time.
+    pub alone: bool,
+}
+
+impl ProjectTool {
+    /// Returns the tool, ready to run.
+    pub fn into_agent_tool(self, caller: Arc<dyn HttpCaller>) -> Result<AgentTool, ToolRefused> {
+        let tool = self.http.into_tool(self.tool, self.timeout, caller)?;
+        let tool = if self.approval { tool.needs_approval() } else { tool };
+        Ok(if self.alone { tool.alone() } else { tool })
+    }
+}
+
+/// A tool as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Declared {
+    name: String,
+    #[serde(default)]
+    description: String,
+    parameters: Option<Value>,
+    http: Option<HttpTool>,
+    #[serde(default)]
+    approval: bool,
+    timeout: Option<f64>,
+    #[serde(default)]
+    alone: bool,
+}
+
+/// Reads a tool, and how it is run if the file says so.
+pub(crate) fn tool(node: &Node) -> Result<(Tool, Option<ProjectTool>), Vec<Problem>> {
+    let Declared { name, description, parameters, http, approval, timeout, alone } =
+        decode::each_key::<Declared>(node)?;
+    let invalid = |message: String| Err(vec![Problem::invalid(message).at(node.place)]);
+    let tool = match parameters {
+        None => Tool::new(name, description),
+        Some(schema) if schema.is_object() => Tool::new(name, description).parameters(schema),
+        Some(_) => return invalid("`parameters` must be a JSON Schema".to_owned()),
+    };
+    let Some(http) = http else {
+        let set = [("approval", approval), ("timeout", timeout.is_some()), ("alone", alone)];
+        return match set.into_iter().find(|(_, set)| *set) {
+            Some((key, _)) => {
+                invalid(format!("`{key}` needs `http`: a tool without it is run by the application"))
+            }
+            None => Ok((tool, None)),
+        };
+    };
+    if let Err(err) = http.check(&tool.parameters) {
+        return invalid(format!("`http`: {err}"));
+    }
+    let timeout = match timeout.map(Duration::try_from_secs_f64) {
+        None => None,
+        Some(Ok(timeout)) if !timeout.is_zero() => Some(timeout),
+        Some(_) => return invalid("`timeout` is a positive number of seconds".to_owned()),
+    };
+    Ok((tool.clone(), Some(ProjectTool { tool, http, approval, timeout, alone })))
+}
+
+impl Compiled {
+    /// Returns all tools that can be run, or the faults of those that are declared differently.
+    pub(crate) fn tools(&self) -> Result<Vec<ProjectTool>, ProjectError> {
+        let of_contexts = self.contexts.iter().map(|(file, unit)| (file, &unit.facts));
+        let of_prompts = self.prompts.iter().map(|(file, unit)| (file, &unit.facts));
+        let mut known: BTreeMap<&str, (&ProjectTool, &str)> = BTreeMap::new();
+        let mut faults = Vec::new();
+        for (file, facts) in of_contexts.chain(of_prompts) {
+            for (tool, place) in &facts.tools {
+                let (first, first_file) = *known.entry(&tool.tool.name).or_insert((tool, file));
+                if first != tool {
+                    faults.push(different(&tool.tool.name, first_file, file, *place));
+                }
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(known.into_values().map(|(tool, _)| tool.clone()).collect()),
+            false => Err(ProjectError::new(faults)),
+        }
+    }
+}
+
+fn different(name: &str, first: &str, second: &str, place: Place) -> Fault {
+    let message = format!("tool `{name}` is declared differently in {first} and {second}");
+    let fault = Fault::new("tool_collision", message).in_file(second);
+    Fault {
+        sources: vec![first.to_owned(), second.to_owned()],
+        line: Some(place.line),
+        column: Some(place.column),
+        ..fault
+    }
+}
