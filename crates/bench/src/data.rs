@@ -116,10 +116,8 @@ pub struct SessionData {
     pub more: Vec<Message>,
     /// How many such sessions there are.
     pub sessions: usize,
-    /// A folder on a real disk.
-    pub scratch: PathBuf,
-    /// A database, instead of a file in the folder.
-    pub url: Option<String>,
+    /// Where they are.
+    pub place: StorePlace,
 }
 
 /// `msgs-M.json`: messages to fill a session with, and 400 more.
@@ -149,8 +147,7 @@ impl SessionData {
     fn of(mut messages: Vec<Message>, n: usize, sessions: usize, place: &StorePlace) -> Self {
         let more = messages.split_off(n.min(MOST_MESSAGES).min(messages.len()));
         let messages = messages.iter().cycle().take(n).cloned().collect();
-        let StorePlace { scratch, url } = place.clone();
-        Self { messages, more, sessions, scratch, url }
+        Self { messages, more, sessions, place: place.clone() }
     }
 }
 

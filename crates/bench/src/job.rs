@@ -1,5 +1,6 @@
 //! The jobs: their names, their data, and who runs them.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use contexture_compose::Pass;
 use contexture_message::Message;
 
 use crate::data::{Composition, Conversation, SessionData, StorePlace, Tree, read};
-use crate::{BenchError, floors, jobs, sample, store, window};
+use crate::{BenchError, floors, jobs, sample, store, turn, window};
 
 /// One operation of a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,6 +36,8 @@ pub enum Job {
     StoreLoad,
     /// Read the newest 64 messages of a session.
     StoreTail,
+    /// Everything around a model call.
+    Turn,
 }
 
 /// Who does it.
@@ -76,9 +79,22 @@ pub enum Answer {
         /// What a turn takes on the disk, where it was looked at.
         disk_mb_per_turn: Option<f64>,
     },
+    /// A turn is over.
+    Turn {
+        /// The medians of its phases in microseconds, where they were looked at.
+        phases: Option<BTreeMap<&'static str, f64>>,
+    },
 }
 
 impl Answer {
+    /// Returns the medians of a turn's phases, if this run looked.
+    pub fn phases(&self) -> Option<&BTreeMap<&'static str, f64>> {
+        match self {
+            Answer::Turn { phases } => phases.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Returns the number of tokens, if that is the answer.
     pub fn tokens(&self) -> Option<u64> {
         match self {
@@ -148,14 +164,16 @@ pub enum Data {
     Tree(Tree),
     /// For the jobs on a store.
     Session(SessionData),
+    /// For [`Job::Turn`].
+    Stored(Conversation, StorePlace),
 }
 
 /// Jobs of the list that need what is not built yet.
-const LATER: [&str; 2] = ["turn", "serve"];
+const LATER: [&str; 1] = ["serve"];
 
 impl Job {
     /// All jobs.
-    pub const ALL: [Job; 11] = [
+    pub const ALL: [Job; 12] = [
         Job::Tokenize,
         Job::Compose,
         Job::ComposeWarm,
@@ -167,6 +185,7 @@ impl Job {
         Job::StoreAppendMany,
         Job::StoreLoad,
         Job::StoreTail,
+        Job::Turn,
     ];
 
     /// Returns the job's name.
@@ -183,6 +202,7 @@ impl Job {
             Job::StoreAppendMany => "store.append.many",
             Job::StoreLoad => "store.load",
             Job::StoreTail => "store.tail",
+            Job::Turn => "turn",
         }
     }
 
@@ -200,7 +220,7 @@ impl Job {
     /// Returns what its number counts.
     pub fn unit(self) -> &'static str {
         match self {
-            Job::Tokenize | Job::TrimCold | Job::TrimWarm | Job::WindowCount => "turns",
+            Job::Tokenize | Job::TrimCold | Job::TrimWarm | Job::WindowCount | Job::Turn => "turns",
             Job::Compose | Job::ComposeWarm => "contexts",
             Job::RenderXml => "leaves",
             Job::StoreAppend | Job::StoreLoad | Job::StoreTail => "messages",
@@ -214,7 +234,7 @@ impl Job {
             Job::Tokenize => &[100, 1000],
             Job::Compose | Job::ComposeWarm => &[24, 240],
             Job::RenderXml => &[200, 2000],
-            Job::TrimCold | Job::TrimWarm | Job::WindowCount => &[100, 1000, 10_000],
+            Job::TrimCold | Job::TrimWarm | Job::WindowCount | Job::Turn => &[100, 1000, 10_000],
             Job::StoreAppend | Job::StoreLoad => &[100, 1000, 10_000],
             Job::StoreTail => &[100, 1000, 10_000, 100_000],
             Job::StoreAppendMany => &[1, 64],
@@ -235,6 +255,7 @@ impl Job {
                 SessionData::read(folder, n, 1, place).map(Data::Session)
             }
             Job::StoreAppendMany => SessionData::read(folder, 100, n, place).map(Data::Session),
+            Job::Turn => read(folder, &format!("conv-{n}.json")).map(|it| Data::Stored(it, place.clone())),
         }
     }
 
@@ -250,6 +271,7 @@ impl Job {
                 Data::Session(SessionData::sample(n, 1, place))
             }
             Job::StoreAppendMany => Data::Session(SessionData::sample(100, n, place)),
+            Job::Turn => Data::Stored(sample::conversation(n), place.clone()),
         }
     }
 
@@ -279,6 +301,8 @@ impl Job {
             (Job::StoreLoad, Data::Session(data)) => store::read_floor(data, usize::MAX)?,
             (Job::StoreTail, Data::Session(data)) if ours => store::tail(data)?,
             (Job::StoreTail, Data::Session(data)) => store::read_floor(data, store::TAIL)?,
+            (Job::Turn, Data::Stored(data, place)) if ours => turn::turn(data, place)?,
+            (Job::Turn, Data::Stored(data, place)) => turn::turn_floor(data, place)?,
             _ => return Err(format!("the data is not for the job {}", self.name()).into()),
         })
     }

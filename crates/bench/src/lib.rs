@@ -14,6 +14,7 @@ mod jobs;
 pub mod measure;
 pub mod sample;
 mod store;
+mod turn;
 mod window;
 
 pub use error::BenchError;

@@ -32,6 +32,7 @@ jobs:
   store.append.many  N sessions  four more messages of each, at once
   store.load    N messages  a whole session back into memory
   store.tail    N messages  the newest 64 messages of a session
+  turn          N turns     everything around a model call: resolve, encode, append question and answer
 
 environment:
   PEERS_DATA          the folder with conv-N.json, compose-N.json and tree-N.json;
@@ -135,6 +136,9 @@ fn line(side: Side, job: Job, n: usize, timing: &Timing) -> Result<Value, Box<dy
     }
     if let Some(disk) = timing.disk_mb_per_turn {
         line["disk_mb_per_turn"] = disk.into();
+    }
+    if let Some(phases) = &timing.phases {
+        line["phases"] = json!(phases);
     }
     if let Some(text) = timing.answer.text() {
         let path = out_folder().join(format!("{}-{}-{n}.txt", side.name(), job.name()));

@@ -2,6 +2,7 @@
 //!
 //! Whatever is compared is run in turns, so that a busy machine is busy for all alike.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ pub struct Timing {
     pub answer: Answer,
     /// What a turn takes on the disk, by the last run that looked.
     pub disk_mb_per_turn: Option<f64>,
+    /// What the phases of a turn took, by the last run that looked.
+    pub phases: Option<BTreeMap<&'static str, f64>>,
 }
 
 /// No figure is made of fewer runs.
@@ -36,23 +39,32 @@ pub fn measure(time: Duration, runners: &mut [Runner<'_>]) -> Result<Vec<Timing>
     }
     let mut samples = vec![Vec::new(); runners.len()];
     let mut disk = vec![None; runners.len()];
+    let mut phases = vec![None; runners.len()];
     let start = Instant::now();
     while samples.iter().any(|it| it.len() < MIN_RUNS) || start.elapsed() < time {
-        for ((run, samples), disk) in runners.iter_mut().zip(&mut samples).zip(&mut disk) {
+        for (idx, run) in runners.iter_mut().enumerate() {
             let began = Instant::now();
             let answer = run()?;
-            samples.push(began.elapsed());
-            *disk = answer.disk_mb_per_turn().or(*disk);
+            samples[idx].push(began.elapsed());
+            disk[idx] = answer.disk_mb_per_turn().or(disk[idx]);
+            phases[idx] = answer.phases().cloned().or_else(|| phases[idx].take());
         }
     }
-    let timings = samples.into_iter().zip(answers).zip(disk);
-    Ok(timings.map(|((samples, answer), disk)| timing(samples, answer, disk)).collect())
+    let looked = disk.into_iter().zip(phases);
+    let timings = samples.into_iter().zip(answers).zip(looked);
+    let each = timings.map(|((samples, answer), (disk_mb_per_turn, phases))| Timing {
+        disk_mb_per_turn,
+        phases,
+        ..timing(samples, answer)
+    });
+    Ok(each.collect())
 }
 
-fn timing(mut samples: Vec<Duration>, answer: Answer, disk_mb_per_turn: Option<f64>) -> Timing {
+fn timing(mut samples: Vec<Duration>, answer: Answer) -> Timing {
     samples.sort();
     let at = |percent: usize| micros(samples[(samples.len() - 1) * percent / 100]);
-    Timing { median_us: at(50), p99_us: at(99), min_us: at(0), runs: samples.len(), answer, disk_mb_per_turn }
+    let (median_us, p99_us, min_us, runs) = (at(50), at(99), at(0), samples.len());
+    Timing { median_us, p99_us, min_us, runs, answer, disk_mb_per_turn: None, phases: None }
 }
 
 /// Rounded to what a clock can tell.

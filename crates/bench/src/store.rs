@@ -18,7 +18,7 @@ use contexture::{SystemTime, session_ports};
 use futures::future::try_join_all;
 use tokio::runtime::Runtime;
 
-use crate::data::SessionData;
+use crate::data::{SessionData, StorePlace};
 use crate::{Answer, Runner};
 
 /// How many messages a turn of the store jobs has.
@@ -53,17 +53,17 @@ impl Drop for Scratch {
 }
 
 /// A store with sessions in it.
-struct Place {
-    runtime: Runtime,
+pub(crate) struct Place {
+    pub(crate) runtime: Runtime,
     sessions: Sessions,
     scratch: Scratch,
 }
 
 impl Place {
-    fn open(data: &SessionData) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn open(place: &StorePlace) -> Result<Self, Box<dyn Error>> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let scratch = Scratch::new(&data.scratch)?;
-        let store: Arc<dyn Store> = match &data.url {
+        let scratch = Scratch::new(&place.scratch)?;
+        let store: Arc<dyn Store> = match &place.url {
             Some(url) => Arc::new(runtime.block_on(PostgresStore::connect(url, PostgresConfig::default()))?),
             None => {
                 let config = SqliteConfig::new(Arc::new(SystemTime));
@@ -74,7 +74,7 @@ impl Place {
         Ok(Self { runtime, sessions, scratch })
     }
 
-    fn filled(&self, messages: &[Message]) -> Result<Session, Box<dyn Error>> {
+    pub(crate) fn filled(&self, messages: &[Message]) -> Result<Session, Box<dyn Error>> {
         self.runtime.block_on(async {
             let session = self.sessions.create(SessionStart::default()).await?;
             for chunk in messages.chunks(FILL) {
@@ -105,7 +105,7 @@ impl Next {
 
 /// Appends four messages to a session that has so many.
 pub(crate) fn append(data: &SessionData) -> Result<Runner<'_>, Box<dyn Error>> {
-    let place = Place::open(data)?;
+    let place = Place::open(&data.place)?;
     let session = place.filled(&data.messages)?;
     let mut next = Next::new(data);
     let (before, mut turns) = (place.scratch.bytes(), 0_u32);
@@ -122,7 +122,7 @@ pub(crate) fn append(data: &SessionData) -> Result<Runner<'_>, Box<dyn Error>> {
 
 /// So many sessions append four messages each at once.
 pub(crate) fn append_many(data: &SessionData) -> Result<Runner<'_>, Box<dyn Error>> {
-    let place = Place::open(data)?;
+    let place = Place::open(&data.place)?;
     let open = |_| Ok(place.filled(&data.messages)?.main().clone());
     let threads: Vec<Thread> = (0..data.sessions).map(open).collect::<Result<_, Box<dyn Error>>>()?;
     let mut next = Next::new(data);
@@ -144,7 +144,7 @@ pub(crate) fn tail(data: &SessionData) -> Result<Runner<'_>, Box<dyn Error>> {
 }
 
 fn read(data: &SessionData, limit: Option<Limit>) -> Result<Runner<'_>, Box<dyn Error>> {
-    let place = Place::open(data)?;
+    let place = Place::open(&data.place)?;
     let session = place.filled(&data.messages)?;
     Ok(Box::new(move || {
         let items = place.runtime.block_on(session.main().all(limit))?;
@@ -153,23 +153,27 @@ fn read(data: &SessionData, limit: Option<Limit>) -> Result<Runner<'_>, Box<dyn 
 }
 
 /// A file of lines: the plainest durable log there is.
-struct Lines {
+pub(crate) struct Lines {
     file: File,
     scratch: Scratch,
     ends: Vec<u64>,
 }
 
 impl Lines {
-    fn filled(data: &SessionData) -> Result<Self, Box<dyn Error>> {
-        let scratch = Scratch::new(&data.scratch)?;
+    pub(crate) fn empty(place: &StorePlace) -> Result<Self, Box<dyn Error>> {
+        let scratch = Scratch::new(&place.scratch)?;
         let path = scratch.0.join("log.jsonl");
         let file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-        let mut lines = Self { file, scratch, ends: vec![0] };
+        Ok(Self { file, scratch, ends: vec![0] })
+    }
+
+    fn filled(data: &SessionData) -> Result<Self, Box<dyn Error>> {
+        let mut lines = Self::empty(&data.place)?;
         lines.append(&data.messages)?;
         Ok(lines)
     }
 
-    fn append(&mut self, messages: &[Message]) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn append(&mut self, messages: &[Message]) -> Result<(), Box<dyn Error>> {
         let mut text = Vec::new();
         let start = self.ends.last().copied().unwrap_or(0);
         for message in messages {

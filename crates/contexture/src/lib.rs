@@ -109,14 +109,17 @@ mod clock;
 mod sessions;
 
 pub use clock::{SystemClock, engine};
+pub use contexture_agent as agent;
 pub use contexture_compose as compose;
 pub use contexture_history as history;
 pub use contexture_message as message;
+pub use contexture_model as model;
 pub use contexture_project as project;
 pub use contexture_session as session;
 pub use contexture_store_postgres as store_postgres;
 pub use contexture_store_sqlite as store_sqlite;
 pub use contexture_template as template;
+pub use contexture_wire as wire;
 pub use sessions::{SystemNames, SystemTime, session_ports};
 
 /// The names that most programs use.
