@@ -17,6 +17,7 @@ mod error;
 mod event;
 mod hear;
 mod http;
+mod judge;
 mod middleware;
 mod outcome;
 mod output;

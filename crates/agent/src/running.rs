@@ -18,13 +18,12 @@ use contexture_history::{TurnNo, TurnStatus, Visibility};
 use contexture_message::{Answer, Message, StopReason, Tokens, ToolCall, ToolOutput, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
 use contexture_session::{NewItem, RunningTurn, ThreadId};
-use jsonschema::Validator;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::{self, ApprovalRequest, RunRecord, Verdict, Waiting};
-use crate::checks::{Checked, Constraints, constraints};
 use crate::hear::hear;
+use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::round::{Answered, Round};
@@ -32,7 +31,7 @@ use crate::run::Sink;
 use crate::setting::Setting;
 use crate::stop::{Progress, stop};
 use crate::words::{make_ids_unique, result_items, said, with_text};
-use crate::{AgentError, Event, output};
+use crate::{AgentError, Event};
 
 /// Why a suspended turn waits.
 pub(crate) const WAITS: &str = "it waits for approval";
@@ -51,8 +50,6 @@ pub(crate) struct Running {
     /// Answers that were not good enough and what was said about them: sent, but not kept in the history.
     attempts: Vec<Arc<Message>>,
     approvals: Vec<ApprovalRequest>,
-    constraint_retries: u32,
-    output_repairs: u32,
 }
 
 /// How a turn comes to its end, before that is written.
@@ -75,13 +72,6 @@ impl<E: Into<AgentError>> From<E> for Break {
     }
 }
 
-/// What becomes of a final answer.
-enum Judged {
-    Stands(Option<Value>),
-    /// It is made again, with this feedback.
-    Again(String),
-}
-
 impl Running {
     pub(crate) fn new(setting: Setting, turn: RunningTurn, sink: Sink, cancel: CancellationToken) -> Self {
         Self {
@@ -96,8 +86,6 @@ impl Running {
             passes: Vec::new(),
             attempts: Vec::new(),
             approvals: Vec::new(),
-            constraint_retries: 0,
-            output_repairs: 0,
         }
     }
 
@@ -127,13 +115,10 @@ impl Running {
     /// Calls the model until it has answered or the loop ends.
     pub(crate) async fn go(&mut self, mut pass: Pass) -> Result<End, Break> {
         let layers = self.layers(&pass)?;
-        let schema = pass.request().output.clone();
-        let validator = schema.as_deref().map(compiled).transpose()?;
-        let checks =
-            constraints(&pass.extras().constraints, |id| self.setting.agent.constraints.get(id).cloned())?;
+        let mut judge = Judge::new(&self.setting.agent, &pass)?;
         loop {
             self.passes.push(pass.clone());
-            let holds_back = checks.asserts() || guards_output(&pass);
+            let holds_back = judge.asserts() || guards_output(&pass);
             let answer = self.call(&pass, holds_back).await?;
             let answer = self.guarded(&pass, answer, holds_back).await?;
             let calls: Vec<ToolCall> = answer.calls().cloned().collect();
@@ -145,7 +130,9 @@ impl Running {
             } else if answer.stop == StopReason::Paused {
                 self.turn.append(said(&message)).await?;
             } else {
-                match self.judge(&answer, schema.as_deref(), validator.as_ref(), &checks).await? {
+                let (judged, remarks) = judge.judge(&answer).await?;
+                self.remarks(remarks);
+                match judged {
                     Judged::Stands(output) => {
                         if holds_back {
                             self.sink.send(Event::TextDelta { text: answer.joined_text() });
@@ -364,55 +351,6 @@ impl Running {
         Ok(None)
     }
 
-    /// Checks a final answer against the output schema and the constraints.
-    async fn judge(
-        &mut self,
-        answer: &Answer,
-        schema: Option<&Value>,
-        validator: Option<&Validator>,
-        checks: &Constraints,
-    ) -> Result<Judged, Break> {
-        let text = answer.joined_text();
-        let value = match (schema, validator) {
-            (Some(schema), Some(validator)) => match output::checked(validator, &text) {
-                Ok(value) => Some(value),
-                Err(faults) => return self.repair(faults, schema, text),
-            },
-            _ => None,
-        };
-        let message = Arc::new(answer.message.clone());
-        let checked = Checked { text: text.as_str().into(), value: value.clone().map(Arc::new), message };
-        let findings = checks.check(&checked).await;
-        let suggestions = findings.suggestions.into_iter();
-        self.remarks(
-            suggestions
-                .map(|it| Remark { source: format!("constraint:{}", it.id), message: it.feedback })
-                .collect(),
-        );
-        if findings.failures.is_empty() {
-            return Ok(Judged::Stands(value));
-        }
-        if self.constraint_retries >= self.setting.agent.config.constraint_retries {
-            let attempts = self.constraint_retries + 1;
-            return Err(
-                AgentError::Constraints { failures: findings.failures, attempts, output: text }.into()
-            );
-        }
-        self.constraint_retries += 1;
-        let failures: Vec<String> = findings.failures.into_iter().map(|it| it.feedback).collect();
-        let template = include_str!("templates/constraint_feedback.txt").trim_end();
-        Ok(Judged::Again(template.replacen("{failures}", &output::listed(&failures), 1)))
-    }
-
-    fn repair(&mut self, faults: Vec<String>, schema: &Value, text: String) -> Result<Judged, Break> {
-        if self.output_repairs >= self.setting.agent.config.output_repairs {
-            let attempts = self.output_repairs + 1;
-            return Err(AgentError::OutputInvalid { faults, attempts, output: text }.into());
-        }
-        self.output_repairs += 1;
-        Ok(Judged::Again(output::feedback(&faults, schema)))
-    }
-
     /// Has an answer made again: the attempt is on record, but not in the history.
     async fn again(&mut self, message: Arc<Message>, feedback: String) -> Result<(), Break> {
         self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
@@ -483,13 +421,6 @@ fn round_of<'a>(
 
 fn guards_output(pass: &Pass) -> bool {
     pass.extras().guardrails.iter().any(|it| it.on == GuardrailSide::Output)
-}
-
-fn compiled(schema: &Value) -> Result<Validator, AgentError> {
-    jsonschema::validator_for(schema).map_err(|err| AgentError::Unknown {
-        source_of: "output".to_owned(),
-        reason: format!("it is no JSON Schema: {err}"),
-    })
 }
 
 fn reason_of(ended: &Ended) -> Option<String> {

@@ -1,0 +1,121 @@
+//! Judges a final answer: against the output schema first, then against the constraints.
+//!
+//! An answer stands, or is made again with feedback, a bounded number of times; after that the run fails with the last
+//! answer. All failing asserts are told in one message. Failing suggestions are remarks and change nothing.
+
+use std::sync::Arc;
+
+use contexture_compose::Pass;
+use contexture_message::Answer;
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::agent::Inner;
+use crate::checks::{Checked, Constraints, constraints};
+use crate::outcome::Remark;
+use crate::{AgentError, ConstraintFailure, output};
+
+/// The checks of a run, and how often answers failed them.
+pub(crate) struct Judge {
+    schema: Option<(Arc<Value>, Validator)>,
+    constraints: Constraints,
+    repairs: Tries,
+    retries: Tries,
+}
+
+/// What becomes of a final answer.
+pub(crate) enum Judged {
+    /// It stands; its value, where there is a schema.
+    Stands(Option<Value>),
+    /// It is made again, with this feedback.
+    Again(String),
+}
+
+impl Judge {
+    /// Finds the checks that a pass brings.
+    pub(crate) fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
+        let schema = pass.request().output.clone();
+        let validator = schema.as_deref().map(compiled).transpose()?;
+        let known = |id: &str| agent.constraints.get(id).cloned();
+        Ok(Self {
+            schema: schema.zip(validator),
+            constraints: constraints(&pass.extras().constraints, known)?,
+            repairs: Tries::new(agent.config.output_repairs),
+            retries: Tries::new(agent.config.constraint_retries),
+        })
+    }
+
+    /// Whether an answer may have to be made again although it was well-formed: then nothing of it is streamed.
+    pub(crate) fn asserts(&self) -> bool {
+        self.constraints.asserts()
+    }
+
+    /// Judges an answer, and says what suggestions have to say.
+    pub(crate) async fn judge(&mut self, answer: &Answer) -> Result<(Judged, Vec<Remark>), AgentError> {
+        let text = answer.joined_text();
+        let value = match &self.schema {
+            None => None,
+            Some((schema, validator)) => match output::checked(validator, &text) {
+                Ok(value) => Some(value),
+                Err(faults) => {
+                    let feedback = output::feedback(&faults, schema);
+                    let again = |attempts| AgentError::OutputInvalid { faults, attempts, output: text };
+                    return self.repairs.again(feedback, again).map(|it| (it, Vec::new()));
+                }
+            },
+        };
+        let message = Arc::new(answer.message.clone());
+        let checked = Checked { text: text.as_str().into(), value: value.clone().map(Arc::new), message };
+        let findings = self.constraints.check(&checked).await;
+        let remarks = findings.suggestions.into_iter().map(remark).collect();
+        if findings.failures.is_empty() {
+            return Ok((Judged::Stands(value), remarks));
+        }
+        let failures = findings.failures;
+        let feedback = feedback(&failures);
+        let again = |attempts| AgentError::Constraints { failures, attempts, output: text };
+        self.retries.again(feedback, again).map(|it| (it, remarks))
+    }
+}
+
+fn remark(failure: ConstraintFailure) -> Remark {
+    Remark { source: format!("constraint:{}", failure.id), message: failure.feedback }
+}
+
+fn feedback(failures: &[ConstraintFailure]) -> String {
+    let each: Vec<String> = failures.iter().map(|it| it.feedback.clone()).collect();
+    let template = include_str!("templates/constraint_feedback.txt").trim_end();
+    template.replacen("{failures}", &output::listed(&each), 1)
+}
+
+fn compiled(schema: &Value) -> Result<Validator, AgentError> {
+    jsonschema::validator_for(schema).map_err(|err| AgentError::Unknown {
+        source_of: "output".to_owned(),
+        reason: format!("it is no JSON Schema: {err}"),
+    })
+}
+
+/// How often something was tried again, and how often it may be.
+struct Tries {
+    made: u32,
+    most: u32,
+}
+
+impl Tries {
+    fn new(most: u32) -> Self {
+        Self { made: 0, most }
+    }
+
+    /// Has the answer made again, or gives up after so many attempts.
+    fn again(
+        &mut self,
+        feedback: String,
+        give_up: impl FnOnce(u32) -> AgentError,
+    ) -> Result<Judged, AgentError> {
+        if self.made >= self.most {
+            return Err(give_up(self.made + 1));
+        }
+        self.made += 1;
+        Ok(Judged::Again(feedback))
+    }
+}
