@@ -6,6 +6,7 @@
 //! hint: did you mean `temperature`?
 //! ```
 
+use contexture_agent::AgentError;
 use contexture_compose::tags::TagError;
 use contexture_project::{Fault, ProjectError};
 use contexture_session::{IdInvalid, SessionError, StoreError};
@@ -110,11 +111,29 @@ impl Failure {
         self
     }
 
+    /// Returns the code of what went wrong first.
+    pub(crate) fn code(&self) -> &str {
+        &self.first.code
+    }
+
     /// Returns how the process ends.
     pub(crate) fn exit(&self) -> Exit {
         let of_code = match self.first.code.as_str() {
-            "contributor_failed" | "deadline_exceeded" | "model_error" | "runtime_failed"
-            | "write_failed" => Exit::World,
+            "contributor_failed" | "deadline_exceeded" | "runtime_failed" | "write_failed" | "cancelled" => {
+                Exit::World
+            }
+            "model_auth"
+            | "model_rate_limited"
+            | "model_refused"
+            | "model_overloaded"
+            | "model_not_found"
+            | "model_error"
+            | "model_timed_out"
+            | "model_unreachable"
+            | "model_malformed"
+            | "model_answer_too_large"
+            | "prompt_too_long" => Exit::World,
+            "guardrail_blocked" | "constraint_failed" | "output_invalid" => Exit::CheckFailed,
             "store_damaged" | "store_unavailable" | "schema_newer" | "append_malformed" => Exit::World,
             "version_conflict" | "turn_in_progress" | "lease_lost" | "queue_full" => Exit::World,
             _ => Exit::Wrong,
@@ -200,6 +219,26 @@ impl From<SessionError> for Failure {
     }
 }
 
+impl From<AgentError> for Failure {
+    fn from(err: AgentError) -> Self {
+        let failure = Failure::new(err.code(), err.to_string());
+        match err {
+            AgentError::Session(err) => err.into(),
+            AgentError::Constraints { .. } | AgentError::OutputInvalid { .. } => failure
+                .hint("the last answer is in the log; a stronger model, or a clearer prompt, may do better"),
+            AgentError::Unknown { .. } => {
+                failure.hint("this program runs what is declared; what is a function needs the library")
+            }
+            AgentError::Cancelled => failure.hint("what was said until then is kept"),
+            AgentError::Compose(_)
+            | AgentError::Model(_)
+            | AgentError::Approval(_)
+            | AgentError::NoModel
+            | AgentError::Blocked { .. } => failure,
+        }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(err: StoreError) -> Self {
         SessionError::from(err).into()
@@ -236,5 +275,29 @@ mod tests {
         assert_eq!(exit("deadline_exceeded"), Exit::World);
         assert_eq!(exit("store_unavailable"), Exit::World);
         assert_eq!(exit("not_found"), Exit::Wrong);
+        assert_eq!(exit("constraint_failed"), Exit::CheckFailed);
+        assert_eq!(exit("cancelled"), Exit::World);
+        assert_eq!(exit("model_missing"), Exit::Wrong);
+    }
+
+    #[test]
+    fn every_trouble_of_a_model_is_the_world_s() {
+        use contexture_model::ModelErrorKind as Kind;
+        let kinds = [
+            Kind::Auth,
+            Kind::RateLimited,
+            Kind::PromptTooLong,
+            Kind::Refused,
+            Kind::Overloaded,
+            Kind::NotFound,
+            Kind::Invalid,
+            Kind::TimedOut,
+            Kind::Disconnected,
+            Kind::Malformed,
+            Kind::TooLarge,
+        ];
+        for kind in kinds {
+            assert_eq!(Failure::new(kind.code(), "").exit(), Exit::World, "{kind:?}");
+        }
     }
 }

@@ -9,15 +9,21 @@ mod bar;
 mod clock;
 mod commands;
 mod error;
+mod live;
+mod models;
 mod output;
 mod paint;
 mod pass;
+mod proxies;
 mod read;
 mod root;
 mod runtime;
+mod stage;
 mod store;
 mod table;
+mod telemetry;
 mod transcript;
+mod turn;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Prints: the only module that writes to standard output and standard error.
+//! Prints: with `live`, the only module that writes to standard output and standard error.
 //!
 //! Styled text keeps its colours on a terminal and loses them in a pipe (and with NO_COLOR). A reader that goes away,
 //! as in `contexture inspect p | head`, ends the printing and nothing else.
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::error::{Exit, Failure};
-use crate::paint::{YELLOW, paint, visible};
+use crate::paint::{DIM, YELLOW, paint, visible};
 
 /// Columns in a pipe.
 const PIPE_WIDTH: usize = 100;
@@ -85,6 +85,16 @@ impl Reply {
         self
     }
 
+    /// Returns the reply as a value, for programs that read several of them.
+    pub(crate) fn into_value(self) -> Value {
+        match self.body {
+            Body::Nothing => Value::Null,
+            Body::Json(value) => value,
+            Body::Document(text) | Body::Verbatim(text) => Value::String(text),
+            Body::Styled(text) => Value::String(anstream::adapter::strip_str(&text).to_string()),
+        }
+    }
+
     /// Adds a remark for people, which goes to standard error.
     pub(crate) fn note(self, note: impl AsRef<str>) -> Self {
         let note = visible(note.as_ref()).into_owned();
@@ -127,14 +137,30 @@ pub(crate) fn warn(message: &str) {
     let _ = writeln!(anstream::stderr(), "{}: {}", paint(YELLOW, "warning"), visible(message));
 }
 
+/// Prints a line about what happens, for people.
+pub(crate) fn aside(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &visible(text)));
+}
+
+/// Prints what went wrong where that is not the end.
+pub(crate) fn fail(failure: &Failure) {
+    let _ = writeln!(anstream::stderr(), "{}", failure.to_text());
+}
+
+/// Whether there is somebody to ask.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks a question on the terminal and returns whether the answer is yes; nothing if there is nobody to ask.
 pub(crate) fn ask(question: &str) -> Option<bool> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    if !can_ask() {
         return None;
     }
-    write!(anstream::stderr(), "{} [y/N] ", visible(question)).ok()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).ok()?;
+    // The line editor hears Ctrl-C as a key, so that it means no here whatever it means to a running turn.
+    let config = rustyline::Config::builder().behavior(rustyline::Behavior::PreferTerm).build();
+    let mut editor = rustyline::DefaultEditor::with_config(config).ok()?;
+    let answer = editor.readline(&format!("{} [y/N] ", visible(question))).unwrap_or_default();
     Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 

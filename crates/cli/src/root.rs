@@ -2,8 +2,9 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use contexture_project::{Config, Project};
+use contexture_project::{Config, InMemory, Project};
 
 use crate::args::Globals;
 use crate::error::Failure;
@@ -20,21 +21,28 @@ const NAMED: [(&str, &[&str]); 2] = [
 /// Opens the folder that was asked for, or the nearest one upwards, with what the environment overrides. Variables
 /// that mean nothing are warned about.
 pub(crate) fn open(globals: &Globals) -> Result<Project, Failure> {
-    opened(dir(globals)?.ok_or_else(no_project)?)
+    Ok(open_with_dir(globals)?.0)
+}
+
+/// Does the same and returns the folder, too.
+pub(crate) fn open_with_dir(globals: &Globals) -> Result<(Project, PathBuf), Failure> {
+    let dir = dir(globals)?.ok_or_else(no_project)?;
+    Ok((opened(dir.clone())?, dir))
+}
+
+/// Opens the folder that was asked for, or the nearest one upwards; where there is none, an empty project in the
+/// current folder, with what the environment overrides. Returns the folder, too.
+pub(crate) fn open_or_empty(globals: &Globals) -> Result<(Project, PathBuf), Failure> {
+    match dir(globals)? {
+        Some(dir) => Ok((opened(dir.clone())?, dir)),
+        None => Ok((overridden(Project::from_files(Arc::new(InMemory::default()))?)?, here()?)),
+    }
 }
 
 /// Returns the configuration, and the folder it is about: that of the project, or else the current one.
 pub(crate) fn config(globals: &Globals) -> Result<(Config, PathBuf), Failure> {
-    match dir(globals)? {
-        Some(dir) => Ok((opened(dir.clone())?.config().clone(), dir)),
-        None => {
-            let config = Config::default();
-            let overrides = overrides_of(&config)?;
-            let overrides: Vec<(&str, &str)> =
-                overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            Ok((config.with_overrides(&overrides)?, here()?))
-        }
-    }
+    let (project, dir) = open_or_empty(globals)?;
+    Ok((project.config().clone(), dir))
 }
 
 fn dir(globals: &Globals) -> Result<Option<PathBuf>, Failure> {
@@ -55,7 +63,10 @@ pub(crate) fn here() -> Result<PathBuf, Failure> {
 }
 
 fn opened(dir: PathBuf) -> Result<Project, Failure> {
-    let project = Project::open(dir)?;
+    overridden(Project::open(dir)?)
+}
+
+fn overridden(project: Project) -> Result<Project, Failure> {
     let overrides = overrides_of(project.config())?;
     Ok(project.with_overrides(overrides)?)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::SystemTime;
-use contexture_session::Store;
+use contexture_session::{MemoryStore, Store};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
@@ -22,6 +22,8 @@ pub(crate) enum Place {
     Sqlite(PathBuf),
     /// Its URL, which may hold a password.
     Postgres(String),
+    /// Gone when the program ends.
+    Memory,
 }
 
 /// What happens if there is no store yet.
@@ -31,18 +33,27 @@ pub(crate) enum Missing {
     Refuse,
 }
 
-/// Finds out where the store is.
+/// Finds out where the store is that is to be looked after.
 pub(crate) fn place(args: &StoreArgs, globals: &Globals) -> Result<Place, Failure> {
-    match &args.store {
+    let place = match &args.store {
         Some(url) => parse(url, &root::here()?),
         None => {
             let (config, dir) = root::config(globals)?;
             parse(&config.store.url, &dir)
         }
+    };
+    match place? {
+        Place::Memory => {
+            let message =
+                "a store in memory is gone when its program ends, so there is nothing to look after";
+            Err(Failure::usage(message).hint("`--store URL` names another store"))
+        }
+        place => Ok(place),
     }
 }
 
-fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
+/// Reads the URL of a store; a relative path in it starts in `dir`.
+pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
     let hint = "write `sqlite:PATH` or `postgres://USER@HOST/DATABASE`";
     match url.split_once(':') {
         Some(("sqlite", path)) => match path.strip_prefix("//").unwrap_or(path) {
@@ -50,11 +61,7 @@ fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
             path => Ok(Place::Sqlite(dir.join(path))),
         },
         Some(("postgres" | "postgresql", _)) => Ok(Place::Postgres(url.to_owned())),
-        Some(("memory", _)) => {
-            let message =
-                "a store in memory is gone when its program ends, so there is nothing to look after";
-            Err(Failure::usage(message).hint("`--store URL` names another store"))
-        }
+        Some(("memory", _)) => Ok(Place::Memory),
         // The rest of a URL may hold a password.
         Some((scheme, _)) => {
             Err(Failure::usage(format!("there are no stores of the kind `{scheme}:`")).hint(hint))
@@ -74,6 +81,7 @@ pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dy
             }
             Ok(Arc::new(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?))
         }
+        Place::Memory => Ok(Arc::new(MemoryStore::new(Arc::new(SystemTime)))),
         Place::Postgres(url) => Ok(Arc::new(PostgresStore::connect(url, PostgresConfig::default()).await?)),
     }
 }
@@ -105,6 +113,7 @@ mod tests {
         match parse(url, Path::new("/shop")) {
             Ok(Place::Sqlite(path)) => path.display().to_string(),
             Ok(Place::Postgres(url)) => url,
+            Ok(Place::Memory) => "in memory".to_owned(),
             Err(failure) => failure.to_json()["error"]["message"].to_string(),
         }
     }
@@ -115,7 +124,7 @@ mod tests {
         assert_eq!(parsed("sqlite:/var/a.db"), "/var/a.db");
         assert_eq!(parsed("sqlite:///var/a.db"), "/var/a.db");
         assert_eq!(parsed("postgresql://db/app"), "postgresql://db/app");
-        assert!(parsed("memory:").contains("in memory"));
+        assert_eq!(parsed("memory:"), "in memory");
         assert_eq!(parsed("mysql://me:secret@db"), r#""there are no stores of the kind `mysql:`""#);
         assert_eq!(parsed("sqlite:"), r#""`sqlite:` names no file""#);
         assert_eq!(parsed("a.db"), r#""`a.db` is not the URL of a store""#);

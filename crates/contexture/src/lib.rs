@@ -103,11 +103,17 @@
 //! # }
 //! ```
 //!
+//! An agent calls a model, runs tools and records the conversation: see [`agent()`].
+//!
 //! Prompts can also be written as Markdown files: see [`project`].
 
+mod agents;
 mod clock;
+mod http;
+mod secrets;
 mod sessions;
 
+pub use agents::agent;
 pub use clock::{SystemClock, engine};
 pub use contexture_agent as agent;
 pub use contexture_compose as compose;
@@ -120,10 +126,16 @@ pub use contexture_store_postgres as store_postgres;
 pub use contexture_store_sqlite as store_sqlite;
 pub use contexture_template as template;
 pub use contexture_wire as wire;
+pub use http::SystemHttp;
+pub use secrets::SystemSecrets;
 pub use sessions::{SystemNames, SystemTime, session_ports};
 
 /// The names that most programs use.
 pub mod prelude {
+    pub use contexture_agent::{
+        Agent, AgentBuilder, AgentConfig, AgentError, AgentTool, ApprovalRequest, CancellationToken,
+        Decision, Ended, Event, Outcome, Run, RunRequest, ToolRefused, Verdict,
+    };
     pub use contexture_compose::{
         Adaptation, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error,
         Explanation, HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions,
@@ -131,8 +143,10 @@ pub mod prelude {
     };
     pub use contexture_history::Limit;
     pub use contexture_message::{
-        Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolOutput,
+        Answer, Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolCall, ToolOutput,
+        Usage,
     };
+    pub use contexture_model::{Client, ClientConfig, Model, ModelError, Provider, Scripted, Secret, Step};
     pub use contexture_project::Project;
     pub use contexture_session::{
         Begun, MemoryStore, NewItem, Policy, Session, SessionConfig, SessionId, SessionStart, Sessions,
@@ -140,4 +154,5 @@ pub mod prelude {
     };
     pub use contexture_store_postgres::PostgresStore;
     pub use contexture_store_sqlite::SqliteStore;
+    pub use contexture_wire::{Catalogue, Dialect};
 }

@@ -156,7 +156,7 @@ impl Inner {
     }
 }
 
-fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<reqwest::Client, ClientError> {
+pub(crate) fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<reqwest::Client, ClientError> {
     // Certificates take milliseconds to load, and nobody looks at them on the way to a local server.
     let encryption = match is_encrypted || !config.proxies.is_empty() {
         true => tls::encryption(config.root_certificates.as_deref())?,

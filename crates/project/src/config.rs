@@ -48,6 +48,26 @@ pub struct Config {
     pub history_window: HistoryWindow,
     /// Cache wishes of prompts that have none of their own.
     pub cache: CacheConfig,
+    /// What is told about runs, and to whom.
+    pub telemetry: TelemetryConfig,
+}
+
+/// What is told about runs, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetryConfig {
+    /// Which log lines are printed: `off`, a level such as `info`, or a filter such as `contexture_model=debug`.
+    pub log: String,
+    /// Where spans go, over OTLP and HTTP: `http://127.0.0.1:4318`. Without one they go nowhere.
+    pub otlp_endpoint: Option<String>,
+    /// Whether spans carry what is said.
+    pub record_content: bool,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self { log: "off".to_owned(), otlp_endpoint: None, record_content: false }
+    }
 }
 
 /// Which model is used.
@@ -70,9 +90,6 @@ pub struct ProviderConfig {
     /// The environment variable that holds the key.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// The address of a proxy, where the provider is called through one.
-    #[serde(default)]
-    pub proxy: Option<String>,
 }
 
 /// Where sessions are kept.

@@ -38,9 +38,11 @@ mod yaml;
 
 pub use config::{
     CompactionConfig, Config, HistoryWindow, ModelChoice, ProviderConfig, ServerConfig, StoreConfig,
+    TelemetryConfig,
 };
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
 pub use lint::{Level, Lint};
+pub use nearest::did_you_mean;
 pub use project::{Project, Reload};
 pub use tools::ProjectTool;

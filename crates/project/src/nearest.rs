@@ -22,8 +22,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     with_distance.filter(|(distance, _)| *distance <= allowed).min().map(|(_, it)| it)
 }
 
-/// Returns the question for a hint.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+/// Returns the question for a hint: the known name that is closest, if `name` may be a slip of the pen.
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|it| format!("did you mean `{it}`?"))
 }
 

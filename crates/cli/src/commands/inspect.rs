@@ -26,7 +26,7 @@ const MIN_BAR: usize = 10;
 const MAX_GAUGE: usize = 40;
 
 pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let pass = pass::resolve(args, globals)?;
+    let (pass, _) = pass::resolve(args, globals)?;
     let explanation = pass.explain();
     Ok(match globals.json {
         true => Reply::json(json!(explanation)),
@@ -35,7 +35,7 @@ pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Resu
 }
 
 /// Returns the page.
-fn page(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -> String {
+pub(super) fn page(prompt: &str, model: Option<&str>, it: &Explanation, screen: Screen) -> String {
     let sections = [
         header(prompt, model, it, screen),
         sources(it, screen),

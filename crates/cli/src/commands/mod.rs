@@ -1,5 +1,7 @@
-//! One module per command: arguments in, a reply out. Nothing is printed here.
+//! One module per command: arguments in, a reply out. Nothing is printed here, but what `run` and `chat` print as it
+//! happens.
 
+mod chat;
 mod completions;
 mod diff;
 mod init;
@@ -8,9 +10,11 @@ mod lint;
 mod prompts;
 mod render;
 mod resolve;
+mod run;
 mod sessions;
 mod tokens;
 mod window;
+mod wire;
 
 use crate::args::{Cli, Command};
 use crate::error::Failure;
@@ -23,6 +27,8 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Init(args) => init::run(&args, &globals),
         Command::Resolve(args) => resolve::run(&args, &globals, screen),
         Command::Inspect(args) => inspect::run(&args, &globals, screen),
+        Command::Run(args) => run::run(&args, &globals, screen),
+        Command::Chat(args) => chat::run(&args, &globals, screen),
         Command::Diff(args) => diff::run(&args, &globals, screen),
         Command::Render(args) => render::run(&args, globals.json),
         Command::Window(args) => window::run(&args, globals.json),

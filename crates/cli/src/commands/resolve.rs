@@ -4,14 +4,19 @@ use contexture_compose::{Explanation, Pass};
 use contexture_message::{Image, MediaSource, Message, Part, Request, Tool, ToolChoice, ToolOutput};
 use serde_json::{Value, json};
 
-use crate::args::{Globals, ResolveArgs};
+use super::wire;
+use crate::args::{Globals, WireArgs};
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
 use crate::pass;
 
-pub(super) fn run(args: &ResolveArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let pass = pass::resolve(args, globals)?;
+pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    let (pass, catalogue) = pass::resolve(&args.resolve, globals)?;
+    if let Some(dialect) = args.wire {
+        let cache_key = args.resolve.call.session.clone();
+        return wire::reply(dialect, &pass, &catalogue, cache_key, globals.json);
+    }
     Ok(match globals.json {
         true => Reply::json(document(&pass)),
         false => Reply::styled(page(pass.request(), &pass.explain(), screen)),

@@ -41,7 +41,7 @@ fn the_code_and_the_exit_code_say_what_kind_of_error_it_is() {
         (&["resolve", "support", "--budget", "x"], "usage"),
         (&["resolve", "support", "--budget", "-1"], "usage"),
         (&["resolve", "support", "--now", "today"], "usage"),
-        (&["resolve", "support", "--wire", "openai"], "usage"),
+        (&["inspect", "support", "--wire", "openai"], "usage"),
         (&["resolve", "support", "--history", "missing.jsonl"], "not_found"),
         (&["resolve", "support", "--input", "-", "--history", "-"], "usage"),
         (&["inspect"], "usage"),

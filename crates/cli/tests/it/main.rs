@@ -1,10 +1,15 @@
 //! Runs the built program in temporary folders.
 
 mod cases;
+mod chat;
 mod commands;
 mod errors;
+mod local;
 mod pages;
+mod run;
+mod served;
 mod sessions;
+mod telemetry;
 mod window;
 
 use std::fs;

@@ -11,7 +11,7 @@ use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, DIM};
 use crate::table::{Align, Cell, Table};
 
-pub(super) async fn run(
+pub(in crate::commands) async fn run(
     sessions: &Sessions,
     limit: Option<usize>,
     as_json: bool,

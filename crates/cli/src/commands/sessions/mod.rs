@@ -1,7 +1,7 @@
 //! `sessions`: what a store holds, for people who look after it.
 
-mod list;
-mod show;
+pub(super) mod list;
+pub(super) mod show;
 mod transfer;
 mod upkeep;
 

@@ -26,7 +26,7 @@ use crate::paint::{
 /// How wide the column with the names is.
 const NAMES: usize = 14;
 
-pub(super) async fn run(
+pub(in crate::commands) async fn run(
     sessions: &Sessions,
     args: &ShowArgs,
     as_json: bool,

@@ -1,18 +1,24 @@
 //! What can be typed: the arguments of every command, with their help texts.
 
+mod help;
+mod talk;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use contexture_wire::Dialect;
 
 use crate::error::Failure;
 use crate::output::Reply;
 
+pub(crate) use talk::{ChatArgs, RunArgs, TalkArgs};
+
 /// Composes what a language model sees, and shows why it looks like that.
 #[derive(Debug, Parser)]
-#[command(name = "contexture", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "contexture", version, max_term_width = 100, after_help = help::EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -34,37 +40,43 @@ pub(crate) struct Globals {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Write a small complete project to start from.
-    #[command(after_help = INIT)]
+    #[command(after_help = help::INIT)]
     Init(InitArgs),
     /// Show what would be sent to the model, without calling it.
-    #[command(after_help = RESOLVE)]
-    Resolve(ResolveArgs),
+    #[command(after_help = help::RESOLVE)]
+    Resolve(WireArgs),
     /// Show where every token comes from, and why something is missing.
-    #[command(after_help = INSPECT)]
+    #[command(after_help = help::INSPECT)]
     Inspect(ResolveArgs),
+    /// Run a prompt: call the model, run tools, print the answer.
+    #[command(after_help = help::RUN)]
+    Run(RunArgs),
+    /// Talk to a model in the terminal; the conversation is kept.
+    #[command(after_help = help::CHAT)]
+    Chat(ChatArgs),
     /// Show what changed from one pass to another.
-    #[command(after_help = DIFF)]
+    #[command(after_help = help::DIFF)]
     Diff(DiffArgs),
     /// Turn context entries (JSON) into tagged text.
-    #[command(after_help = RENDER)]
+    #[command(after_help = help::RENDER)]
     Render(RenderArgs),
     /// Show which turns of a transcript fit, each tool call with its result.
-    #[command(after_help = WINDOW)]
+    #[command(after_help = help::WINDOW)]
     Window(WindowArgs),
     /// Count tokens.
-    #[command(after_help = TOKENS)]
+    #[command(after_help = help::TOKENS)]
     Tokens(TokensArgs),
     /// Check all prompts and contexts of the project.
-    #[command(after_help = LINT)]
+    #[command(after_help = help::LINT)]
     Lint(LintArgs),
     /// List the prompts of the project.
-    #[command(after_help = PROMPTS)]
+    #[command(after_help = help::PROMPTS)]
     Prompts,
     /// Look after stored sessions: list, show, export, import, fork, delete.
-    #[command(after_help = SESSIONS)]
+    #[command(after_help = help::SESSIONS)]
     Sessions(SessionsArgs),
     /// Print a completion script for a shell.
-    #[command(after_help = COMPLETIONS)]
+    #[command(after_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),
 }
 
@@ -78,6 +90,31 @@ pub(crate) struct InitArgs {
 pub(crate) struct ResolveArgs {
     /// The prompt's id; `contexture prompts` lists them.
     pub(crate) prompt: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WireArgs {
+    #[command(flatten)]
+    pub(crate) resolve: ResolveArgs,
+    /// Print the JSON that a provider gets: openai, openai-responses, anthropic or gemini.
+    #[arg(long, value_name = "DIALECT", value_parser = dialect, help_heading = "Model")]
+    pub(crate) wire: Option<Dialect>,
+}
+
+fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::parse(name).ok_or_else(|| {
+        let names = Dialect::ALL.map(Dialect::as_str).join(", ");
+        format!("the dialects are {names}")
+    })
+}
+
+/// What a prompt is given.
+#[derive(Debug, Args)]
+pub(crate) struct InputArgs {
     /// The input: a JSON object, `@FILE`, or `-` for standard input.
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
@@ -85,28 +122,44 @@ pub(crate) struct ResolveArgs {
     /// JSON, or else text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
-    #[command(flatten)]
-    pub(crate) call: CallArgs,
 }
 
-/// What a pass depends on besides its input.
+/// Whom to call.
 #[derive(Debug, Args)]
-pub(crate) struct CallArgs {
+pub(crate) struct ModelArgs {
     /// The provider, if the model's name does not say it.
     #[arg(long, help_heading = "Model")]
     pub(crate) provider: Option<String>,
     /// The model, `model` or `provider/model`.
     #[arg(long, help_heading = "Model")]
     pub(crate) model: Option<String>,
+}
+
+/// What templates see of the world.
+#[derive(Debug, Args)]
+pub(crate) struct ScopeArgs {
+    /// What templates see as `ctx.user`.
+    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    pub(crate) scope_user: Option<String>,
+    /// What templates see as `ctx.tenant`, and whose sessions are meant.
+    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    pub(crate) tenant: Option<String>,
+    /// What templates see as `ctx.now`, RFC 3339; by default the current time.
+    #[arg(long, value_name = "TIME", help_heading = "Conversation")]
+    pub(crate) now: Option<String>,
+}
+
+/// What a pass depends on besides its input.
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// The limit of the composed system text, in tokens.
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub(crate) budget: Option<u32>,
     /// The limit of the whole request, in tokens.
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub(crate) input_budget: Option<u32>,
-    /// Print the JSON of a provider; not in this version.
-    #[arg(long, value_name = "DIALECT", hide = true)]
-    pub(crate) wire: Option<String>,
 
     /// Earlier turns: one JSON message a line, `{"turn"?, "role", "content"}`; `-` for standard input.
     #[arg(long, value_name = "FILE|-", help_heading = "Conversation")]
@@ -114,18 +167,11 @@ pub(crate) struct CallArgs {
     /// The user's message of this turn.
     #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
     pub(crate) user: Option<String>,
-    /// What templates see as `ctx.user`.
-    #[arg(long, value_name = "ID", help_heading = "Conversation")]
-    pub(crate) scope_user: Option<String>,
-    /// What templates see as `ctx.tenant`.
-    #[arg(long, value_name = "ID", help_heading = "Conversation")]
-    pub(crate) tenant: Option<String>,
     /// What templates see as `ctx.session`.
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub(crate) session: Option<String>,
-    /// What templates see as `ctx.now`, RFC 3339; by default the current time.
-    #[arg(long, value_name = "TIME", help_heading = "Conversation")]
-    pub(crate) now: Option<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -232,7 +278,7 @@ pub(crate) enum SessionsCommand {
         limit: Option<usize>,
     },
     /// Show what a session's log holds.
-    #[command(after_help = SESSIONS_SHOW)]
+    #[command(after_help = help::SESSIONS_SHOW)]
     Show(ShowArgs),
     /// Write a session down as JSON lines.
     Export {
@@ -368,109 +414,6 @@ fn stopped(err: &clap::Error) -> Result<Reply, Failure> {
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  contexture init hello && cd hello
-  contexture resolve support --set plan=pro
-  contexture inspect support --budget 120
-  echo '[{\"documents\": [\"one\", \"two\"]}]' | contexture render -
-
-Exit codes: 0 done, 1 a check failed, 2 wrong usage or definition, 3 a model, store or network failed.
-CONTEXTURE_SECTION_KEY in the environment overrides `key` of [section] in contexture.toml.";
-
-const INIT: &str = "\
-Examples:
-  contexture init                  here
-  contexture init my-prompts       in a folder of its own
-
-Nothing is overwritten: if one of the files exists, none is written.";
-
-const RESOLVE: &str = "\
-Examples:
-  contexture resolve support --input '{\"plan\": \"pro\"}'
-  contexture resolve support --input @input.json --set locale=de --set user.age=41
-  contexture resolve support --provider openai --model gpt-5-mini --budget 4000
-  contexture resolve support --history chat.jsonl --user 'And in Dutch?'
-  contexture resolve support --json > pass.json";
-
-const INSPECT: &str = "\
-Examples:
-  contexture inspect support
-  contexture inspect support --set plan=pro --budget 120
-  contexture inspect support --json | jq '.dropped'";
-
-const DIFF: &str = "\
-Examples:
-  contexture diff before.json now.json
-  contexture diff support --a '{\"plan\": \"free\"}' --b '{\"plan\": \"pro\"}'
-  contexture diff before.json now.json --exit-code --json
-
-A file is what `contexture resolve --json` or `contexture inspect --json` printed.";
-
-const RENDER: &str = "\
-Examples:
-  contexture render entries.json
-  echo '[{\"userPreferences\": \"short answers\"}]' | contexture render -
-  contexture render entries.json --json
-
-Entries that are texts or messages pass through; `--json` lists them under `messages`.";
-
-const WINDOW: &str = "\
-Examples:
-  contexture window chat.jsonl --turns 20
-  contexture window request.json --tokens 8000 --model openai/gpt-5-mini > shorter.json
-  cat chat.jsonl | contexture window - --json | jq '.dropped'
-
-A transcript is JSON lines with this program's messages, each with an optional `turn`; or the
-messages of OpenAI Chat Completions or of Anthropic, as lines, as a list, or in a request.
-
-Turns are kept whole, and the newest one with content always is. A turn is what has one `turn` id,
-or begins with a message of the user. System messages at the beginning are kept besides.
-
-What is kept is printed as it came. A tool call without a result gets one that says `interrupted`,
-a result without a call is left out; what was done goes to standard error.";
-
-const TOKENS: &str = "\
-Examples:
-  contexture tokens prompts/support.md
-  contexture tokens *.md --model anthropic/claude-sonnet-4-5
-  git diff | contexture tokens -";
-
-const LINT: &str = "\
-Examples:
-  contexture lint
-  contexture lint --strict         for continuous integration
-  contexture lint --json";
-
-const PROMPTS: &str = "\
-Examples:
-  contexture prompts
-  contexture prompts --json | jq -r '.[].id'";
-
-const SESSIONS: &str = "\
-Examples:
-  contexture sessions list
-  contexture sessions show support-1 --view client --limit 20
-  contexture sessions export support-1 > support-1.jsonl
-  contexture sessions export --all | contexture sessions import - --store postgres://db/app
-  contexture sessions fork support-1 --at t3 --as support-1-again
-  contexture sessions delete support-1 --yes
-
-A relative PATH in `--store sqlite:PATH` starts in the current folder, elsewhere in the project's.";
-
-const SESSIONS_SHOW: &str = "\
-Examples:
-  contexture sessions show support-1
-  contexture sessions show support-1 --view all --json | jq '.[-1]'
-
-`history` is what the model sees, `client` what a user interface shows, `all` the whole log.";
-
-const COMPLETIONS: &str = "\
-Examples:
-  contexture completions bash > ~/.local/share/bash-completion/completions/contexture
-  contexture completions zsh > ~/.zfunc/_contexture
-  contexture completions fish > ~/.config/fish/completions/contexture.fish";
 
 #[cfg(test)]
 mod tests {

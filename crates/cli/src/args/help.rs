@@ -1,0 +1,127 @@
+//! The examples below the help of each command.
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  contexture init hello && cd hello
+  contexture resolve support --set plan=pro
+  contexture inspect support --budget 120
+  contexture run support --set plan=pro
+  echo '[{\"documents\": [\"one\", \"two\"]}]' | contexture render -
+
+Exit codes: 0 done, 1 a check failed, 2 wrong usage or definition, 3 a model, store or network failed.
+CONTEXTURE_SECTION_KEY in the environment overrides `key` of [section] in contexture.toml.";
+
+pub(super) const INIT: &str = "\
+Examples:
+  contexture init                  here
+  contexture init my-prompts       in a folder of its own
+
+Nothing is overwritten: if one of the files exists, none is written.";
+
+pub(super) const RESOLVE: &str = "\
+Examples:
+  contexture resolve support --input '{\"plan\": \"pro\"}'
+  contexture resolve support --input @input.json --set locale=de --set user.age=41
+  contexture resolve support --provider openai --model gpt-5-mini --budget 4000
+  contexture resolve support --history chat.jsonl --user 'And in Dutch?'
+  contexture resolve support --wire anthropic --model anthropic/claude-sonnet-4-5
+  contexture resolve support --json > pass.json";
+
+pub(super) const INSPECT: &str = "\
+Examples:
+  contexture inspect support
+  contexture inspect support --set plan=pro --budget 120
+  contexture inspect support --json | jq '.dropped'";
+
+pub(super) const RUN: &str = "\
+Examples:
+  contexture run support --user 'Where is my order?'
+  git diff | contexture run review --user - --model anthropic/claude-sonnet-4-5
+  contexture run support --user 'And now?' --session customer-17 --key request-8c1
+  contexture run extract --input @invoice.json --json | jq '.output'
+
+The answer goes to standard output as it arrives, everything else to standard error. A tool that
+asks for approval is asked about on a terminal; in a pipe the run ends there with exit code 1,
+unless `--yes` is given. Ctrl-C stops the run and keeps what was said; a second one ends the program.";
+
+pub(super) const CHAT: &str = "\
+Examples:
+  contexture chat
+  contexture chat support --set plan=pro
+  contexture chat --last
+  printf 'Hello\\nWhat did I say?\\n' | contexture chat --session test-1
+
+A line is a turn; one that ends in `\\` goes on. `/help` lists the commands. Ctrl-C stops an answer,
+Ctrl-D leaves. In a pipe the answers alone go to standard output.";
+
+pub(super) const DIFF: &str = "\
+Examples:
+  contexture diff before.json now.json
+  contexture diff support --a '{\"plan\": \"free\"}' --b '{\"plan\": \"pro\"}'
+  contexture diff before.json now.json --exit-code --json
+
+A file is what `contexture resolve --json` or `contexture inspect --json` printed.";
+
+pub(super) const RENDER: &str = "\
+Examples:
+  contexture render entries.json
+  echo '[{\"userPreferences\": \"short answers\"}]' | contexture render -
+  contexture render entries.json --json
+
+Entries that are texts or messages pass through; `--json` lists them under `messages`.";
+
+pub(super) const WINDOW: &str = "\
+Examples:
+  contexture window chat.jsonl --turns 20
+  contexture window request.json --tokens 8000 --model openai/gpt-5-mini > shorter.json
+  cat chat.jsonl | contexture window - --json | jq '.dropped'
+
+A transcript is JSON lines with this program's messages, each with an optional `turn`; or the
+messages of OpenAI Chat Completions or of Anthropic, as lines, as a list, or in a request.
+
+Turns are kept whole, and the newest one with content always is. A turn is what has one `turn` id,
+or begins with a message of the user. System messages at the beginning are kept besides.
+
+What is kept is printed as it came. A tool call without a result gets one that says `interrupted`,
+a result without a call is left out; what was done goes to standard error.";
+
+pub(super) const TOKENS: &str = "\
+Examples:
+  contexture tokens prompts/support.md
+  contexture tokens *.md --model anthropic/claude-sonnet-4-5
+  git diff | contexture tokens -";
+
+pub(super) const LINT: &str = "\
+Examples:
+  contexture lint
+  contexture lint --strict         for continuous integration
+  contexture lint --json";
+
+pub(super) const PROMPTS: &str = "\
+Examples:
+  contexture prompts
+  contexture prompts --json | jq -r '.[].id'";
+
+pub(super) const SESSIONS: &str = "\
+Examples:
+  contexture sessions list
+  contexture sessions show support-1 --view client --limit 20
+  contexture sessions export support-1 > support-1.jsonl
+  contexture sessions export --all | contexture sessions import - --store postgres://db/app
+  contexture sessions fork support-1 --at t3 --as support-1-again
+  contexture sessions delete support-1 --yes
+
+A relative PATH in `--store sqlite:PATH` starts in the current folder, elsewhere in the project's.";
+
+pub(super) const SESSIONS_SHOW: &str = "\
+Examples:
+  contexture sessions show support-1
+  contexture sessions show support-1 --view all --json | jq '.[-1]'
+
+`history` is what the model sees, `client` what a user interface shows, `all` the whole log.";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  contexture completions bash > ~/.local/share/bash-completion/completions/contexture
+  contexture completions zsh > ~/.zfunc/_contexture
+  contexture completions fish > ~/.config/fish/completions/contexture.fish";

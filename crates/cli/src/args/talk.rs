@@ -1,0 +1,62 @@
+//! The arguments of `run` and `chat`.
+
+use clap::Args;
+
+use super::{InputArgs, ModelArgs, ScopeArgs};
+
+/// What `run` and `chat` have in common.
+#[derive(Debug, Args)]
+pub(crate) struct TalkArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// The most tokens the model may write at a time.
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub(crate) max_tokens: Option<u32>,
+    /// How freely the model chooses its words.
+    #[arg(long, value_name = "T", help_heading = "Model")]
+    pub(crate) temperature: Option<f64>,
+    /// Show what the model thinks, on standard error.
+    #[arg(long, help_heading = "Model")]
+    pub(crate) thinking: bool,
+    /// Approve every tool call that asks for it.
+    #[arg(long, help_heading = "Model")]
+    pub(crate) yes: bool,
+    /// The session, made if it is not there.
+    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    pub(crate) session: Option<String>,
+    /// The store: `sqlite:PATH`, `postgres://…` or `memory:`; by default CONTEXTURE_STORE_URL, or what contexture.toml says.
+    #[arg(long, value_name = "URL", help_heading = "Conversation")]
+    pub(crate) store: Option<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The prompt's id; `contexture prompts` lists them.
+    pub(crate) prompt: String,
+    /// What the user says; `-` for standard input.
+    #[arg(short, long, value_name = "TEXT|-", help_heading = "Conversation")]
+    pub(crate) user: Option<String>,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+    /// The same key again gives the first answer, not a second one.
+    #[arg(long, value_name = "KEY", requires = "session", help_heading = "Conversation")]
+    pub(crate) key: Option<String>,
+    /// Print what happens as JSON lines, as it happens.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) events: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The prompt's id; by default the project's only one, or `chat`, or a small one of this program.
+    pub(crate) prompt: Option<String>,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+    /// Go on with the session that was written to last.
+    #[arg(long, conflicts_with = "session", help_heading = "Conversation")]
+    pub(crate) last: bool,
+}

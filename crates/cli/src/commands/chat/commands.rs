@@ -1,0 +1,141 @@
+//! What slash commands do.
+
+use contexture_session::{Session, SessionId};
+use serde_json::json;
+
+use super::slash::{COMMANDS, Slash};
+use super::{Chat, new_name};
+use crate::args::{ShowArgs, ViewArg};
+use crate::commands::inspect;
+use crate::commands::sessions::{list, show};
+use crate::error::Failure;
+use crate::output::{self, Reply};
+use crate::paint::{BOLD, DIM, one_line, paint};
+use crate::stage::existing;
+use crate::table::{Align, Cell, Table};
+
+impl Chat {
+    /// Does what a command says, and prints what it answers.
+    pub(super) async fn command(&mut self, command: Slash, line: &str) -> Result<(), Failure> {
+        let reply = self.reply(command).await?;
+        match self.as_json {
+            true => self.voice.line(&json!({"type": "reply", "command": line, "value": reply.into_value()})),
+            false => drop(output::print(self.screen, false, Ok(reply))),
+        }
+        Ok(())
+    }
+
+    async fn reply(&mut self, command: Slash) -> Result<Reply, Failure> {
+        match command {
+            Slash::Help => Ok(self.help()),
+            Slash::Sessions => list::run(&self.sessions, None, self.as_json, self.screen).await,
+            Slash::New(id) => {
+                let id = id.map_or_else(new_name, |it| Ok(SessionId::parse(it)?))?;
+                if existing(&self.sessions, &id).await?.is_some() {
+                    let failure =
+                        Failure::new("already_exists", format!("there is a session `{id}` already"));
+                    return Err(failure.hint(format!("`/session {id}` goes on with it")));
+                }
+                self.go_to(id).await
+            }
+            Slash::Session(id) => self.go_to(SessionId::parse(id)?).await,
+            Slash::History(n_turns) => self.history(n_turns).await,
+            Slash::Model(name) => self.model(name).await,
+            Slash::Tools => self.tools(),
+            Slash::System(text) => {
+                self.session().await?.main().set_system_instructions(text.as_deref()).await?;
+                let done = if text.is_some() {
+                    "The session has further instructions."
+                } else {
+                    "The session has no further instructions."
+                };
+                Ok(Reply::styled(done))
+            }
+            Slash::Context => self.context(),
+            // These end the chat, or are a turn.
+            Slash::Exit | Slash::Retry => Ok(Reply::default()),
+        }
+    }
+
+    fn help(&self) -> Reply {
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Left)]);
+        for (name, takes, does) in COMMANDS {
+            let front = format!("/{name} {takes}");
+            table.row(vec![Cell::new(front.trim_end()).style(BOLD), Cell::new(does)]);
+        }
+        let mut lines = table.lines(0, self.screen.width);
+        lines.push(paint(DIM, "A line that ends in \\ goes on in the next one. Ctrl-C stops an answer."));
+        Reply::styled(lines.join("\n"))
+    }
+
+    async fn go_to(&mut self, id: SessionId) -> Result<Reply, Failure> {
+        self.session = existing(&self.sessions, &id).await?;
+        self.id = id;
+        (self.said, self.pass) = (None, None);
+        let begun = if self.session.is_some() { "continues" } else { "begins" };
+        Ok(Reply::styled(format!("Session {} {begun}.", one_line(self.id.as_str()))))
+    }
+
+    async fn history(&mut self, n_turns: usize) -> Result<Reply, Failure> {
+        if self.session.is_none() {
+            return Ok(Reply::styled("Nothing was said yet."));
+        }
+        let id = self.id.to_string();
+        let args = ShowArgs { id, view: ViewArg::History, limit: Some(n_turns), tokens: None, thread: None };
+        show::run(&self.sessions, &args, self.as_json, self.screen).await
+    }
+
+    /// Shows the model, or chooses one for the session; what the arguments named does not count any more.
+    async fn model(&mut self, name: Option<String>) -> Result<Reply, Failure> {
+        if let Some(name) = name {
+            self.stage.models.check(Some(&name))?;
+            if let Some((provider, model)) = name.split_once('/') {
+                self.session().await?.main().set_provider_model(provider, model).await?;
+                self.stage.model = None;
+            }
+        }
+        let model = self.stage.model_of(self.session.as_ref().map(Session::main)).unwrap_or_default();
+        Ok(Reply::styled(format!("The model is {}.", one_line(&model))))
+    }
+
+    fn tools(&self) -> Result<Reply, Failure> {
+        let ours = self.stage.project.tools()?;
+        let declared = &self.stage.prompt.definition().tools;
+        let seen = self.pass.iter().flat_map(|it| &it.request().tools).map(|it| &**it);
+        let mut all: Vec<_> = declared.iter().chain(seen).collect();
+        all.sort_by_key(|it| &it.name);
+        all.dedup_by_key(|it| &it.name);
+        if all.is_empty() {
+            return Ok(Reply::styled("The model has no tools."));
+        }
+        let mut table =
+            Table::new(&[("tool", Align::Left), ("runs", Align::Left), ("what it does", Align::Left)]);
+        for tool in all {
+            let runs = match ours.iter().find(|it| it.tool.name == tool.name) {
+                Some(it) if it.approval => "after approval",
+                Some(_) => "at once",
+                None => "not here",
+            };
+            table.row(vec![
+                Cell::new(&tool.name).style(BOLD),
+                Cell::new(runs).style(DIM),
+                Cell::new(&tool.description),
+            ]);
+        }
+        Ok(Reply::styled(table.lines(0, self.screen.width).join("\n")))
+    }
+
+    fn context(&self) -> Result<Reply, Failure> {
+        let Some(pass) = &self.pass else {
+            return Ok(Reply::styled("Nothing was sent to the model yet."));
+        };
+        let explanation = pass.explain();
+        Ok(match self.as_json {
+            true => Reply::json(json!(explanation)),
+            false => {
+                let model = pass.request().model.as_deref();
+                Reply::styled(inspect::page(pass.prompt(), model, &explanation, self.screen))
+            }
+        })
+    }
+}

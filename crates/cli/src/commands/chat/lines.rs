@@ -1,0 +1,117 @@
+//! Where lines come from: an editor with a history on a terminal, or a pipe.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Behavior, Config, Editor};
+
+use crate::error::Failure;
+
+/// So many lines are remembered.
+const MAX_LINES: usize = 1000;
+
+/// What was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    Line(String),
+    /// Ctrl-C: what was typed does not count.
+    Nothing,
+    /// Ctrl-D, or the end of the pipe.
+    End,
+}
+
+/// Where lines come from.
+pub(super) enum Lines {
+    Terminal { editor: Box<Editor<(), FileHistory>>, file: Option<PathBuf> },
+    Pipe(Box<dyn BufRead>),
+}
+
+impl Lines {
+    /// Returns the terminal, with a history in `folder`, or the pipe.
+    pub(super) fn open(folder: Option<&Path>) -> Result<Self, Failure> {
+        if !io::stdin().is_terminal() {
+            return Ok(Lines::Pipe(Box::new(io::stdin().lock())));
+        }
+        let failed = |err: ReadlineError| Failure::new("runtime_failed", format!("the terminal: {err}"));
+        let config = Config::builder().behavior(Behavior::PreferTerm).max_history_size(MAX_LINES);
+        let config = config.map_err(failed)?.history_ignore_space(false).auto_add_history(true).build();
+        let mut editor = Box::new(Editor::with_config(config).map_err(failed)?);
+        let file = folder.map(|it| it.join("chat_history"));
+        if let Some(file) = &file {
+            // There is none the first time.
+            let _ = editor.load_history(file);
+        }
+        Ok(Lines::Terminal { editor, file })
+    }
+
+    /// Whether a person types.
+    pub(super) fn is_terminal(&self) -> bool {
+        matches!(self, Lines::Terminal { .. })
+    }
+
+    /// Reads what is said next: a line, with those that follow one that ends in `\`.
+    pub(super) fn read(&mut self) -> Result<Typed, Failure> {
+        let mut whole = String::new();
+        loop {
+            let line = match self.line(if whole.is_empty() { "> " } else { "… " })? {
+                Typed::Line(line) => line,
+                Typed::End if !whole.is_empty() => return Ok(Typed::Line(whole)),
+                other => return Ok(other),
+            };
+            whole.push_str(&line);
+            if !whole.ends_with('\\') {
+                return Ok(Typed::Line(whole));
+            }
+            whole.pop();
+            whole.push('\n');
+        }
+    }
+
+    fn line(&mut self, prompt: &str) -> Result<Typed, Failure> {
+        match self {
+            Lines::Terminal { editor, file } => match editor.readline(prompt) {
+                Ok(line) => {
+                    if let Some(file) = file {
+                        // Without its history the chat goes on just the same.
+                        let _ = editor.append_history(file);
+                    }
+                    Ok(Typed::Line(line))
+                }
+                Err(ReadlineError::Interrupted) => Ok(Typed::Nothing),
+                Err(ReadlineError::Eof) => Ok(Typed::End),
+                Err(err) => Err(Failure::new("runtime_failed", format!("the terminal: {err}"))),
+            },
+            Lines::Pipe(from) => {
+                let mut line = String::new();
+                let read = from.read_line(&mut line);
+                let read =
+                    read.map_err(|err| Failure::input(format!("standard input can't be read: {err}")))?;
+                line.truncate(line.trim_end_matches(['\n', '\r']).len());
+                Ok(if read == 0 { Typed::End } else { Typed::Line(line) })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lines, Typed};
+
+    fn typed(text: &'static str) -> Vec<String> {
+        let mut lines = Lines::Pipe(Box::new(text.as_bytes()));
+        let mut all = Vec::new();
+        while let Ok(Typed::Line(line)) = lines.read() {
+            all.push(line);
+        }
+        all
+    }
+
+    #[test]
+    fn a_line_that_ends_in_a_backslash_goes_on() {
+        assert_eq!(typed("one\r\ntwo\\\nthree\n\nfour"), ["one", "two\nthree", "", "four"]);
+        assert_eq!(typed("one\\\n"), ["one\n"]);
+        assert_eq!(typed(""), Vec::<String>::new());
+    }
+}

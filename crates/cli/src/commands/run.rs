@@ -1,0 +1,151 @@
+//! `run`: one turn of a prompt, called for real.
+
+use contexture_agent::{Ended, Outcome, Remark};
+use contexture_compose::Prompt;
+use contexture_history::TurnStatus;
+use contexture_session::{SessionId, SessionStart, Sessions, Thread};
+use serde_json::{Value, json};
+
+use crate::args::{Globals, RunArgs};
+use crate::error::{Exit, Failure};
+use crate::live::{Form, Voice};
+use crate::output::{Reply, Screen};
+use crate::read;
+use crate::runtime;
+use crate::stage::{Stage, existing};
+use crate::store::Place;
+use crate::turn::{Approver, Played, play};
+
+pub(super) fn run(args: &RunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    if args.user.as_deref() == Some("-") && args.talk.input.input.as_deref() == Some("-") {
+        return Err(Failure::usage("standard input can be read only once"));
+    }
+    let stage = Stage::open(Some(&args.prompt), &args.talk, globals)?;
+    let user = match args.user.as_deref() {
+        Some("-") => Some(read::text("-")?.trim_end().to_owned()),
+        text => text.map(str::to_owned),
+    };
+    if user.is_none() && !says_something(&stage.prompt) {
+        let failure = Failure::usage(format!(
+            "nothing is said to the model: `{}` has no text of the user",
+            args.prompt
+        ));
+        return Err(failure.hint("say it with `--user TEXT`, or with `--user -` on standard input"));
+    }
+    runtime::block_on(talk(args, &stage, user, globals.json, screen))?
+}
+
+async fn talk(
+    args: &RunArgs,
+    stage: &Stage,
+    user: Option<String>,
+    as_json: bool,
+    screen: Screen,
+) -> Result<Reply, Failure> {
+    let id = args.talk.session.as_deref().map(SessionId::parse).transpose()?;
+    let place = if id.is_some() { stage.place(&args.talk)? } else { Place::Memory };
+    // Before the store is even made: a run that can't be leaves no trace.
+    if id.is_none() {
+        stage.check(None)?;
+    }
+    let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref()).await?;
+    let thread = thread(stage, &sessions, id.as_ref()).await?;
+    let form = match (as_json, args.events) {
+        (true, _) => Form::Nothing,
+        (false, true) => Form::Events,
+        (false, false) => Form::Text,
+    };
+    let mut voice = Voice::new(form, args.talk.thinking, screen);
+    let mut request = stage.request(user, id.as_ref());
+    request.key.clone_from(&args.key);
+    let approver = Approver::of(args.talk.yes, form == Form::Text, Approver::Nobody);
+    let played = play(&stage.agent, &stage.prompt, &thread, request, &mut voice, approver).await;
+    let played = played.map_err(|err| {
+        voice.end_line();
+        stage.failure(err)
+    })?;
+    voice.finish(&played.outcome);
+    Ok(reply(&played, form))
+}
+
+/// Opens the thread of the session, or one in memory. Nothing is written if the model can't be called.
+async fn thread(stage: &Stage, sessions: &Sessions, id: Option<&SessionId>) -> Result<Thread, Failure> {
+    let known = match id {
+        Some(id) => existing(sessions, id).await?,
+        None => None,
+    };
+    stage.check(known.as_ref().map(|it| it.main()))?;
+    let session = match known {
+        Some(session) => session,
+        None => sessions.create(SessionStart { id: id.cloned(), label: None }).await?,
+    };
+    Ok(session.main().clone())
+}
+
+/// Whether a prompt has a text for the user's turn.
+fn says_something(prompt: &Prompt) -> bool {
+    let it = prompt.definition();
+    it.prompt.is_some() || it.user.is_some() || !it.messages.is_empty()
+}
+
+fn reply(played: &Played, form: Form) -> Reply {
+    let outcome = &played.outcome;
+    let reply = match form {
+        Form::Nothing => Reply::json(document(outcome)),
+        Form::Text | Form::Events => Reply::default(),
+    };
+    let exit = match outcome.status {
+        TurnStatus::Suspended => Exit::CheckFailed,
+        TurnStatus::Completed if played.is_denied => Exit::CheckFailed,
+        TurnStatus::Completed | TurnStatus::InFlight => Exit::Done,
+        TurnStatus::Failed | TurnStatus::Interrupted => Exit::World,
+    };
+    let reply = reply.exit(exit);
+    if form != Form::Text {
+        return reply;
+    }
+    let reply = outcome.approvals.iter().fold(reply, |reply, it| {
+        let call = format!("{} {}", it.tool, it.arguments);
+        reply.note(format!(
+            "approval is needed: {call}\n  `--yes` approves every call; on a terminal you are asked"
+        ))
+    });
+    match (&outcome.ended, exit) {
+        (Ended::Replayed, Exit::World) => {
+            reply.note(format!("the turn of this key is {}; use another key", outcome.status.as_str()))
+        }
+        (Ended::Answered | Ended::Replayed | Ended::Suspended, _) => reply,
+        (ended, _) => reply.note(format!("the run ended early: {}", ended_name(ended).replace('_', " "))),
+    }
+}
+
+fn document(outcome: &Outcome) -> Value {
+    let remarks = outcome
+        .remarks
+        .iter()
+        .map(|Remark { source, message }| json!({"source": source, "message": message}));
+    let mut document = json!({
+        "thread": outcome.thread, "turn": outcome.turn.to_string(), "status": outcome.status,
+        "ended": ended_name(&outcome.ended), "text": outcome.text(), "usage": outcome.usage, "steps": outcome.steps,
+        "remarks": remarks.collect::<Vec<_>>(), "approvals": outcome.approvals,
+    });
+    if let Some(output) = &outcome.output {
+        document["output"] = output.clone();
+    }
+    if let Some(cost) = outcome.cost {
+        document["cost"] = json!(cost);
+    }
+    document
+}
+
+fn ended_name(ended: &Ended) -> &'static str {
+    match ended {
+        Ended::Answered => "answered",
+        Ended::MaxSteps(_) => "max_steps",
+        Ended::ToolCalled(_) => "tool_called",
+        Ended::MaxTokens => "max_tokens",
+        Ended::MaxCost => "max_cost",
+        Ended::Suspended => "suspended",
+        Ended::Replayed => "replayed",
+    }
+}

@@ -1,0 +1,186 @@
+//! Prints a turn as it happens: what the model says to standard output, everything about it to standard error.
+//!
+//! Like `output`, it writes nothing to a terminal that could drive it, and a reader that goes away ends the printing and
+//! nothing else.
+
+use std::io::{self, IsTerminal, Write};
+
+use contexture_agent::{Event, Outcome};
+use contexture_message::{ToolOutput, Usage};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::output::{self, Screen};
+use crate::paint::{DIM, YELLOW, cut, one_line, paint, visible};
+
+/// How events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// As JSON lines.
+    Events,
+    /// Not at all: one document follows.
+    Nothing,
+}
+
+/// The voice of the model.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    form: Form,
+    screen: Screen,
+    /// Whether thinking is shown.
+    thinking: bool,
+    /// Whether nobody reads standard output any more.
+    is_mute: bool,
+    /// Whether something stands on the current line of standard output.
+    in_line: bool,
+    /// Whether the current line of standard error is a thought.
+    in_thought: bool,
+    has_spoken: bool,
+}
+
+impl Voice {
+    pub(crate) fn new(form: Form, thinking: bool, screen: Screen) -> Self {
+        Self { form, screen, thinking, is_mute: false, in_line: false, in_thought: false, has_spoken: false }
+    }
+
+    /// Prints one event.
+    pub(crate) fn hear(&mut self, event: &Event) {
+        match self.form {
+            Form::Text => self.tell(event),
+            Form::Events => self.line(event),
+            Form::Nothing => {}
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        match event {
+            Event::TextDelta { text } => {
+                self.end_thought();
+                self.say(text);
+            }
+            Event::ThinkingDelta { text } if self.thinking && !text.is_empty() => {
+                self.end_text();
+                self.in_thought = true;
+                drop(write!(anstream::stderr(), "{}", paint(DIM, &visible(text))));
+            }
+            Event::ToolCall { name, arguments, .. } => self.aside(&format!("tool {name} {arguments}"), false),
+            Event::ToolResult { name, output, .. } => {
+                let (text, is_bad) = shown(output);
+                self.aside(&format!("  {name}: {text}"), is_bad);
+            }
+            Event::AttemptDiscarded { reason } => {
+                self.end_line();
+                let reason = reason.lines().next().unwrap_or_default();
+                output::warn(&format!("the answer above does not count and is made again: {reason}"));
+            }
+            Event::Warning { source, message } => {
+                self.end_line();
+                output::warn(&format!("{source}: {message}"));
+            }
+            Event::TurnEnd { .. } | Event::Error { .. } | Event::ApprovalRequired { .. } => self.end_line(),
+            Event::TurnStart { .. } => self.has_spoken = false,
+            Event::ContextUsage { .. } | Event::ThinkingDelta { .. } => {}
+        }
+    }
+
+    /// Prints text of the model.
+    fn say(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let text = if self.screen.terminal { visible(text) } else { text.into() };
+        self.write(text.as_bytes());
+        self.in_line = !text.ends_with('\n');
+        self.has_spoken = true;
+    }
+
+    /// Prints a value as one line of JSON.
+    pub(crate) fn line(&mut self, value: &impl Serialize) {
+        if let Ok(mut text) = serde_json::to_vec(value) {
+            text.push(b'\n');
+            self.write(&text);
+        }
+    }
+
+    /// Prints a dim line about what happens.
+    fn aside(&mut self, text: &str, is_bad: bool) {
+        self.end_line();
+        let text = one_line(text);
+        let text = if io::stderr().is_terminal() { cut(&text, self.screen.width) } else { cut(&text, 400) };
+        drop(writeln!(anstream::stderr(), "{}", paint(if is_bad { YELLOW } else { DIM }, &text)));
+    }
+
+    /// Ends the line that is begun, so that something else can be printed.
+    pub(crate) fn end_line(&mut self) {
+        self.end_text();
+        self.end_thought();
+    }
+
+    fn end_text(&mut self) {
+        if std::mem::take(&mut self.in_line) {
+            self.write(b"\n");
+        }
+    }
+
+    fn end_thought(&mut self) {
+        if std::mem::take(&mut self.in_thought) {
+            drop(writeln!(io::stderr()));
+        }
+    }
+
+    /// Prints what is left to say of a turn: its text if nothing of it was printed, and totals on a terminal.
+    pub(crate) fn finish(&mut self, outcome: &Outcome) {
+        if self.form == Form::Text {
+            if !self.has_spoken {
+                self.say(&outcome.text());
+            }
+            self.end_line();
+            if io::stderr().is_terminal() && outcome.steps > 0 {
+                drop(writeln!(anstream::stderr(), "{}", paint(DIM, &totals(outcome))));
+            }
+        }
+        self.has_spoken = false;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.is_mute {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        if let Err(err) = out.write_all(bytes).and_then(|()| out.flush()) {
+            self.is_mute = true;
+            if err.kind() != io::ErrorKind::BrokenPipe {
+                output::warn(&format!("standard output can't be written: {err}"));
+            }
+        }
+    }
+}
+
+/// What a tool gave, and whether that is bad.
+fn shown(output: &ToolOutput) -> (String, bool) {
+    match output {
+        ToolOutput::Text(text) => (text.clone(), false),
+        ToolOutput::ErrorText(text) => (text.clone(), true),
+        ToolOutput::Json(value) => (value.to_string(), false),
+        ToolOutput::ErrorJson(value) => (value.to_string(), true),
+        ToolOutput::ExecutionDenied { reason } => {
+            (format!("denied: {}", reason.as_deref().unwrap_or("no reason is given")), true)
+        }
+        ToolOutput::Content(parts) => (serde_json::to_value(parts).unwrap_or(Value::Null).to_string(), false),
+    }
+}
+
+fn totals(outcome: &Outcome) -> String {
+    let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = outcome.usage;
+    let mut facts = vec![format!("{input_tokens} tokens in"), format!("{output_tokens} out")];
+    facts.extend((cache_read_tokens > 0).then(|| format!("{cache_read_tokens} from the cache")));
+    facts.extend((outcome.steps > 1).then(|| format!("{} steps", outcome.steps)));
+    facts.extend(outcome.cost.filter(|it| *it > 0.0).map(price));
+    facts.join(" · ")
+}
+
+fn price(dollars: f64) -> String {
+    if dollars < 0.0001 { "less than $0.0001".to_owned() } else { format!("${dollars:.4}") }
+}

@@ -1,0 +1,278 @@
+//! Which models can be called, and with which keys: contexture.toml and the environment make the client's configuration.
+//!
+//! The rule: `openai`, `anthropic` and `gemini` are there without configuration, with the variables that everybody uses
+//! for their keys. `[providers.NAME]` adds one or takes the place of one of these. `api_key_env` names the variable with
+//! the key; without it a provider at an address of its own gets no key, and the owner of a dialect gets its usual one.
+
+use std::collections::BTreeMap;
+
+use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, Provider, Proxy, Retries};
+use contexture_project::{Config, ProviderConfig, did_you_mean};
+use contexture_wire::Dialect;
+
+use crate::args::ModelArgs;
+use crate::error::{Exit, Failure};
+use crate::proxies::proxies;
+
+/// Looks up a variable of the environment; one that is empty is not set.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|it| !it.trim().is_empty())
+}
+
+/// Who can be called.
+pub(crate) struct Models {
+    config: ClientConfig,
+    /// The variables that may hold the key of a provider; the first that is set counts.
+    key_variables: BTreeMap<String, Vec<String>>,
+}
+
+impl Models {
+    /// Reads the configuration and the environment.
+    pub(crate) fn of(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Failure> {
+        let mut providers = BTreeMap::new();
+        let mut key_variables = BTreeMap::new();
+        let owners = [Dialect::Openai, Dialect::Anthropic, Dialect::Gemini];
+        let owners = owners.map(|dialect| {
+            let config = ProviderConfig { dialect, base_url: None, api_key_env: None };
+            (dialect.as_str().to_owned(), config)
+        });
+        let all: BTreeMap<String, ProviderConfig> =
+            owners.into_iter().chain(config.providers.clone()).collect();
+        for (name, it) in all {
+            let variables = key_variables_of(&it);
+            let key = variables.iter().find_map(|it| variable(it));
+            let provider = Provider { base_url: it.base_url, ..Provider::new(it.dialect) };
+            providers.insert(
+                name.clone(),
+                match key {
+                    Some(key) => provider.with_key(key),
+                    None => provider,
+                },
+            );
+            key_variables.insert(name, variables);
+        }
+        let seed = contexture_session::Time::now(&contexture::SystemTime).0.unsigned_abs();
+        let config = ClientConfig {
+            providers,
+            catalogue: config.catalogue(),
+            retries: Retries { seed: seed ^ u64::from(std::process::id()), ..Retries::default() },
+            proxies: proxies(variable)?,
+            record_content: config.telemetry.record_content,
+            ..ClientConfig::default()
+        };
+        Ok(Self { config, key_variables })
+    }
+
+    /// Returns the client.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        Client::new(self.config.clone()).map_err(|err| {
+            Failure::new("file_invalid", err.to_string()).hint("`[providers]` of contexture.toml says so")
+        })
+    }
+
+    /// Returns the ways through which requests go.
+    pub(crate) fn proxies(&self) -> Vec<Proxy> {
+        self.config.proxies.clone()
+    }
+
+    /// Says why a model can't be called, as far as it can be known before.
+    pub(crate) fn check(&self, model: Option<&str>) -> Result<(), Failure> {
+        let Some(model) = model else { return Err(no_model()) };
+        let names = || self.config.providers.keys().map(String::as_str);
+        let Some((name, _)) = model.split_once('/').filter(|(_, model)| !model.is_empty()) else {
+            let failure = Failure::new("model_not_found", format!("`{model}` is not `provider/model`"));
+            let known = names().collect::<Vec<_>>().join(", ");
+            let hint = format!("write `provider/{model}`, or name the `--provider`: {known}");
+            return Err(failure.hint(hint).exit_as(Exit::Wrong));
+        };
+        let Some(provider) = self.config.providers.get(name) else {
+            let message = format!("model `{model}`: there is no provider `{name}`");
+            let hint = did_you_mean(name, names()).unwrap_or_else(|| {
+                format!("add `[providers.{name}]` with `dialect` and `base_url` to contexture.toml")
+            });
+            return Err(Failure::new("model_not_found", message).hint(hint).exit_as(Exit::Wrong));
+        };
+        match self.variables(name) {
+            [] => Ok(()),
+            _ if provider.api_key.is_some() => Ok(()),
+            variables => {
+                let message = format!("model `{model}`: there is no key for provider `{name}`");
+                Err(Failure::new("model_auth", message).hint(format!("set {}", alternatives(variables))))
+            }
+        }
+    }
+
+    /// Returns what a model's trouble means here.
+    pub(crate) fn failure(&self, err: &ModelError) -> Failure {
+        let failure = Failure::new(err.kind().code(), err.to_string());
+        match self.hint(err) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
+    fn hint(&self, err: &ModelError) -> Option<String> {
+        let (name, model) = err.model()?.split_once('/')?;
+        let provider = self.config.providers.get(name)?;
+        let address = provider.base_url.as_deref().unwrap_or(provider.dialect.base_url());
+        let address = shown_address(address);
+        Some(match err.kind() {
+            ModelErrorKind::Auth => match self.variables(name) {
+                [] => format!("`api_key_env` below `[providers.{name}]` names the variable with the key"),
+                variables => format!("is the key in {} the right one?", alternatives(variables)),
+            },
+            ModelErrorKind::RateLimited => match err.retry_after() {
+                Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
+                None => "try again later; or the account has no credit left".to_owned(),
+            },
+            ModelErrorKind::PromptTooLong => {
+                "`contexture inspect` shows what fills the request, `context_window` in contexture.toml limits it"
+                    .to_owned()
+            }
+            ModelErrorKind::Refused => return None,
+            ModelErrorKind::Overloaded => "try again later".to_owned(),
+            ModelErrorKind::NotFound => {
+                format!("does {address} serve a model called `{model}`? `--model` names another")
+            }
+            ModelErrorKind::Invalid => {
+                format!("`contexture resolve PROMPT --wire {}` shows what is sent", provider.dialect.as_str())
+            }
+            ModelErrorKind::TimedOut => format!("is the server at {address} busy? try again later"),
+            ModelErrorKind::Disconnected => {
+                format!("is a server running at {address}? `base_url` below `[providers.{name}]` names another")
+            }
+            ModelErrorKind::Malformed => {
+                format!("does the server at {address} speak the dialect `{}`?", provider.dialect.as_str())
+            }
+            ModelErrorKind::TooLarge => "`--max-tokens` limits the answer".to_owned(),
+        })
+    }
+
+    fn variables(&self, provider: &str) -> &[String] {
+        self.key_variables.get(provider).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Nothing says which model to call.
+pub(crate) fn no_model() -> Failure {
+    let message =
+        "no model is named: neither by `--model`, nor by the session, the prompt or contexture.toml";
+    let hint = "`--model openai/gpt-5-mini` names one; `default` below `[model]` in contexture.toml does so for good";
+    Failure::new("model_missing", message).hint(hint)
+}
+
+/// Returns the full name of the model that the arguments name; with a provider alone, `fallback` if that is its model.
+pub(crate) fn named(args: &ModelArgs, fallback: Option<&str>) -> Option<String> {
+    match (&args.provider, &args.model) {
+        (None, model) => model.clone(),
+        (Some(provider), Some(model)) if model.starts_with(&format!("{provider}/")) => Some(model.clone()),
+        (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
+        (Some(provider), None) => match fallback.map(|it| (it, it.split_once('/'))) {
+            Some((full, Some((own, _)))) if own == provider => Some(full.to_owned()),
+            Some((name, None)) => Some(format!("{provider}/{name}")),
+            _ => Some(format!("{provider}/")),
+        },
+    }
+}
+
+fn key_variables_of(provider: &ProviderConfig) -> Vec<String> {
+    let usual: &[&str] = match (&provider.api_key_env, &provider.base_url, provider.dialect) {
+        (Some(name), _, _) => return vec![name.clone()],
+        (None, Some(_), _) => &[],
+        (None, None, Dialect::Openai | Dialect::OpenaiResponses) => &["OPENAI_API_KEY"],
+        (None, None, Dialect::Anthropic) => &["ANTHROPIC_API_KEY"],
+        (None, None, Dialect::Gemini) => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    };
+    usual.iter().map(|it| (*it).to_owned()).collect()
+}
+
+fn alternatives(variables: &[String]) -> String {
+    let names: Vec<String> = variables.iter().map(|it| format!("`{it}`")).collect();
+    format!("the environment variable {}", names.join(" or "))
+}
+
+/// An address without what may be a secret in it.
+fn shown_address(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_model::{ModelError, ModelErrorKind};
+    use contexture_project::Config;
+
+    use super::{Models, named};
+    use crate::args::ModelArgs;
+
+    const CONFIG: &str = "[providers.local]\ndialect = \"openai\"\nbase_url = \"http://me:word@h:1/v1?k=x\"\n\
+                          [providers.mine]\ndialect = \"anthropic\"\napi_key_env = \"MY_KEY\"";
+
+    fn models(variables: &[(&str, &str)]) -> Models {
+        let config = Config::parse(CONFIG).expect("it is valid");
+        let known = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
+        Models::of(&config, known).expect("it is fine")
+    }
+
+    fn checked(model: &str, variables: &[(&str, &str)]) -> String {
+        match models(variables).check(Some(model)) {
+            Ok(()) => "fine".to_owned(),
+            Err(failure) => {
+                let error = failure.to_json()["error"].clone();
+                format!("{} {}: {}", failure.exit().code(), error["code"], error["hint"])
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_comes_from_the_variable_that_is_named_or_usual() {
+        assert_eq!(checked("openai/m", &[("OPENAI_API_KEY", "k")]), "fine");
+        assert_eq!(checked("gemini/m", &[("GOOGLE_API_KEY", "k")]), "fine");
+        assert_eq!(checked("local/m", &[]), "fine");
+        assert_eq!(checked("mine/m", &[("MY_KEY", "k")]), "fine");
+        assert_eq!(
+            checked("mine/m", &[("ANTHROPIC_API_KEY", "k")]),
+            r#"3 "model_auth": "set the environment variable `MY_KEY`""#
+        );
+        assert_eq!(
+            checked("gemini/m", &[]),
+            r#"3 "model_auth": "set the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`""#
+        );
+    }
+
+    #[test]
+    fn a_provider_that_is_not_there_is_told_with_what_to_do() {
+        assert_eq!(checked("opnai/m", &[]), r#"2 "model_not_found": "did you mean `openai`?""#);
+        assert_eq!(
+            checked("ollama/m", &[]),
+            r#"2 "model_not_found": "add `[providers.ollama]` with `dialect` and `base_url` to contexture.toml""#
+        );
+        assert!(checked("gpt-5", &[]).contains("write `provider/gpt-5`"));
+        assert!(checked("local/", &[]).starts_with("2 "));
+    }
+
+    #[test]
+    fn a_hint_shows_the_address_and_no_password() {
+        let err = ModelError::new(ModelErrorKind::Disconnected, "no connection").of_model("local/m");
+        let hint = models(&[]).failure(&err).to_json()["error"]["hint"].to_string();
+        assert!(hint.contains("http://h:1/v1?"), "{hint}");
+        assert!(!hint.contains("word") && !hint.contains("k=x"), "{hint}");
+    }
+
+    #[test]
+    fn a_model_is_named_in_one_piece_or_in_two() {
+        let named = |provider: Option<&str>, model: Option<&str>| {
+            let (provider, model) = (provider.map(str::to_owned), model.map(str::to_owned));
+            named(&ModelArgs { provider, model }, Some("openai/gpt-5")).unwrap_or_default()
+        };
+        assert_eq!(named(None, Some("a/b")), "a/b");
+        assert_eq!(named(Some("a"), Some("b")), "a/b");
+        assert_eq!(named(Some("a"), Some("b/c")), "a/b/c");
+        assert_eq!(named(Some("a"), Some("a/b")), "a/b");
+        assert_eq!(named(Some("openai"), None), "openai/gpt-5");
+        assert_eq!(named(None, None), "");
+    }
+}

@@ -1,0 +1,195 @@
+//! What `run` and `chat` work with: a project and one of its prompts, models, an agent, and sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use contexture::SystemHttp;
+use contexture_agent::{Agent, AgentConfig, AgentError, CancellationToken, RunRequest};
+use contexture_compose::{Prompt, Scope};
+use contexture_message::{Message, Settings};
+use contexture_project::{Config, InMemory, Project};
+use contexture_session::{
+    Session, SessionConfig, SessionError, SessionId, Sessions, StoreError, Tenant, Thread,
+};
+use serde_json::{Number, Value};
+
+use crate::args::{Globals, TalkArgs};
+use crate::error::Failure;
+use crate::models::{self, Models};
+use crate::pass;
+use crate::root;
+use crate::store::{self, Missing, Place, open_store};
+use crate::telemetry::{self, Telemetry};
+
+/// The prompt of `chat` where a project has none.
+const CHAT: (&str, &str) = ("prompts/chat.md", include_str!("../templates/chat.md"));
+
+/// Everything that turns need.
+pub(crate) struct Stage {
+    pub(crate) project: Project,
+    pub(crate) prompt: Prompt,
+    pub(crate) models: Models,
+    pub(crate) agent: Agent,
+    input: Value,
+    scope: Scope,
+    settings: Settings,
+    /// The model that the arguments name.
+    pub(crate) model: Option<String>,
+    dir: PathBuf,
+    _telemetry: Telemetry,
+}
+
+impl Stage {
+    /// Opens the project and makes an agent for a prompt; nothing is sent or written.
+    pub(crate) fn open(prompt: Option<&str>, args: &TalkArgs, globals: &Globals) -> Result<Self, Failure> {
+        let (project, dir) = match prompt {
+            Some(_) => root::open_with_dir(globals)?,
+            None => root::open_or_empty(globals)?,
+        };
+        let prompt = chosen_prompt(&project, prompt)?;
+        let config = project.config().clone();
+        let models = Models::of(&config, models::variable)?;
+        let telemetry = telemetry::start(&config.telemetry, models.proxies())?;
+        let own = prompt.definition().model.as_deref().or(config.model.default.as_deref());
+        Ok(Self {
+            agent: agent(&project, &models)?,
+            input: pass::input(&args.input, &prompt)?,
+            scope: pass::scope(&args.scope, args.session.as_deref())?,
+            settings: settings(args)?,
+            model: models::named(&args.model, own),
+            project,
+            prompt,
+            models,
+            dir,
+            _telemetry: telemetry,
+        })
+    }
+
+    fn config(&self) -> &Config {
+        self.project.config()
+    }
+
+    /// Returns where sessions are kept.
+    pub(crate) fn place(&self, args: &TalkArgs) -> Result<Place, Failure> {
+        match &args.store {
+            Some(url) => store::parse(url, &root::here()?),
+            None => store::parse(&self.config().store.url, &self.dir),
+        }
+    }
+
+    /// Opens the sessions in a store, which is made if it is not there.
+    pub(crate) async fn sessions(&self, place: &Place, tenant: Option<&str>) -> Result<Sessions, Failure> {
+        let tenant = tenant.map(Tenant::parse).transpose()?.unwrap_or_default();
+        let config = SessionConfig {
+            history_window: usize::try_from(self.config().history_window.turns).unwrap_or(usize::MAX),
+            ..SessionConfig::default()
+        };
+        let ports = contexture::session_ports(self.model_of(None).as_deref());
+        let store = open_store(place, Missing::Create).await?;
+        Ok(Sessions::new(store, ports, config).of_tenant(tenant))
+    }
+
+    /// Returns the model that a turn would call: that of the arguments, the thread, the prompt or the configuration.
+    pub(crate) fn model_of(&self, thread: Option<&Thread>) -> Option<String> {
+        let chosen = thread.and_then(|it| it.get().model().map(|it| format!("{}/{}", it.provider, it.model)));
+        let own = self.prompt.definition().model.clone();
+        self.model.clone().or(chosen).or(own).or_else(|| self.config().model.default.clone())
+    }
+
+    /// Says why a turn can't be run, as far as it can be known before anything is sent or written.
+    pub(crate) fn check(&self, thread: Option<&Thread>) -> Result<(), Failure> {
+        self.models.check(self.model_of(thread).as_deref())
+    }
+
+    /// Returns what a turn is asked for.
+    pub(crate) fn request(&self, user: Option<String>, session: Option<&SessionId>) -> RunRequest {
+        let session = session.map(ToString::to_string).or_else(|| self.scope.session.clone());
+        RunRequest {
+            input: self.input.clone(),
+            user: user.map(Message::user),
+            scope: Scope { session, ..self.scope.clone() },
+            model: self.model.clone(),
+            settings: self.settings.clone(),
+            cancel: CancellationToken::new(),
+            ..RunRequest::default()
+        }
+    }
+
+    /// Returns what an error of a turn means here.
+    pub(crate) fn failure(&self, err: AgentError) -> Failure {
+        match &err {
+            AgentError::Compose(err) => self.project.error(err).into(),
+            AgentError::Model(err) => self.models.failure(err),
+            AgentError::NoModel => models::no_model(),
+            _ => err.into(),
+        }
+    }
+
+    /// Returns the folder for files of this program, if the store is in one.
+    pub(crate) fn folder(place: &Place) -> Option<&Path> {
+        match place {
+            Place::Sqlite(path) => path.parent(),
+            Place::Postgres(_) | Place::Memory => None,
+        }
+    }
+}
+
+/// Opens a session if it is there.
+pub(crate) async fn existing(sessions: &Sessions, id: &SessionId) -> Result<Option<Session>, Failure> {
+    match sessions.open(id).await {
+        Ok(session) => Ok(Some(session)),
+        Err(SessionError::Store(StoreError::NotFound { .. })) => Ok(None),
+        Err(err) => Err(err.into()),
+    }
+}
+
+fn chosen_prompt(project: &Project, id: Option<&str>) -> Result<Prompt, Failure> {
+    if let Some(id) = id {
+        return pass::prompt(project, id).cloned();
+    }
+    let all: Vec<_> = project.prompts().collect();
+    match all.as_slice() {
+        [] => Ok(Project::from_files(Arc::new(InMemory::new([CHAT])))?.prompt("chat")?.clone()),
+        [(path, _)] => Ok(project.prompt(path)?.clone()),
+        _ => project.prompt("chat").cloned().map_err(|err| {
+            let failure = Failure::from(err);
+            match failure.code() {
+                "unknown_prompt" => {
+                    Failure::usage("the project has several prompts, and none is called `chat`")
+                        .hint("name one: `contexture chat PROMPT`; `contexture prompts` lists them")
+                }
+                _ => failure,
+            }
+        }),
+    }
+}
+
+fn agent(project: &Project, models: &Models) -> Result<Agent, Failure> {
+    let config = AgentConfig { model: project.config().model.default.clone(), ..AgentConfig::default() };
+    let mut builder = contexture::agent(models.client()?)
+        .config(config)
+        .catalogue(project.catalogue().clone())
+        .engine(contexture::engine());
+    let tools = project.tools()?;
+    if !tools.is_empty() {
+        let http = SystemHttp::new(models.proxies(), None, models::variable);
+        let http = http.map_err(|err| Failure::new("runtime_failed", err.to_string()))?;
+        let http: Arc<dyn contexture_agent::HttpCaller> = Arc::new(http);
+        for tool in tools {
+            let tool = tool.into_agent_tool(Arc::clone(&http));
+            builder = builder
+                .declared_tool(tool.map_err(|err| Failure::new("tool_name_invalid", err.to_string()))?);
+        }
+    }
+    builder.build().map_err(|err| Failure::new("tool_collision", err.to_string()))
+}
+
+fn settings(args: &TalkArgs) -> Result<Settings, Failure> {
+    let temperature = match args.temperature {
+        Some(it) => Some(Number::from_f64(it).ok_or_else(|| {
+            Failure::usage(format!("`--temperature {it}` is not a number that can be sent"))
+        })?),
+        None => None,
+    };
+    Ok(Settings { temperature, max_tokens: args.max_tokens, ..Settings::default() })
+}

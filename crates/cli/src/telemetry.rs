@@ -1,0 +1,133 @@
+//! Log lines on standard error, and spans to a collector (OTLP over HTTP), as `[telemetry]` of contexture.toml says.
+//!
+//! Both are off unless they are asked for. Spans leave in the background and what is left of them when the program ends;
+//! a collector that is not there costs a warning and nothing else.
+
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use contexture_model::{Proxy, http_client};
+use contexture_project::TelemetryConfig;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Metadata;
+use tracing_subscriber::filter::{EnvFilter, FilterFn};
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+use crate::error::Failure;
+use crate::output;
+
+/// How long a collector may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is told, until it is dropped.
+#[must_use]
+#[derive(Debug, Default)]
+pub(crate) struct Telemetry {
+    spans: Option<SdkTracerProvider>,
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(spans) = &self.spans {
+            // What could not be sent was warned about where it happened.
+            let _ = spans.shutdown_with_timeout(PATIENCE);
+        }
+    }
+}
+
+/// Starts to tell what is configured.
+pub(crate) fn start(config: &TelemetryConfig, proxies: Vec<Proxy>) -> Result<Telemetry, Failure> {
+    let log = match config.log.as_str() {
+        "" | "off" => None,
+        filter => Some(filter.parse::<EnvFilter>().map_err(|err| {
+            let failure =
+                Failure::new("file_invalid", format!("`telemetry.log`: `{filter}` is no filter: {err}"));
+            failure.hint("write a level such as `info`, or `contexture_model=debug`")
+        })?),
+    };
+    let spans = config.otlp_endpoint.as_deref().map(|it| exporter(it, proxies)).transpose()?;
+    if log.is_none() && spans.is_none() {
+        return Ok(Telemetry::default());
+    }
+    let log = log.map(|it| {
+        // What a call cost and how it ended is known when its span is over.
+        let layer = tracing_subscriber::fmt::layer().with_span_events(FmtSpan::CLOSE);
+        layer.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).with_filter(it)
+    });
+    let ours = FilterFn::new(|it: &Metadata<'_>| it.target().starts_with("contexture"));
+    let layer = spans.as_ref().map(|it| {
+        tracing_opentelemetry::layer()
+            .with_tracer(it.tracer("contexture"))
+            .with_location(false)
+            .with_threads(false)
+            .with_filter(ours)
+    });
+    let subscriber = tracing_subscriber::registry().with(log).with(layer);
+    tracing::subscriber::set_global_default(subscriber)
+        .map_err(|err| Failure::new("runtime_failed", format!("nothing can be logged: {err}")))?;
+    Ok(Telemetry { spans })
+}
+
+fn exporter(endpoint: &str, proxies: Vec<Proxy>) -> Result<SdkTracerProvider, Failure> {
+    let wrong = |err: String| {
+        let failure = Failure::new("file_invalid", format!("`telemetry.otlp_endpoint`: {err}"));
+        failure.hint("write the address of a collector, such as `http://127.0.0.1:4318`")
+    };
+    if !(endpoint.starts_with("http://") || endpoint.starts_with("https://")) {
+        return Err(wrong(format!("`{endpoint}` does not begin with http:// or https://")));
+    }
+    let sender = Sender { proxies, has_warned: AtomicBool::new(false) };
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(sender)
+        .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+        .with_timeout(PATIENCE)
+        .build()
+        .map_err(|err| wrong(err.to_string()))?;
+    let resource = Resource::builder_empty().with_service_name("contexture").build();
+    Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
+}
+
+/// Sends spans, from the thread that collects them.
+#[derive(Debug)]
+struct Sender {
+    proxies: Vec<Proxy>,
+    has_warned: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl HttpClient for Sender {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let sent = self.send(request);
+        if let Err(err) = &sent
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            output::warn(&format!("spans can't be sent: {err}"));
+        }
+        sent
+    }
+}
+
+impl Sender {
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        // The collecting thread has no timers and sockets of its own, and the program's may be gone already.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let (head, body) = request.into_parts();
+            let client = http_client(self.proxies.clone(), None)?;
+            let call = client.post(head.uri.to_string()).headers(head.headers).timeout(PATIENCE).body(body);
+            let answer = call.send().await.map_err(|err| err.without_url())?;
+            let status = answer.status();
+            if !status.is_success() {
+                return Err(format!("the collector answers with status {}", status.as_u16()).into());
+            }
+            Ok(Response::builder().status(status).body(answer.bytes().await?)?)
+        })
+    }
+}

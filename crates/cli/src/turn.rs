@@ -1,0 +1,112 @@
+//! Runs one turn to its end: prints it, asks about tool calls, listens for Ctrl-C.
+
+use contexture_agent::{
+    Agent, AgentError, ApprovalRequest, CancellationToken, Decision, Outcome, Run, RunRequest, Verdict,
+};
+use contexture_compose::Prompt;
+use contexture_session::Thread;
+use futures::StreamExt;
+
+use crate::error::Exit;
+use crate::live::Voice;
+use crate::output;
+
+/// Who decides about tool calls that ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Approver {
+    /// Everything may run.
+    Always,
+    /// The person at the terminal.
+    Person,
+    /// Nothing may run.
+    Never,
+    /// There is nobody: the turn waits.
+    Nobody,
+}
+
+impl Approver {
+    /// Returns who decides: whoever sits at the terminal, if people are talked to, unless everything is approved;
+    /// `otherwise` if nobody does.
+    pub(crate) fn of(yes: bool, for_people: bool, otherwise: Approver) -> Self {
+        match yes {
+            true => Approver::Always,
+            false if for_people && output::can_ask() => Approver::Person,
+            false => otherwise,
+        }
+    }
+
+    fn verdict(self, request: &ApprovalRequest) -> Option<Verdict> {
+        let deny = |reason: &str| Some(Verdict::Deny { reason: Some(reason.to_owned()) });
+        match self {
+            Approver::Always => Some(Verdict::Approve),
+            Approver::Never => deny("nobody was there to approve it"),
+            Approver::Nobody => None,
+            Approver::Person => {
+                let question = format!("Run {} {}?", request.tool, request.arguments);
+                match output::ask(&question)? {
+                    true => Some(Verdict::Approve),
+                    false => deny("the user did not allow it"),
+                }
+            }
+        }
+    }
+}
+
+/// What a turn came to.
+pub(crate) struct Played {
+    pub(crate) outcome: Outcome,
+    /// Whether a call was not allowed to run.
+    pub(crate) is_denied: bool,
+}
+
+/// Runs a turn to its end, or until nobody decides about a tool call.
+pub(crate) async fn play(
+    agent: &Agent,
+    prompt: &Prompt,
+    thread: &Thread,
+    request: RunRequest,
+    voice: &mut Voice,
+    approver: Approver,
+) -> Result<Played, AgentError> {
+    let cancel = request.cancel.clone();
+    let mut outcome = drive(agent.run(prompt, thread, request), voice, &cancel).await?;
+    let mut is_denied = false;
+    while !outcome.approvals.is_empty() {
+        let asked = outcome.approvals.clone();
+        let verdicts: Option<Vec<Verdict>> = asked.iter().map(|it| approver.verdict(it)).collect();
+        let Some(verdicts) = verdicts else { break };
+        let mut remarks = std::mem::take(&mut outcome.remarks);
+        for (request, verdict) in asked.into_iter().zip(verdicts) {
+            is_denied |= verdict != Verdict::Approve;
+            let decision = Decision { approval: request.id, token: request.token, verdict };
+            let run = agent.decide(prompt, thread, decision, cancel.clone());
+            outcome = drive(run, voice, &cancel).await?;
+        }
+        remarks.append(&mut outcome.remarks);
+        outcome.remarks = remarks;
+    }
+    Ok(Played { outcome, is_denied })
+}
+
+/// Prints what happens. Ctrl-C cancels; a second one ends the program.
+async fn drive(mut run: Run, voice: &mut Voice, cancel: &CancellationToken) -> Result<Outcome, AgentError> {
+    let mut pressed = Box::pin(tokio::signal::ctrl_c());
+    loop {
+        tokio::select! {
+            event = run.next() => match event {
+                Some(event) => voice.hear(&event),
+                None => break,
+            },
+            // Where signals can't be heard, Ctrl-C ends the program as it always did.
+            Ok(()) = &mut pressed => {
+                if cancel.is_cancelled() {
+                    voice.end_line();
+                    std::process::exit(i32::from(Exit::World.code()));
+                }
+                cancel.cancel();
+                pressed = Box::pin(tokio::signal::ctrl_c());
+            }
+        }
+    }
+    run.outcome().await
+}

@@ -1,0 +1,3 @@
+//! What the machine gives to agents.
+
+mod http;
