@@ -52,6 +52,14 @@ impl Approver {
     }
 }
 
+/// What is asked of the agent.
+pub(crate) enum Ask {
+    /// A turn of its own.
+    Turn(RunRequest),
+    /// To go on with a turn that waits.
+    Decision(Decision),
+}
+
 /// What a turn came to.
 pub(crate) struct Played {
     pub(crate) outcome: Outcome,
@@ -64,12 +72,18 @@ pub(crate) async fn play(
     agent: &Agent,
     prompt: &Prompt,
     thread: &Thread,
-    request: RunRequest,
+    ask: Ask,
     voice: &mut Voice,
     approver: Approver,
 ) -> Result<Played, AgentError> {
-    let cancel = request.cancel.clone();
-    let mut outcome = drive(agent.run(prompt, thread, request), voice, &cancel).await?;
+    let (cancel, run) = match ask {
+        Ask::Turn(request) => (request.cancel.clone(), agent.run(prompt, thread, request)),
+        Ask::Decision(decision) => {
+            let cancel = CancellationToken::new();
+            (cancel.clone(), agent.decide(prompt, thread, decision, cancel))
+        }
+    };
+    let mut outcome = drive(run, voice, &cancel).await?;
     let mut is_denied = false;
     while !outcome.approvals.is_empty() {
         let asked = outcome.approvals.clone();

@@ -45,6 +45,15 @@ pub(crate) struct RunArgs {
     /// The same key again gives the first answer, not a second one.
     #[arg(long, value_name = "KEY", requires = "session", help_heading = "Conversation")]
     pub(crate) key: Option<String>,
+    /// Decide about a tool call that waits in the session, and go on with its turn: the approval's id and its token, as
+    /// `--json` or `--events` printed them.
+    #[arg(long, num_args = 2, value_names = ["APPROVAL", "TOKEN"], requires = "session", help_heading = "Conversation")]
+    #[arg(conflicts_with_all = ["user", "key"])]
+    pub(crate) decide: Vec<String>,
+    /// Deny the call, with a reason for the model, instead of approving it.
+    #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "", requires = "decide")]
+    #[arg(help_heading = "Conversation")]
+    pub(crate) deny: Option<String>,
     /// Print what happens as JSON lines, as it happens.
     #[arg(long, conflicts_with = "json")]
     pub(crate) events: bool,

@@ -1,6 +1,6 @@
 //! `run`: one turn of a prompt, called for real.
 
-use contexture_agent::{Ended, Outcome, Remark};
+use contexture_agent::{Decision, Ended, Outcome, Remark, RunRequest, Verdict};
 use contexture_compose::Prompt;
 use contexture_history::TurnStatus;
 use contexture_session::{SessionId, SessionStart, Sessions, Thread};
@@ -14,7 +14,7 @@ use crate::read;
 use crate::runtime;
 use crate::stage::{Stage, existing};
 use crate::store::Place;
-use crate::turn::{Approver, Played, play};
+use crate::turn::{Approver, Ask, Played, play};
 
 pub(super) fn run(args: &RunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     if args.user.as_deref() == Some("-") && args.talk.input.input.as_deref() == Some("-") {
@@ -25,7 +25,7 @@ pub(super) fn run(args: &RunArgs, globals: &Globals, screen: Screen) -> Result<R
         Some("-") => Some(read::text("-")?.trim_end().to_owned()),
         text => text.map(str::to_owned),
     };
-    if user.is_none() && !says_something(&stage.prompt) {
+    if user.is_none() && args.decide.is_empty() && !says_something(&stage.prompt) {
         let failure = Failure::usage(format!(
             "nothing is said to the model: `{}` has no text of the user",
             args.prompt
@@ -56,16 +56,28 @@ async fn talk(
         (false, false) => Form::Text,
     };
     let mut voice = Voice::new(form, args.talk.thinking, screen);
-    let mut request = stage.request(user, id.as_ref());
-    request.key.clone_from(&args.key);
+    let ask = match decision(args) {
+        Some(decision) => Ask::Decision(decision),
+        None => Ask::Turn(RunRequest { key: args.key.clone(), ..stage.request(user, id.as_ref()) }),
+    };
     let approver = Approver::of(args.talk.yes, form == Form::Text, Approver::Nobody);
-    let played = play(&stage.agent, &stage.prompt, &thread, request, &mut voice, approver).await;
+    let played = play(&stage.agent, &stage.prompt, &thread, ask, &mut voice, approver).await;
     let played = played.map_err(|err| {
         voice.end_line();
         stage.failure(err)
     })?;
     voice.finish(&played.outcome);
-    Ok(reply(&played, form))
+    Ok(reply(&played, form, id.is_some()))
+}
+
+/// What was decided about a call that waits, if that is what the arguments say.
+fn decision(args: &RunArgs) -> Option<Decision> {
+    let [approval, token] = args.decide.as_slice() else { return None };
+    let verdict = match &args.deny {
+        None => Verdict::Approve,
+        Some(reason) => Verdict::Deny { reason: Some(reason.clone()).filter(|it| !it.is_empty()) },
+    };
+    Some(Decision { approval: approval.clone(), token: token.clone(), verdict })
 }
 
 /// Opens the thread of the session, or one in memory. Nothing is written if the model can't be called.
@@ -88,7 +100,7 @@ fn says_something(prompt: &Prompt) -> bool {
     it.prompt.is_some() || it.user.is_some() || !it.messages.is_empty()
 }
 
-fn reply(played: &Played, form: Form) -> Reply {
+fn reply(played: &Played, form: Form, is_kept: bool) -> Reply {
     let outcome = &played.outcome;
     let reply = match form {
         Form::Nothing => Reply::json(document(outcome)),
@@ -107,7 +119,12 @@ fn reply(played: &Played, form: Form) -> Reply {
     let reply = outcome.approvals.iter().fold(reply, |reply, it| {
         let call = format!("{} {}", it.tool, it.arguments);
         reply.note(format!(
-            "approval is needed: {call}\n  `--yes` approves every call; on a terminal you are asked"
+            "approval is needed: {call}\n  `--yes` approves every call; on a terminal you are asked{}",
+            if is_kept {
+                format!("; `--decide {} {}` decides later", it.id, it.token)
+            } else {
+                String::new()
+            },
         ))
     });
     match (&outcome.ended, exit) {

@@ -147,6 +147,32 @@ fn in_a_pipe_a_call_that_needs_approval_ends_the_run() {
 }
 
 #[test]
+fn a_call_that_waits_is_decided_later() {
+    for (deny, said) in [(vec![], "\"shipped\""), (vec!["--deny", "too late"], "too late")] {
+        let served =
+            Served::with_tools(OPENAI, [calls(OPENAI, 7), says(OPENAI, "Done.")], [order("shipped")])
+                .with_shop("    approval: true\n");
+        let waits =
+            served.run(&["run", "shop", "--user", "Where is it?", "--session", "s1", "--json"]).json();
+        let approval = &waits["approvals"][0];
+        let (id, token) = (approval["id"].as_str().unwrap(), approval["token"].as_str().unwrap());
+        let forged = served.run(&["run", "shop", "--session", "s1", "--decide", id, "forged", "--json"]);
+        assert_eq!(forged.json()["error"]["code"], "approval_forged", "{}", forged.shown());
+        let args: Vec<&str> =
+            ["run", "shop", "--session", "s1", "--decide", id, token].into_iter().chain(deny).collect();
+        let run = served.run(&args);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(0), "Done.\n"), "{}", run.shown());
+        assert!(
+            served.asked()[1].body.to_string().contains(said.trim_matches('"')),
+            "{}",
+            served.asked()[1].body
+        );
+        let again = served.run(&["run", "shop", "--session", "s1", "--decide", id, token, "--json"]);
+        assert_eq!(again.json()["error"]["code"], "approval_not_waiting");
+    }
+}
+
+#[test]
 fn yes_approves_every_call() {
     let replies = [calls(OPENAI, 7), calls(OPENAI, 8), says(OPENAI, "Both are on their way.")];
     let served = Served::with_tools(OPENAI, replies, [order("shipped"), order("packed")])
@@ -285,6 +311,7 @@ fn resolve_shows_what_a_provider_gets() {
     assert_eq!(resolve("openai")["messages"][1], json!({"role": "user", "content": "Hi."}));
     assert_eq!(resolve("openai-responses")["instructions"], "You are brief.");
     assert!(resolve("anthropic")["system"].to_string().contains("You are brief."));
+    assert_eq!(resolve("gemini")["contents"][0]["parts"][0]["text"], "Hi.");
     let args = ["resolve", "p", "--user", "Hi.", "--wire", "openai", "--json"];
     let document = served.run(&args).json();
     assert_eq!((&document["dialect"], &document["losses"]), (&json!("openai"), &json!([])));

@@ -24,7 +24,7 @@ use crate::live::{Form, Voice};
 use crate::output::{self, Reply, Screen};
 use crate::runtime;
 use crate::stage::{Stage, existing};
-use crate::turn::{Approver, play};
+use crate::turn::{Approver, Ask, play};
 
 /// A conversation that goes on.
 struct Chat {
@@ -152,7 +152,7 @@ impl Chat {
         let request = self.stage.request(Some(said.clone()), Some(&self.id));
         self.said = Some(said);
         let Stage { agent, prompt, .. } = &self.stage;
-        let played = play(agent, prompt, &thread, request, &mut self.voice, self.approver).await;
+        let played = play(agent, prompt, &thread, Ask::Turn(request), &mut self.voice, self.approver).await;
         let played = match played {
             Ok(played) => played,
             // Whoever stops an answer knows that; nothing went wrong.
