@@ -11,7 +11,6 @@ mod assembly;
 mod catalogue;
 mod dialect;
 mod digest;
-mod document;
 mod error;
 mod gemini;
 mod loss;

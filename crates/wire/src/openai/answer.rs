@@ -112,15 +112,16 @@ pub(super) fn encode_usage(usage: Usage) -> Value {
 }
 
 pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
-    let read = |name| place.get("prompt_tokens_details").map(|it| it.count(name));
-    let written = place.get("completion_tokens_details");
+    let read = |name| place.get("prompt_tokens_details")?.count(name);
+    let written = |name| place.get("completion_tokens_details")?.count(name);
+    // DeepSeek says it in a field of its own.
+    let cached = read("cached_tokens").or_else(|| place.count("prompt_cache_hit_tokens"));
     Usage {
-        input_tokens: place.count("prompt_tokens"),
-        // DeepSeek says it in a field of its own.
-        cache_read_tokens: read("cached_tokens").unwrap_or_else(|| place.count("prompt_cache_hit_tokens")),
+        input_tokens: place.count("prompt_tokens").unwrap_or_default(),
+        cache_read_tokens: cached.unwrap_or_default(),
         cache_write_tokens: read("cache_write_tokens").unwrap_or_default(),
-        output_tokens: place.count("completion_tokens"),
-        reasoning_tokens: written.map(|it| it.count("reasoning_tokens")).unwrap_or_default(),
+        output_tokens: place.count("completion_tokens").unwrap_or_default(),
+        reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
     }
 }
 
@@ -139,8 +140,8 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
         losses.add(other.at(), "only the first choice is read");
     }
     let said = choice.need("message")?;
-    let id = body.get_str("id")?.filter(|it| !it.is_empty());
-    let content = answer_parts(target, id, &said)?;
+    let id = body.name("id");
+    let content = answer_parts(target, id.as_deref(), &said)?;
     let refused = said.get_str("refusal")?.is_some_and(|it| !it.is_empty());
     let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let stop = match stop_reason(choice.get_str("finish_reason")?.unwrap_or("stop")) {
@@ -152,8 +153,8 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
         message: Message::parts(Role::Assistant, content),
         stop,
         usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
-        model: body.get_str("model")?.filter(|it| !it.is_empty()).map(str::to_owned),
-        id: id.map(str::to_owned),
+        model: body.name("model"),
+        id,
     };
     Ok(Decoded { value: answer, losses: losses.into_vec() })
 }

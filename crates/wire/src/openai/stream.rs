@@ -12,10 +12,10 @@ use contexture_message::{Answer, Delta, Message, Part, StopReason};
 use serde_json::{Map, Value, json};
 
 use super::answer::{decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason};
-use crate::assembly::{Assembly, arguments_text};
-use crate::error::{classify, not_json};
+use crate::assembly::{Assembly, arguments_text, cut};
+use crate::error::classify;
 use crate::loss::Losses;
-use crate::read::Place;
+use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads a streamed answer.
@@ -51,7 +51,7 @@ impl StreamDecoder {
         if data == "[DONE]" {
             return Ok(self.end());
         }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| not_json(data))?;
+        let chunk = parse_frame(data)?;
         let chunk = Place::root(&chunk);
         if chunk.get("error").is_some() || frame.event.as_deref() == Some("error") {
             return Err(classify(Dialect::Openai, 0, chunk.value).into());
@@ -63,9 +63,7 @@ impl StreamDecoder {
         match (self.done, &self.assembly.stop) {
             (true, _) => Ok(Vec::new()),
             (false, Some(_)) => Ok(self.end()),
-            (false, None) => {
-                Err(DecodeError::new("stream", "the stream ended before the answer was whole").into())
-            }
+            (false, None) => Err(cut().into()),
         }
     }
 
@@ -74,16 +72,14 @@ impl StreamDecoder {
     }
 
     fn chunk(&mut self, chunk: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
-        // Names are no reason to give up an answer: what is no text is no name.
-        let name = |field| chunk.value.get(field)?.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-        self.assembly.id = name("id").or(self.assembly.id.take());
-        self.assembly.model = name("model").or(self.assembly.model.take());
+        self.assembly.id = chunk.name("id").or(self.assembly.id.take());
+        self.assembly.model = chunk.name("model").or(self.assembly.model.take());
         if let Some(usage) = chunk.get("usage") {
             self.assembly.usage = decode_usage(&usage);
         }
         let mut deltas = Vec::new();
         let choices = chunk.get_list("choices")?;
-        let first = choices.iter().find(|it| it.count("index") == 0);
+        let first = choices.iter().find(|it| it.count("index").unwrap_or_default() == 0);
         if let Some(choice) = first {
             if let Some(delta) = choice.get("delta") {
                 self.delta(&delta, &mut deltas)?;

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::answer::{decode_usage, read_response, read_stop};
 use super::reasoning;
-use crate::assembly::Assembly;
-use crate::error::{classify, not_json};
+use crate::assembly::{Assembly, cut};
+use crate::error::classify;
 use crate::loss::Losses;
-use crate::read::Place;
+use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads a streamed answer.
@@ -46,7 +46,7 @@ impl StreamDecoder {
         if self.done || data.is_empty() || data == "[DONE]" {
             return Ok(Vec::new());
         }
-        let event: Value = serde_json::from_str(data).map_err(|_| not_json(data))?;
+        let event = parse_frame(data)?;
         let event = Place::root(&event);
         let kind = event.get_str("type")?.or(frame.event.as_deref()).unwrap_or_default();
         let failed = matches!(kind, "error" | "response.failed") || event.get("error").is_some();
@@ -60,7 +60,7 @@ impl StreamDecoder {
         if self.done {
             return Ok(Vec::new());
         }
-        Err(DecodeError::new("stream", "the stream ended before the answer was whole").into())
+        Err(cut().into())
     }
 
     pub(crate) fn partial(&self) -> Message {
@@ -83,7 +83,7 @@ impl StreamDecoder {
                 self.refused = true;
                 self.text(event)
             }
-            "response.reasoning_summary_part.added" if event.count("summary_index") > 0 => {
+            "response.reasoning_summary_part.added" if event.count("summary_index") > Some(0) => {
                 Ok(self.assembly.thinking("\n\n").into_iter().collect())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
@@ -109,12 +109,8 @@ impl StreamDecoder {
     /// Reads what the response as a whole says.
     fn response(&mut self, event: &Place<'_>) -> Result<(), DecodeError> {
         let Some(response) = event.get("response") else { return Ok(()) };
-        if let Some(id) = response.get_str("id")?.filter(|it| !it.is_empty()) {
-            self.assembly.id = Some(id.to_owned());
-        }
-        if let Some(model) = response.get_str("model")?.filter(|it| !it.is_empty()) {
-            self.assembly.model = Some(model.to_owned());
-        }
+        self.assembly.id = response.name("id").or(self.assembly.id.take());
+        self.assembly.model = response.name("model").or(self.assembly.model.take());
         if let Some(usage) = response.get("usage") {
             self.assembly.usage = decode_usage(&usage);
         }

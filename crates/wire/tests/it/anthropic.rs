@@ -164,7 +164,7 @@ fn a_request_of_an_sdk_is_read() {
     {"model":"anthropic/claude-sonnet-4-5","messages":[{"role":"system","content":"Rules. Today."},{"role":"user","content":"Weather?"},{"role":"assistant","content":[{"type":"tool_call","id":"t1","name":"weather","arguments":{"city":"Bern"}}]},{"role":"tool","content":[{"type":"tool_result","call_id":"t1","name":"weather","output":{"type":"error-text","value":"no"}}]},{"role":"user","content":"And?"}],"tools":[{"name":"weather","description":"","parameters":{"type":"object"}}],"settings":{"max_tokens":1000,"provider":{"anthropic":{"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},"metadata":{"user_id":"u"}}}},"breakpoints":[{"text":{"message":0,"byte":7}},{"message":{"message":4}}]}
     system[0].cache_control.ttl: left out: marks have no lifetime of their own
     messages[1].content[1]: left out: blocks of type `server_tool_use` are not known
-    tools[0].strict: left out: this field has no place in a request or an answer of ours
+    tools[0].strict: left out: it has no place here
     "#);
 }
 
@@ -174,7 +174,7 @@ fn an_error_says_where() {
     insta::assert_snapshot!(error(json!([])), @"body: expected an object, found a list");
     insta::assert_snapshot!(error(json!({"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]})), @"messages[0].content[0].text: expected a string, found a number");
     insta::assert_snapshot!(error(json!({"messages": [{"role": "robot", "content": "x"}]})), @"messages[0].role: unknown role `robot`");
-    insta::assert_snapshot!(error(json!({"messages": [], "max_tokens": "many"})), @"max_tokens: expected a number, found a string");
+    insta::assert_snapshot!(error(json!({"messages": [], "max_tokens": "many"})), @"max_tokens: expected a whole number of 32 bits, found a string");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn an_answer_is_read_with_all_its_tokens() {
 fn a_frame_that_is_no_json_is_refused() {
     let frame = Frame::data(format!("<html>{}", "x".repeat(200)));
     let err = recorded::read(&target(), &[frame]).expect_err("it is wrong").to_string();
-    insta::assert_snapshot!(err, @"frame: not JSON: `<html>xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`");
+    insta::assert_snapshot!(err, @"frame: is not JSON: `<html>xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`");
 }
 
 #[test]
