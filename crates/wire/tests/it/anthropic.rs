@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arbitrary::{self, MARKER, words};
-use crate::recorded::{self, shows};
+use crate::golden::shows;
+use crate::streams;
 
 fn target() -> Target {
     Target::new(Dialect::Anthropic, "anthropic", "claude-sonnet-4-5")
@@ -27,21 +28,6 @@ fn sent(target: &Target, value: Value) -> String {
     body.as_object_mut().expect("an object").shift_remove("model");
     let losses = encoded.losses.iter().map(|it| format!("\n{}: {}", it.at, it.reason));
     format!("{body}{}", losses.collect::<String>())
-}
-
-#[test]
-fn requests_are_written_as_recorded() {
-    recorded::requests("anthropic", &target());
-}
-
-#[test]
-fn streams_are_read_as_recorded() {
-    recorded::streams("anthropic", &target());
-}
-
-#[test]
-fn damaged_documents_are_refused_or_read() {
-    recorded::damage("anthropic", &target());
 }
 
 #[test]
@@ -194,7 +180,7 @@ fn an_answer_is_read_with_all_its_tokens() {
 #[test]
 fn a_frame_that_is_no_json_is_refused() {
     let frame = Frame::data(format!("<html>{}", "x".repeat(200)));
-    let err = recorded::read(&target(), &[frame]).expect_err("it is wrong").to_string();
+    let err = streams::read(&target(), &[frame]).expect_err("it is wrong").to_string();
     insta::assert_snapshot!(err, @"frame: is not JSON: `<html>xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`");
 }
 
@@ -202,7 +188,7 @@ fn a_frame_that_is_no_json_is_refused() {
 fn an_error_in_a_stream_is_the_providers() {
     let data = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let frame = Frame { event: Some("error".to_owned()), data: data.to_string() };
-    let err = recorded::read(&target(), &[frame]).expect_err("it failed");
+    let err = streams::read(&target(), &[frame]).expect_err("it failed");
     assert!(
         matches!(err, StreamError::Provider(ref it) if it.kind == ProviderErrorKind::Overloaded),
         "{err}"
@@ -265,7 +251,7 @@ proptest! {
     fn every_call_has_its_result(request in arbitrary::paired()) {
         let body = encode_request(&target(), &request).body;
         prop_assert!(pairs(&body), "{body}");
-        prop_assert!(recorded::goes_on(&target(), &request, "messages"));
+        prop_assert!(arbitrary::goes_on(&target(), &request, "messages"));
     }
 
     #[test]
@@ -305,8 +291,8 @@ proptest! {
         let from = if live { 0 } else { deltas.len() - 1 };
         let mut encoder = StreamEncoder::new(&target());
         let frames: Vec<Frame> = deltas[from..].iter().flat_map(|it| encoder.push(it)).collect();
-        let read = recorded::read(&target(), &frames).expect("what we write can be read");
-        let read = recorded::answer(&read).clone();
+        let read = streams::read(&target(), &frames).expect("what we write can be read");
+        let read = streams::answer(&read).clone();
         if deltas.len() > 1 && live {
             answer.id = read.id.clone();
         }

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arbitrary::{self, MARKER, words};
-use crate::recorded::{self, shows};
+use crate::golden::shows;
+use crate::streams;
 
 fn target() -> Target {
     Target::new(Dialect::Gemini, "gemini", "gemini-2.5-flash")
@@ -21,21 +22,6 @@ fn read(body: &Value) -> String {
     let decoded = decode_request(&target(), body).expect("it can be read");
     let losses = decoded.losses.iter().map(|it| format!("\n{}: {}", it.at, it.reason));
     format!("{}{}", serde_json::to_string(&decoded.value).expect("plain data"), losses.collect::<String>())
-}
-
-#[test]
-fn requests_are_written_as_recorded() {
-    recorded::requests("gemini", &target());
-}
-
-#[test]
-fn streams_are_read_as_recorded() {
-    recorded::streams("gemini", &target());
-}
-
-#[test]
-fn damaged_documents_are_refused_or_read() {
-    recorded::damage("gemini", &target());
 }
 
 #[test]
@@ -110,7 +96,7 @@ fn refusals_are_answers() {
 fn an_error_in_a_stream_is_the_providers() {
     let data =
         json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}});
-    let err = recorded::read(&target(), &[Frame::data(data.to_string())]).expect_err("it failed");
+    let err = streams::read(&target(), &[Frame::data(data.to_string())]).expect_err("it failed");
     assert!(
         matches!(err, StreamError::Provider(ref it) if it.kind == ProviderErrorKind::Overloaded),
         "{err}"
@@ -169,7 +155,7 @@ proptest! {
     fn every_call_has_its_result(request in arbitrary::paired()) {
         let body = encode_request(&target(), &request).body;
         prop_assert!(pairs(&body), "{body}");
-        prop_assert!(recorded::goes_on(&target(), &request, "contents"));
+        prop_assert!(arbitrary::goes_on(&target(), &request, "contents"));
     }
 
     #[test]
@@ -197,7 +183,7 @@ proptest! {
         let from = if live { 0 } else { deltas.len() - 1 };
         let mut encoder = StreamEncoder::new(&target());
         let frames: Vec<Frame> = deltas[from..].iter().flat_map(|it| encoder.push(it)).collect();
-        let read = recorded::read(&target(), &frames).expect("what we write can be read");
-        prop_assert_eq!(recorded::answer(&read), &answer);
+        let read = streams::read(&target(), &frames).expect("what we write can be read");
+        prop_assert_eq!(streams::answer(&read), &answer);
     }
 }
