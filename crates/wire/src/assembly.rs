@@ -142,6 +142,12 @@ impl Assembly {
         self.pieces.iter().any(|it| matches!(it, Piece::Call { key: own, .. } if own == key))
     }
 
+    /// Whether arguments of the call with that key have come.
+    pub(crate) fn has_arguments(&self, of: &str) -> bool {
+        let has = |it: &Piece| matches!(it, Piece::Call { key, json, .. } if key == of && !json.is_empty());
+        self.pieces.iter().any(has)
+    }
+
     /// More of a call's arguments; nothing if there is no such call.
     pub(crate) fn arguments(&mut self, of: &str, more: &str) -> Option<Delta> {
         let found = self.pieces.iter_mut().rev().find_map(|it| match it {

@@ -9,9 +9,9 @@ use std::cell::RefCell;
 
 use serde_json::{Map, Number, Value};
 
-use crate::DecodeError;
-use crate::error::shortened;
+use crate::error::{classify, shortened};
 use crate::loss::Losses;
+use crate::{DecodeError, Dialect, Frame, StreamError};
 
 /// A value of a document and where it stands.
 #[derive(Clone, Debug)]
@@ -208,10 +208,28 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Reads the data of a frame. An error shows its beginning.
-pub(crate) fn parse_frame(data: &str) -> Result<Value, DecodeError> {
-    let failed = |_| DecodeError::new("frame", format!("is not JSON: `{}`", shortened(data, 80)));
-    serde_json::from_str(data).map_err(failed)
+/// Reads the data of a frame, whatever the dialect. A server's error is returned as one, in whichever of the usual ways
+/// it says so; data that is no JSON is shown from its beginning.
+pub(crate) fn parse_frame(dialect: Dialect, frame: &Frame) -> Result<Value, StreamError> {
+    let data = frame.data.trim();
+    let is_error = frame.event.as_deref() == Some("error");
+    let body = match serde_json::from_str(data) {
+        Ok(body) => body,
+        Err(_) if is_error => Value::from(data),
+        Err(_) => {
+            let reason = format!("is not JSON: `{}`", shortened(data, 80));
+            return Err(DecodeError::new("frame", reason).into());
+        }
+    };
+    if is_error || is_failure(&body) || body.get(0).is_some_and(is_failure) {
+        return Err(classify(dialect, 0, &body).into());
+    }
+    Ok(body)
+}
+
+fn is_failure(body: &Value) -> bool {
+    let is_called = |name| body.get(name).is_some_and(|it| it == "error");
+    body.get("error").is_some_and(|it| !it.is_null()) || is_called("type") || is_called("object")
 }
 
 fn whole(value: &Value) -> Option<u64> {

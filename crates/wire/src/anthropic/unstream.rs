@@ -12,7 +12,7 @@ use contexture_message::{Delta, Message};
 use super::answer::{RawUsage, read_stop};
 use crate::assembly::{Assembly, cut};
 use crate::read::{Place, parse_frame};
-use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
+use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads one streamed answer.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl StreamDecoder {
         if self.done || frame.data.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let body = parse_frame(&frame.data)?;
+        let body = parse_frame(Dialect::Anthropic, frame)?;
         let doc = Place::root_object(&body)?;
         let kind = doc.get_string("type")?.or_else(|| frame.event.clone()).unwrap_or_default();
         let deltas = match kind.as_str() {
@@ -56,7 +56,6 @@ impl StreamDecoder {
             "content_block_stop" => self.block_stop(&doc)?,
             "message_delta" => self.message_delta(&doc)?,
             "message_stop" => self.stop(),
-            "error" => return Err(classify(Dialect::Anthropic, 0, &body).into()),
             _ => Vec::new(),
         };
         Ok(deltas)

@@ -9,7 +9,7 @@ use super::answer::{is_blocked, read_stop, read_usage};
 use crate::assembly::{Assembly, cut};
 use crate::digest::digest;
 use crate::read::{Place, parse_frame};
-use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
+use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads one streamed answer.
 #[derive(Debug)]
@@ -28,10 +28,7 @@ impl StreamDecoder {
         if self.done || frame.data.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let body = parse_frame(&frame.data)?;
-        if body.get("error").is_some() {
-            return Err(classify(Dialect::Gemini, 0, &body).into());
-        }
+        let body = parse_frame(Dialect::Gemini, frame)?;
         Ok(self.piece(&Place::root_object(&body)?, &frame.data)?)
     }
 

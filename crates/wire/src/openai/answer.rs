@@ -161,11 +161,18 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
 
 fn answer_parts(target: &Target, id: Option<&str>, said: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
     let mut parts = Vec::new();
-    if let Some(text) = reasoning(said) {
-        let (text, provider) = (text.to_owned(), Some(target.provider.clone()));
+    let (mut thinking, mut text) = (reasoning(said).unwrap_or_default().to_owned(), String::new());
+    for said in content(said)? {
+        match said {
+            Said::Thinking(more) => thinking.push_str(more),
+            Said::Text(more) => text.push_str(more),
+        }
+    }
+    if !thinking.is_empty() {
+        let (text, provider) = (thinking, Some(target.provider.clone()));
         parts.push(Part::Thinking(Thinking { text, provider, ..Thinking::default() }));
     }
-    for text in [content_text(said)?, said.get_str("refusal")?.unwrap_or_default().to_owned()] {
+    for text in [text, said.get_str("refusal")?.unwrap_or_default().to_owned()] {
         parts.extend((!text.is_empty()).then(|| Part::text(text)));
     }
     for call in said.get_list("tool_calls")? {
@@ -184,14 +191,29 @@ pub(super) fn reasoning<'a>(place: &Place<'a>) -> Option<&'a str> {
     found.filter(|it| !it.is_empty())
 }
 
-/// Returns the text of a message; some servers write a list of parts.
-fn content_text(said: &Place<'_>) -> Result<String, DecodeError> {
-    let Some(content) = said.get("content") else { return Ok(String::new()) };
-    if content.value.is_array() {
-        let parts = content.list()?;
-        return parts.iter().map(|it| Ok(it.get_str("text")?.unwrap_or_default())).collect();
+/// What the content of a message says.
+pub(super) enum Said<'a> {
+    Thinking(&'a str),
+    Text(&'a str),
+}
+
+/// Returns what the content of a message, or of a piece of one, says. Some servers write a list of parts, and Mistral
+/// writes its thinking there, as a list of its own.
+pub(super) fn content<'a>(place: &Place<'a>) -> Result<Vec<Said<'a>>, DecodeError> {
+    let Some(content) = place.get("content") else { return Ok(Vec::new()) };
+    if !content.value.is_array() {
+        return Ok(vec![Said::Text(content.str()?)]);
     }
-    content.str().map(str::to_owned)
+    let mut said = Vec::new();
+    for part in content.list()? {
+        if let Some(thinking) = part.get("thinking").filter(|it| it.value.is_array()) {
+            let texts = thinking.list()?;
+            let texts = texts.iter().filter_map(|it| it.get("text")?.value.as_str());
+            said.extend(texts.map(Said::Thinking));
+        }
+        said.extend(part.get_str("text")?.map(Said::Text));
+    }
+    Ok(said)
 }
 
 fn call_part(call: &Place<'_>, id: &str, made: impl Fn() -> String) -> Result<Part, DecodeError> {

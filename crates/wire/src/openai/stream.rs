@@ -6,14 +6,17 @@
 //! 2. A call begins when its name is known. Another id together with a name begins another call, whatever the index.
 //! 3. Calls are whole once the model says why it stopped, except the last one where it ran out of tokens.
 //!
+//! Content may be a list of parts, and a message may come as one piece under its own name.
+//!
 //! The answer is whole with `[DONE]`, or with the end of the body after a finish reason.
 
 use contexture_message::{Answer, Delta, Message, Part, StopReason};
 use serde_json::{Map, Value, json};
 
-use super::answer::{decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason};
+use super::answer::{
+    Said, content, decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason,
+};
 use crate::assembly::{Assembly, arguments_text, cut};
-use crate::error::classify;
 use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
@@ -51,12 +54,8 @@ impl StreamDecoder {
         if data == "[DONE]" {
             return Ok(self.end());
         }
-        let chunk = parse_frame(data)?;
-        let chunk = Place::root(&chunk);
-        if chunk.get("error").is_some() || frame.event.as_deref() == Some("error") {
-            return Err(classify(Dialect::Openai, 0, chunk.value).into());
-        }
-        Ok(self.chunk(&chunk)?)
+        let chunk = parse_frame(Dialect::Openai, frame)?;
+        Ok(self.chunk(&Place::root(&chunk))?)
     }
 
     pub(crate) fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
@@ -81,7 +80,8 @@ impl StreamDecoder {
         let choices = chunk.get_list("choices")?;
         let first = choices.iter().find(|it| it.count("index").unwrap_or_default() == 0);
         if let Some(choice) = first {
-            if let Some(delta) = choice.get("delta") {
+            // Some servers send the whole message as the only piece of it.
+            if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
                 self.delta(&delta, &mut deltas)?;
             }
             if let Some(word) = choice.get_str("finish_reason")?.filter(|it| !it.is_empty()) {
@@ -93,7 +93,12 @@ impl StreamDecoder {
 
     fn delta(&mut self, delta: &Place<'_>, deltas: &mut Vec<Delta>) -> Result<(), DecodeError> {
         deltas.extend(reasoning(delta).and_then(|it| self.assembly.thinking(it)));
-        deltas.extend(delta.get_str("content")?.and_then(|it| self.assembly.text(it)));
+        for said in content(delta)? {
+            deltas.extend(match said {
+                Said::Thinking(text) => self.assembly.thinking(text),
+                Said::Text(text) => self.assembly.text(text),
+            });
+        }
         if let Some(refusal) = delta.get_str("refusal")?.filter(|it| !it.is_empty()) {
             self.refused = true;
             deltas.extend(self.assembly.text(refusal));
