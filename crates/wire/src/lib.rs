@@ -8,6 +8,7 @@
 
 mod anthropic;
 mod assembly;
+mod calls;
 mod catalogue;
 mod dialect;
 mod digest;

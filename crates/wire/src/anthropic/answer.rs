@@ -153,7 +153,7 @@ pub(super) fn blocks_of(target: &Target, parts: &[Part], losses: &mut Losses) ->
                 blocks.push(blocks::text(&reference::part(part)));
             }
             Part::Thinking(it) => blocks.extend(thinking(target, it, &at, losses)),
-            Part::ToolCall(it) => blocks.push(blocks::tool_use(it, &at, losses)),
+            Part::ToolCall(it) => blocks.push(blocks::tool_use(it, &it.name, &at, losses)),
             Part::ToolResult(_) => losses.add(at, "left out: the assistant gives no results"),
         }
     }

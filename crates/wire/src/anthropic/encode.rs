@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{blocks, marks, settings};
 use crate::loss::Losses;
-use crate::{Encoded, Target, passthrough, reference};
+use crate::{Encoded, Target, calls, passthrough, reference};
 
 const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 
@@ -93,8 +93,8 @@ fn system_field(mut system: Vec<Block>) -> Option<Value> {
 }
 
 fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec<Block>, Vec<Turn>) {
-    let mut writer =
-        Writer { target, losses, cuts: cuts(&request.breakpoints), system: Vec::new(), turns: Vec::new() };
+    let (cuts, tools) = (cuts(&request.breakpoints), &request.tools);
+    let mut writer = Writer { target, tools, losses, cuts, system: Vec::new(), turns: Vec::new() };
     let mut leading = true;
     for (index, message) in request.messages.iter().enumerate() {
         leading &= message.role == Role::System;
@@ -122,6 +122,7 @@ fn cuts(breakpoints: &[Breakpoint]) -> BTreeMap<usize, Vec<usize>> {
 
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     losses: &'a mut Losses,
     cuts: BTreeMap<usize, Vec<usize>>,
     system: Vec<Block>,
@@ -193,7 +194,8 @@ impl Writer<'_> {
                 if said_by_user {
                     self.losses.add(at, "said by the assistant: only it calls tools");
                 }
-                (Speaker::Assistant, blocks::tool_use(it, at, self.losses))
+                let name = calls::name(&it.name, self.tools, at, self.losses);
+                (Speaker::Assistant, blocks::tool_use(it, &name, at, self.losses))
             }
             Part::ToolResult(it) => {
                 if !said_by_user {

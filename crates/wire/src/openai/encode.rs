@@ -3,12 +3,14 @@
 //! In comes a [`Request`], out comes the body with its keys in a fixed order, and what it could not carry. The rules:
 //!
 //! 1. A message becomes one message of its role. A single text is a plain string, several stay apart.
-//! 2. Each tool result becomes a `tool` message. Text that follows a call is moved in front of it, as calls have a field
+//! 2. Each tool result becomes a `tool` message, directly behind its call and the other results. Text that follows a call is moved in front of it, as calls have a field
 //!    of their own.
 //! 3. A part in the wrong place goes where the dialect has a place for it: a call into an assistant message, a result
 //!    into a `tool` message, anything else of a tool message into a user message.
 //! 4. Only user messages show images and files; elsewhere a short text stands for them. Thinking is never sent back.
 //! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
+
+use std::sync::Arc;
 
 use contexture_message::{
     File, Image, MediaSource, Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult,
@@ -17,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::{data_url, limits, output, strict};
 use crate::assembly::arguments_text;
+use crate::calls::{self, short_id};
 use crate::loss::Losses;
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
@@ -24,12 +27,16 @@ use crate::{Encoded, Target, reference};
 /// The most stop texts that the dialect takes.
 const MAX_STOPS: usize = 4;
 
+/// The longest id of a call that OpenAI takes.
+const LONGEST_ID: usize = 40;
+
 /// The name that a file must have, where it has none.
 const FILE_NAME: &str = "file.pdf";
 
 /// Writes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
-    let mut writer = Writer { target, messages: Vec::new(), losses: Losses::default() };
+    let mut writer =
+        Writer { target, tools: &request.tools, messages: Vec::new(), losses: Losses::default() };
     for (idx, message) in request.messages.iter().enumerate() {
         writer.message(&format!("messages[{idx}]"), message);
     }
@@ -118,6 +125,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
 /// Messages while they are written.
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     messages: Vec<Value>,
     losses: Losses,
 }
@@ -149,7 +157,7 @@ impl Writer<'_> {
                 Part::ToolCall(call) => {
                     self.expect_role(&at, message.role, Role::Assistant);
                     self.enter(&mut run, Role::Assistant);
-                    run.calls.push(tool_call(call));
+                    run.calls.push(self.tool_call(&at, call));
                 }
                 Part::Thinking(_) => self.losses.add(at, "thinking can't be sent back, left out"),
                 Part::Text { .. } | Part::Image(_) | Part::File(_) => {
@@ -190,9 +198,28 @@ impl Writer<'_> {
         self.messages.push(Value::Object(message));
     }
 
+    fn tool_call(&mut self, at: &str, call: &ToolCall) -> Value {
+        let name = calls::name(&call.name, self.tools, at, &mut self.losses);
+        let function = json!({"name": name, "arguments": arguments_text(&call.arguments)});
+        json!({"id": short_id(&call.id, LONGEST_ID), "type": "function", "function": function})
+    }
+
     fn result(&mut self, at: &str, result: &ToolResult) {
         let text = output::text(&result.output, at, &mut self.losses);
-        self.messages.push(json!({"role": "tool", "tool_call_id": result.call_id, "content": text}));
+        let id = short_id(&result.call_id, LONGEST_ID);
+        let place = self.place_of_result(&id);
+        if place < self.messages.len() {
+            self.losses.add(at, "moved to its call: nothing may stand between them");
+        }
+        self.messages.insert(place, json!({"role": "tool", "tool_call_id": id, "content": text}));
+    }
+
+    /// Returns where the result of a call belongs: behind the call and the results that are there already.
+    fn place_of_result(&self, id: &str) -> usize {
+        let calls = |it: &Value| it["tool_calls"].as_array().into_iter().flatten().any(|it| it["id"] == id);
+        let Some(call) = self.messages.iter().rposition(calls) else { return self.messages.len() };
+        let results = self.messages[call + 1..].iter().take_while(|it| it["role"] == "tool");
+        call + 1 + results.count()
     }
 
     fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
@@ -241,11 +268,6 @@ impl Writer<'_> {
             MediaSource::Url(_) => Err("a file behind an address can't be sent".to_owned()),
         }
     }
-}
-
-fn tool_call(call: &ToolCall) -> Value {
-    let function = json!({"name": call.name, "arguments": arguments_text(&call.arguments)});
-    json!({"id": call.id, "type": "function", "function": function})
 }
 
 /// A single text is a plain string; nothing at all is null.

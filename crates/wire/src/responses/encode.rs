@@ -10,6 +10,8 @@
 //! 4. Only user messages show images and files; elsewhere a short text stands for them.
 //! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
 
+use std::sync::Arc;
+
 use contexture_message::{
     File, Image, MediaSource, Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolChoice, ToolResult,
 };
@@ -17,17 +19,21 @@ use serde_json::{Map, Value, json};
 
 use super::reasoning;
 use crate::assembly::arguments_text;
+use crate::calls::{self, short_id};
 use crate::loss::Losses;
 use crate::openai::{data_url, limits, output, strict};
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
+
+/// The longest id of a call that OpenAI takes.
+const LONGEST_ID: usize = 64;
 
 /// The name that a file must have, where it has none.
 const FILE_NAME: &str = "file.pdf";
 
 /// Writes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
-    let mut writer = Writer { target, items: Vec::new(), losses: Losses::default() };
+    let mut writer = Writer { target, tools: &request.tools, items: Vec::new(), losses: Losses::default() };
     let mut instructions =
         request.messages.first().filter(|it| it.role == Role::System).and_then(|it| it.as_text());
     let messages = request.messages.iter().enumerate().skip(usize::from(instructions.is_some()));
@@ -126,6 +132,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
 /// Items while they are written.
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     items: Vec<Value>,
     losses: Losses,
 }
@@ -156,7 +163,7 @@ impl Writer<'_> {
                 Part::ToolCall(call) => {
                     self.expect_role(&at, message.role, Role::Assistant);
                     self.said(home, &mut said);
-                    self.items.push(function_call(call));
+                    self.call(&at, call);
                 }
                 Part::ToolResult(result) => {
                     self.expect_role(&at, message.role, Role::Tool);
@@ -176,9 +183,16 @@ impl Writer<'_> {
         }
     }
 
+    fn call(&mut self, at: &str, call: &ToolCall) {
+        let name = calls::name(&call.name, self.tools, at, &mut self.losses);
+        let (id, arguments) = (short_id(&call.id, LONGEST_ID), arguments_text(&call.arguments));
+        let item = json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments});
+        self.items.push(item);
+    }
+
     fn result(&mut self, at: &str, result: &ToolResult) {
         let text = output::text(&result.output, at, &mut self.losses);
-        let call_id = &result.call_id;
+        let call_id = short_id(&result.call_id, LONGEST_ID);
         self.items.push(json!({"type": "function_call_output", "call_id": call_id, "output": text}));
     }
 
@@ -246,11 +260,6 @@ impl Writer<'_> {
             MediaSource::Id(id) => json!({"type": "input_file", "file_id": id}),
         })
     }
-}
-
-fn function_call(call: &ToolCall) -> Value {
-    let arguments = arguments_text(&call.arguments);
-    json!({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments})
 }
 
 fn message(role: Role, content: Value) -> Value {
