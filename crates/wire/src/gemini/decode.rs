@@ -273,7 +273,7 @@ fn media(source: MediaSource, media_type: Option<String>) -> Part {
     }
 }
 
-fn inline(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+pub(super) fn inline(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
     let data = doc.need_string("data")?;
     let part = media(MediaSource::Data(data), doc.get_string("mimeType")?);
     doc.report(losses);
@@ -281,7 +281,7 @@ fn inline(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
 }
 
 /// A file that was uploaded before is known by its id.
-fn linked(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+pub(super) fn linked(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
     let uri = doc.need_string("fileUri")?;
     let media_type = doc.get_string("mimeType")?;
     doc.report(losses);

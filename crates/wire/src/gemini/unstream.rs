@@ -6,8 +6,10 @@
 use contexture_message::{Delta, Message, StopReason};
 
 use super::answer::{is_blocked, read_stop, read_usage};
+use super::decode::{inline, linked};
 use crate::assembly::{Assembly, cut};
 use crate::digest::digest;
+use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
@@ -68,7 +70,7 @@ impl StreamDecoder {
         let mut deltas = Vec::new();
         if let Some(content) = doc.get_object("content")? {
             for part in content.get_objects("parts")? {
-                deltas.extend(self.part(part, data)?);
+                deltas.extend(self.part(&part, data)?);
             }
         }
         let stop = doc.get_string("finishReason")?.map(|it| read_stop(&it));
@@ -76,12 +78,15 @@ impl StreamDecoder {
         Ok(deltas)
     }
 
-    fn part(&mut self, doc: Place<'_>, data: &str) -> Result<Vec<Delta>, DecodeError> {
+    fn part(&mut self, doc: &Place<'_>, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let signature = doc.get_string("thoughtSignature")?;
         if let Some(call) = doc.get_object("functionCall")? {
             return self.call(call, signature, data);
         }
-        let Some(text) = doc.get_string("text")? else { return Ok(Vec::new()) };
+        let Some(text) = doc.get_string("text")? else {
+            self.media(doc, signature)?;
+            return Ok(Vec::new());
+        };
         let delta = if doc.flag("thought")? {
             let delta = self.assembly.thinking(&text);
             if let Some(signature) = signature {
@@ -97,6 +102,21 @@ impl StreamDecoder {
             delta
         };
         Ok(Vec::from_iter(delta))
+    }
+
+    /// Images and files come whole; other kinds of parts are skipped.
+    fn media(&mut self, doc: &Place<'_>, signature: Option<String>) -> Result<(), DecodeError> {
+        let losses = &mut Losses::default();
+        let part = match (doc.get_object("inlineData")?, doc.get_object("fileData")?) {
+            (Some(data), _) => inline(data, losses)?,
+            (None, Some(data)) => linked(data, losses)?,
+            (None, None) => return Ok(()),
+        };
+        if signature.is_some() {
+            self.assembly.thought("", signature, false);
+        }
+        self.assembly.media(part);
+        Ok(())
     }
 
     fn call(
