@@ -2,7 +2,7 @@
 
 mod classify;
 
-pub use classify::classify;
+pub use classify::{classify, failure};
 
 /// A document that is not what its dialect says it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

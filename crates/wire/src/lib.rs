@@ -27,7 +27,7 @@ use serde_json::Value;
 
 pub use catalogue::{Capabilities, Catalogue, ModelFacts};
 pub use dialect::{Dialect, Target};
-pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify};
+pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify, failure};
 pub use loss::{Decoded, Encoded, Loss};
 
 /// Writes a request in the dialect of its target. Never fails: what the dialect can't carry is listed.

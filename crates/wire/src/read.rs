@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use serde_json::{Map, Number, Value};
 
-use crate::error::{classify, shortened};
+use crate::error::{classify, failure, shortened};
 use crate::loss::Losses;
 use crate::{DecodeError, Dialect, Frame, StreamError};
 
@@ -221,15 +221,11 @@ pub(crate) fn parse_frame(dialect: Dialect, frame: &Frame) -> Result<Value, Stre
             return Err(DecodeError::new("frame", reason).into());
         }
     };
-    if is_error || is_failure(&body) || body.get(0).is_some_and(is_failure) {
-        return Err(classify(dialect, 0, &body).into());
+    match failure(dialect, &body) {
+        Some(err) => Err(err.into()),
+        None if is_error => Err(classify(dialect, 0, &body).into()),
+        None => Ok(body),
     }
-    Ok(body)
-}
-
-fn is_failure(body: &Value) -> bool {
-    let is_called = |name| body.get(name).is_some_and(|it| it == "error");
-    body.get("error").is_some_and(|it| !it.is_null()) || is_called("type") || is_called("object")
 }
 
 fn whole(value: &Value) -> Option<u64> {
