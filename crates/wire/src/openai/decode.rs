@@ -13,7 +13,7 @@ use contexture_message::{
 };
 use serde_json::{Value, json};
 
-use super::{data_url, limits};
+use super::{limits, shown};
 use crate::assembly::parse_arguments;
 use crate::loss::Losses;
 use crate::read::Place;
@@ -272,7 +272,7 @@ fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeEr
 }
 
 fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Image, DecodeError> {
-    let (source, media_type) = data_url::read(place.need("url")?.str()?);
+    let (source, media_type) = shown::read(place.need("url")?.str()?);
     detail(place, losses)?;
     Ok(Image { source, media_type })
 }
@@ -295,7 +295,7 @@ fn file(place: &Place<'_>) -> Result<File, DecodeError> {
 
 /// Returns a file from its data: a `data:` URL, or base64 alone.
 pub(crate) fn file_data(data: &str, name: Option<String>) -> File {
-    match data_url::read(data) {
+    match shown::read(data) {
         (MediaSource::Url(data), _) => File { source: MediaSource::Data(data), media_type: None, name },
         (source, media_type) => File { source, media_type, name },
     }

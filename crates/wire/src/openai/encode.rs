@@ -12,12 +12,11 @@
 
 use std::sync::Arc;
 
-use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult,
-};
+use contexture_message::{Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::{data_url, limits, output, strict};
+use super::shown::{self, Shown};
+use super::{limits, output, strict};
 use crate::assembly::arguments_text;
 use crate::calls::{self, short_id};
 use crate::loss::Losses;
@@ -29,9 +28,6 @@ const MAX_STOPS: usize = 4;
 
 /// The longest id of a call that OpenAI takes.
 const LONGEST_ID: usize = 40;
-
-/// The name that a file must have, where it has none.
-const FILE_NAME: &str = "file.pdf";
 
 /// Writes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
@@ -226,8 +222,8 @@ impl Writer<'_> {
         let shown = match part {
             Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
-            Part::Image(image) => self.image(image).map(Some),
-            Part::File(file) => self.file(file).map(Some),
+            Part::Image(image) => shown::image_url(self.target, image).map(|it| Some(image_part(&it))),
+            Part::File(file) => shown::file(self.target, file).and_then(|it| file_part(&it)).map(Some),
         };
         match shown {
             Ok(Some(shown)) => return shown,
@@ -235,38 +231,6 @@ impl Writer<'_> {
             Err(reason) => self.losses.add(at, format!("{reason}, sent as a reference")),
         }
         json!({"type": "text", "text": reference::part(part)})
-    }
-
-    /// Returns the part that shows an image, or why there is none.
-    fn image(&self, image: &Image) -> Result<Value, String> {
-        if self.target.facts.capabilities.images == Some(false) {
-            return Err(format!("`{}` sees no images", self.target.model));
-        }
-        let url = match &image.source {
-            MediaSource::Data(data) => {
-                data_url::write(image.media_type.as_deref().unwrap_or(data_url::IMAGE), data)
-            }
-            MediaSource::Url(url) => url.clone(),
-            MediaSource::Id(_) => return Err("an image has no id here".to_owned()),
-        };
-        Ok(json!({"type": "image_url", "image_url": {"url": url}}))
-    }
-
-    /// Returns the part that shows a file, or why there is none.
-    fn file(&self, file: &File) -> Result<Value, String> {
-        let media_type = file.media_type.as_deref().unwrap_or(data_url::FILE);
-        if self.target.facts.capabilities.pdf == Some(false) && media_type == data_url::FILE {
-            return Err(format!("`{}` reads no PDF files", self.target.model));
-        }
-        match &file.source {
-            MediaSource::Data(data) => {
-                let name = file.name.as_deref().unwrap_or(FILE_NAME);
-                let data = data_url::write(media_type, data);
-                Ok(json!({"type": "file", "file": {"filename": name, "file_data": data}}))
-            }
-            MediaSource::Id(id) => Ok(json!({"type": "file", "file": {"file_id": id}})),
-            MediaSource::Url(_) => Err("a file behind an address can't be sent".to_owned()),
-        }
     }
 }
 
@@ -277,4 +241,17 @@ fn joined(mut content: Vec<Value>) -> Value {
         [only] if only["type"] == "text" => only["text"].take(),
         _ => Value::Array(content),
     }
+}
+
+fn image_part(url: &str) -> Value {
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn file_part(file: &Shown<'_>) -> Result<Value, String> {
+    let file = match file {
+        Shown::Data { name, data } => json!({"filename": name, "file_data": data}),
+        Shown::Id(id) => json!({"file_id": id}),
+        Shown::Url(_) => return Err("a file behind an address can't be sent".to_owned()),
+    };
+    Ok(json!({"type": "file", "file": file}))
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::reasoning;
 use crate::assembly::parse_arguments;
 use crate::loss::Losses;
-use crate::openai::{data_url, decode as chat, limits};
+use crate::openai::{decode as chat, limits, shown};
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Target};
 
@@ -208,7 +208,7 @@ fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
         losses.add(place.at(), "an image by its id is read as a file");
         return Ok(Part::File(File { source: MediaSource::Id(id.to_owned()), media_type: None, name: None }));
     }
-    let (source, media_type) = data_url::read(place.need("image_url")?.str()?);
+    let (source, media_type) = shown::read(place.need("image_url")?.str()?);
     Ok(Part::Image(Image { source, media_type }))
 }
 

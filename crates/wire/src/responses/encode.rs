@@ -12,24 +12,20 @@
 
 use std::sync::Arc;
 
-use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolChoice, ToolResult,
-};
+use contexture_message::{Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::reasoning;
 use crate::assembly::arguments_text;
 use crate::calls::{self, short_id};
 use crate::loss::Losses;
-use crate::openai::{data_url, limits, output, strict};
+use crate::openai::shown::{self, Shown};
+use crate::openai::{limits, output, strict};
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
 
 /// The longest id of a call that OpenAI takes.
 const LONGEST_ID: usize = 64;
-
-/// The name that a file must have, where it has none.
-const FILE_NAME: &str = "file.pdf";
 
 /// Writes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
@@ -218,8 +214,8 @@ impl Writer<'_> {
         let shown = match part {
             Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
-            Part::Image(image) => self.image(image).map(Some),
-            Part::File(file) => self.file(file).map(Some),
+            Part::Image(image) => shown::image_url(self.target, image).map(|it| Some(image_part(&it))),
+            Part::File(file) => shown::file(self.target, file).map(|it| Some(file_part(&it))),
         };
         match shown {
             Ok(Some(shown)) => return shown,
@@ -227,38 +223,6 @@ impl Writer<'_> {
             Err(reason) => self.losses.add(at, format!("{reason}, sent as a reference")),
         }
         json!({"type": "input_text", "text": reference::part(part)})
-    }
-
-    /// Returns the part that shows an image, or why there is none.
-    fn image(&self, image: &Image) -> Result<Value, String> {
-        if self.target.facts.capabilities.images == Some(false) {
-            return Err(format!("`{}` sees no images", self.target.model));
-        }
-        let url = match &image.source {
-            MediaSource::Data(data) => {
-                data_url::write(image.media_type.as_deref().unwrap_or(data_url::IMAGE), data)
-            }
-            MediaSource::Url(url) => url.clone(),
-            MediaSource::Id(_) => return Err("an image has no id here".to_owned()),
-        };
-        Ok(json!({"type": "input_image", "image_url": url, "detail": "auto"}))
-    }
-
-    /// Returns the part that shows a file, or why there is none.
-    fn file(&self, file: &File) -> Result<Value, String> {
-        let media_type = file.media_type.as_deref().unwrap_or(data_url::FILE);
-        if self.target.facts.capabilities.pdf == Some(false) && media_type == data_url::FILE {
-            return Err(format!("`{}` reads no PDF files", self.target.model));
-        }
-        Ok(match &file.source {
-            MediaSource::Data(data) => {
-                let name = file.name.as_deref().unwrap_or(FILE_NAME);
-                let data = data_url::write(media_type, data);
-                json!({"type": "input_file", "filename": name, "file_data": data})
-            }
-            MediaSource::Url(url) => json!({"type": "input_file", "file_url": url}),
-            MediaSource::Id(id) => json!({"type": "input_file", "file_id": id}),
-        })
     }
 }
 
@@ -271,5 +235,17 @@ fn leads_on(part: &Part) -> bool {
     match part {
         Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::ToolCall(_) => true,
         Part::Thinking(_) | Part::ToolResult(_) => false,
+    }
+}
+
+fn image_part(url: &str) -> Value {
+    json!({"type": "input_image", "image_url": url, "detail": "auto"})
+}
+
+fn file_part(file: &Shown<'_>) -> Value {
+    match file {
+        Shown::Data { name, data } => json!({"type": "input_file", "filename": name, "file_data": data}),
+        Shown::Url(url) => json!({"type": "input_file", "file_url": url}),
+        Shown::Id(id) => json!({"type": "input_file", "file_id": id}),
     }
 }
