@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] says who is spoken to. [`encode_request`] turns a [`Request`] into the JSON of its dialect and lists
 //! what the dialect can't carry as [`Loss`]es; [`StreamDecoder`] turns the frames of a streamed answer into
-//! [`Delta`](contexture_message::Delta)s. The [`Catalogue`] holds what is known of models as data.
+//! [`Delta`]s. The [`Catalogue`] holds what is known of models as data.
 //!
 //! No HTTP, no clock, no environment: bytes in, bytes out. The same request gives the same bytes.
 

@@ -172,7 +172,7 @@ impl Reader<'_> {
     }
 
     fn content(&mut self, place: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
-        let content = parts(&place.need("content")?, &mut self.losses)?;
+        let content = parts(&place.need("content")?, part, &mut self.losses)?;
         place.report(&mut self.losses);
         Ok(content)
     }
@@ -185,7 +185,7 @@ impl Reader<'_> {
             content.push(Part::Thinking(Thinking { text, provider, ..Thinking::default() }));
         }
         if let Some(said) = place.get("content") {
-            content.extend(parts(&said, &mut self.losses)?);
+            content.extend(parts(&said, part, &mut self.losses)?);
         }
         if let Some(refusal) = place.get_str("refusal")? {
             self.losses.add(format!("{}.refusal", place.at()), "a refusal is read as text");
@@ -226,7 +226,7 @@ impl Reader<'_> {
     fn result(&mut self, place: &Place<'_>) -> Result<Part, DecodeError> {
         let call_id = place.need("tool_call_id")?.str()?.to_owned();
         let name = self.names.get(&call_id).cloned().unwrap_or_default();
-        let output = result_output(parts(&place.need("content")?, &mut self.losses)?);
+        let output = result_output(parts(&place.need("content")?, part, &mut self.losses)?);
         place.report(&mut self.losses);
         Ok(Part::ToolResult(ToolResult { call_id, name, output }))
     }
@@ -240,8 +240,15 @@ pub(crate) fn result_output(parts: Vec<Part>) -> ToolOutput {
     }
 }
 
+/// Reads one part; nothing if it is of a kind that we have no place for.
+pub(crate) type ReadPart = fn(&Place<'_>, &mut Losses) -> Result<Option<Part>, DecodeError>;
+
 /// Reads content: a string or a list of parts.
-fn parts(place: &Place<'_>, losses: &mut Losses) -> Result<Vec<Part>, DecodeError> {
+pub(crate) fn parts(
+    place: &Place<'_>,
+    part: ReadPart,
+    losses: &mut Losses,
+) -> Result<Vec<Part>, DecodeError> {
     if let Value::String(text) = place.value {
         return Ok(vec![Part::text(text)]);
     }

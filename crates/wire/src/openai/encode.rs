@@ -41,7 +41,8 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(target.model));
     body.insert("messages".to_owned(), Value::Array(messages));
-    tools(request, &mut body);
+    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    tools(request, tool, named, &mut body, &mut losses);
     response_format(target, request, &mut body, &mut losses);
     settings(target, request, &mut body, &mut losses);
     if target.stream {
@@ -55,20 +56,29 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
 }
 
-fn tools(request: &Request, body: &mut Map<String, Value>) {
+/// Writes the tools and which of them must be used, in the form of either of OpenAI's dialects: `tool` writes a tool,
+/// `named` the choice of one.
+pub(crate) fn tools(
+    request: &Request,
+    tool: fn(&Tool) -> Value,
+    named: fn(&str) -> Value,
+    body: &mut Map<String, Value>,
+    losses: &mut Losses,
+) {
     if request.tools.is_empty() {
+        if request.tool_choice.is_some() {
+            losses.add("tool_choice", "left out: there are no tools");
+        }
         return;
     }
     body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
-    if let Some(choice) = &request.tool_choice {
-        let choice = match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
-        };
-        body.insert("tool_choice".to_owned(), choice);
-    }
+    let choice = request.tool_choice.as_ref().map(|it| match it {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Tool(name) => named(name),
+    });
+    body.extend(choice.map(|it| ("tool_choice".to_owned(), it)));
 }
 
 fn tool(tool: &Tool) -> Value {

@@ -8,7 +8,7 @@
 
 mod answer;
 pub(crate) mod decode;
-mod encode;
+pub(crate) mod encode;
 pub(crate) mod limits;
 pub(crate) mod output;
 pub(crate) mod shown;

@@ -120,7 +120,7 @@ impl Reader<'_> {
 
     fn message(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
         let role = place.need("role")?;
-        let content = parts(&place.need("content")?, &mut self.losses)?;
+        let content = chat::parts(&place.need("content")?, part, &mut self.losses)?;
         self.report(place);
         match role.str()? {
             "system" | "developer" => self.say(Message::parts(Role::System, content)),
@@ -143,7 +143,7 @@ impl Reader<'_> {
     fn result(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
         let call_id = place.need("call_id")?.str()?.to_owned();
         let name = self.names.get(&call_id).cloned().unwrap_or_default();
-        let output = chat::result_output(parts(&place.need("output")?, &mut self.losses)?);
+        let output = chat::result_output(chat::parts(&place.need("output")?, part, &mut self.losses)?);
         place.ignore(&["name"]);
         self.report(place);
         self.say(Message::parts(Role::Tool, vec![Part::ToolResult(ToolResult { call_id, name, output })]));
@@ -169,18 +169,6 @@ impl Reader<'_> {
         }
         self.open = true;
     }
-}
-
-/// Reads content: a string or a list of parts.
-fn parts(place: &Place<'_>, losses: &mut Losses) -> Result<Vec<Part>, DecodeError> {
-    if let Value::String(text) = place.value {
-        return Ok(vec![Part::text(text)]);
-    }
-    let mut parts = Vec::new();
-    for item in place.list()? {
-        parts.extend(part(&item, losses)?);
-    }
-    Ok(parts)
 }
 
 fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeError> {

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolChoice, ToolResult};
+use contexture_message::{Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::reasoning;
@@ -20,7 +20,7 @@ use crate::assembly::arguments_text;
 use crate::calls::{self, short_id};
 use crate::loss::Losses;
 use crate::openai::shown::{self, Shown};
-use crate::openai::{limits, output, strict};
+use crate::openai::{encode as chat, limits, output, strict};
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
 
@@ -48,7 +48,8 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
         body.insert("instructions".to_owned(), json!(text));
     }
     body.insert("input".to_owned(), Value::Array(items));
-    tools(request, &mut body);
+    let named = |name: &str| json!({"type": "function", "name": name});
+    chat::tools(request, tool, named, &mut body, &mut losses);
     format(target, request, &mut body, &mut losses);
     settings(target, request, &mut body, &mut losses);
     // Models that do not think refuse to be asked for it.
@@ -64,22 +65,6 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     passthrough::merge(&mut body, target, &request.settings.provider);
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
-}
-
-fn tools(request: &Request, body: &mut Map<String, Value>) {
-    if request.tools.is_empty() {
-        return;
-    }
-    body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
-    if let Some(choice) = &request.tool_choice {
-        let choice = match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
-        };
-        body.insert("tool_choice".to_owned(), choice);
-    }
 }
 
 fn tool(tool: &Tool) -> Value {
