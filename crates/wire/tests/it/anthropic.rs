@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-use contexture_message::{Breakpoint, Part, Request, Role, Thinking, Tokens, ToolOutput};
+use contexture_message::{Breakpoint, Message, Part, Request, Role, Thinking, Tokens, ToolOutput};
 use contexture_wire::{
     Dialect, Frame, ModelFacts, ProviderErrorKind, StreamEncoder, StreamError, Target, decode_answer,
     decode_request, encode_answer, encode_request,
@@ -102,6 +102,33 @@ fn thinking_decides_about_the_other_settings() {
     settings.reasoning: left out: the model does not think
     settings.max_tokens: lowered from 9999 to 4096, the model's most
     "#);
+}
+
+#[test]
+fn calls_without_thinking_are_answered_without_thinking() {
+    let asked = |provider: &str| {
+        let thinking = json!({"type": "thinking", "text": "Hm.", "signature": "s", "provider": provider});
+        let call = json!({"type": "tool_call", "id": "a", "name": "clock", "arguments": {}});
+        let result = json!({"type": "tool_result", "call_id": "a", "name": "clock", "output": {"type": "text", "value": "noon"}});
+        let request = request(json!({
+            "messages": [{"role": "user", "content": "When?"}, {"role": "assistant", "content": [thinking, call]},
+                         {"role": "tool", "content": [result]}],
+            "settings": {"reasoning": {"budget": 2000}, "temperature": 0.5},
+        }));
+        let encoded = encode_request(&target(), &request);
+        (encoded.body["thinking"]["type"].clone(), encoded.body.get("temperature").is_some())
+    };
+    assert_eq!(asked("anthropic"), (json!("enabled"), false));
+    assert_eq!(asked("gemini"), (Value::Null, true));
+}
+
+#[test]
+fn a_text_to_go_on_from_ends_without_blanks() {
+    let messages =
+        json!([{"role": "user", "content": "Go on:"}, {"role": "assistant", "content": "Once \n"}]);
+    let encoded = encode_request(&target(), &request(json!({"messages": messages})));
+    assert_eq!(encoded.body["messages"][1]["content"][0]["text"], "Once");
+    assert_eq!(encoded.losses.len(), 1);
 }
 
 #[test]
@@ -263,6 +290,10 @@ proptest! {
         if let Some(text) = request.messages[0].as_text().filter(|_| request.messages[0].role == Role::System) {
             let first = text.char_indices().nth(1).map(|(at, _)| at).filter(|it| !text[*it..].trim().is_empty());
             request.breakpoints.push(Breakpoint::Text { message: 0, byte: first.unwrap_or(text.len()) });
+        }
+        // A text that the model goes on from loses its last blanks.
+        if request.messages.last().is_some_and(|it| it.role == Role::Assistant) {
+            request.messages.push(Message::user("On.").into());
         }
         request.breakpoints.push(Breakpoint::Message { message: request.messages.len() - 1 });
         let encoded = encode_request(&target(), &request);
