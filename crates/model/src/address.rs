@@ -63,8 +63,16 @@ fn is_version(segment: &str) -> bool {
         && (number.is_empty() || number.starts_with("alpha") || number.starts_with("beta"))
 }
 
+/// Returns what an address holds that must not show: its password, and what its query says of keys and tokens.
+pub(crate) fn secrets(base: &Url) -> Vec<String> {
+    let is_secret = |name: &str| ["key", "token", "secret", "sig"].iter().any(|it| name.contains(it));
+    let query = base.query_pairs().filter(|(name, _)| is_secret(&name.to_ascii_lowercase()));
+    let password = base.password().map(str::to_owned);
+    password.into_iter().chain(query.map(|(_, value)| value.into_owned())).collect()
+}
+
 /// Addresses are shown in errors, so what stands before an `@` and what comes after a `?` is left out.
-fn without_password(text: &str) -> String {
+pub(crate) fn without_password(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match text.rsplit_once('@') {
         Some((_, host)) => format!("***@{host}"),

@@ -87,18 +87,41 @@ fn chunks(response: Response, patience: Patience, limit: usize, progress: Arc<Pr
     stream::try_unfold((response, 0, progress), next).boxed()
 }
 
-/// Reads a whole body.
-pub(crate) async fn whole(
+/// The body of an answer.
+pub(crate) enum Body {
+    /// It came in one piece.
+    Whole(Vec<u8>),
+    /// It arrives event by event.
+    Events(Events),
+}
+
+/// Opens a body. Servers name their bodies wrongly, both ways, but the beginning tells: JSON begins with a bracket, and
+/// events never do. Asking again instead would cost another answer.
+pub(crate) async fn open(
     response: Response,
     patience: Patience,
-    limit: usize,
-) -> Result<Vec<u8>, ModelError> {
+    limits: Limits,
+    is_named_json: bool,
+) -> Result<Body, ModelError> {
+    let progress = Arc::new(Progress::default());
+    let mut pieces = chunks(response, patience, limits.answer, Arc::clone(&progress));
     let mut body = Vec::new();
-    let mut pieces = chunks(response, patience, limit, Arc::default());
+    while body.trim_ascii().is_empty()
+        && let Some(piece) = pieces.try_next().await?
+    {
+        body.extend_from_slice(&piece);
+    }
+    let start = body.trim_ascii_start();
+    let is_json = start.starts_with(b"{") || start.starts_with(b"[");
+    let is_event = [&b"data:"[..], b"event:", b"id:", b":"].iter().any(|it| start.starts_with(it));
+    if !is_json && (is_event || !is_named_json) {
+        let pieces = stream::once(std::future::ready(Ok(Bytes::from(body)))).chain(pieces).boxed();
+        return Ok(Body::Events(Events::new(pieces, progress, limits)));
+    }
     while let Some(piece) = pieces.try_next().await? {
         body.extend_from_slice(&piece);
     }
-    Ok(body)
+    Ok(Body::Whole(body))
 }
 
 /// Reads the beginning of a body, up to `limit` bytes or until no more comes.
@@ -132,9 +155,7 @@ struct Progress {
 }
 
 impl Events {
-    pub(crate) fn new(response: Response, patience: Patience, limits: Limits) -> Self {
-        let progress = Arc::new(Progress::default());
-        let pieces = chunks(response, patience, limits.answer, Arc::clone(&progress));
+    fn new(pieces: Chunks, progress: Arc<Progress>, limits: Limits) -> Self {
         let frames = Box::pin(SseByteStream::new(watched(pieces, Arc::clone(&progress), limits.frame)));
         Self { frames, progress }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use contexture_message::{Delta, Message};
 use contexture_wire::{
-    Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, classify, decode_answer,
+    Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, classify, decode_answer, failure,
 };
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::body::{self, Events, Patience};
+use crate::body::{self, Body, Events, Patience};
 use crate::client::{Inner, Prepared};
 use crate::retry::{self, Hint};
 use crate::trace::Trace;
@@ -160,21 +160,20 @@ impl Open {
         if !response.status().is_success() {
             return Err(refusal(target.dialect, response, patience, client.limits.error).await);
         }
-        match content(&response) {
-            Content::Json => {
-                let body = body::whole(response, patience, client.limits.answer).await?;
+        let kind = content_type(&response);
+        if kind == "text/html" {
+            let message = "the server answered with a web page; is the base address right?";
+            let status = response.status().as_u16();
+            return Err(ModelError::new(ModelErrorKind::Malformed, message).with_status(status).into());
+        }
+        match body::open(response, patience, client.limits, kind.ends_with("json")).await? {
+            Body::Whole(body) => {
                 self.ready.extend(self.whole(&body)?);
                 self.attempt = Attempt::Whole;
             }
-            Content::Events => {
-                let events = Events::new(response, patience, client.limits);
+            Body::Events(events) => {
                 let decoder = Box::new(StreamDecoder::new(target));
                 self.attempt = Attempt::Streaming { events, decoder };
-            }
-            Content::Page => {
-                let message = "the server answered with a web page; is the base address right?";
-                let status = response.status().as_u16();
-                return Err(ModelError::new(ModelErrorKind::Malformed, message).with_status(status).into());
             }
         }
         Ok(())
@@ -185,10 +184,9 @@ impl Open {
         let malformed = |reason: String| ModelError::new(ModelErrorKind::Malformed, reason);
         let body: Value = serde_json::from_slice(body).map_err(|err| malformed(err.to_string()))?;
         let dialect = self.prepared.target.dialect;
-        if let Some(error) = body.get("error").filter(|it| !it.is_null()) {
-            // Some gateways send their error with status 200 and the real one inside.
-            let status = error.get("code").and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
-            return Err(provider_error(classify(dialect, status.unwrap_or(500), &body)));
+        // Some gateways send their error with status 200 and the real one inside.
+        if let Some(error) = failure(dialect, &body) {
+            return Err(provider_error(error));
         }
         let decoded =
             decode_answer(&self.prepared.target, &body).map_err(|err| malformed(err.to_string()))?;
@@ -281,22 +279,10 @@ fn stream_error(err: StreamError, has_ended: bool) -> ModelError {
     }
 }
 
-/// What kind of body an answer has.
-enum Content {
-    Events,
-    Json,
-    Page,
-}
-
-fn content(response: &Response) -> Content {
+/// Returns what a server calls its body.
+fn content_type(response: &Response) -> String {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match kind.as_str() {
-        "text/html" => Content::Page,
-        it if it.ends_with("json") => Content::Json,
-        // Servers call streams many names, or none.
-        _ => Content::Events,
-    }
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Reads what a provider says when it refuses.

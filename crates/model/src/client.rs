@@ -4,6 +4,7 @@
 //! which headers is settled here, once for each provider; sending and reading is `call`, when to try again is `retry`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +49,6 @@ pub(crate) struct Inner {
 }
 
 /// A provider, ready to be called.
-#[derive(Debug)]
 struct Endpoint {
     dialect: Dialect,
     base: Url,
@@ -58,8 +58,17 @@ struct Endpoint {
     traced_as: String,
 }
 
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = address::without_password(self.base.as_str());
+        f.debug_struct("Endpoint")
+            .field("dialect", &self.dialect)
+            .field("base", &base)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Everything one call sends, and what must not show of it.
-#[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) target: Target,
     pub(crate) url: Url,
@@ -176,8 +185,7 @@ pub(crate) fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<r
 
 fn endpoint(name: &str, provider: &Provider) -> Result<Endpoint, ClientError> {
     let base = address::base(name, provider)?;
-    let secrets = provider.api_key.iter().chain(provider.headers.values()).cloned();
-    let secrets = secrets.chain(base.password().map(Secret::new)).collect();
+    let secrets = secrets(provider, &base);
     Ok(Endpoint {
         dialect: provider.dialect,
         base,
@@ -185,6 +193,15 @@ fn endpoint(name: &str, provider: &Provider) -> Result<Endpoint, ClientError> {
         secrets,
         traced_as: traced_as(name, provider),
     })
+}
+
+/// Returns what must not show: keys, further headers, of `Bearer KEY` also the key alone, and what the address holds.
+fn secrets(provider: &Provider, base: &Url) -> Vec<Secret> {
+    let whole = provider.api_key.iter().chain(provider.headers.values()).cloned();
+    let alone = provider.headers.values().filter_map(|it| it.expose().split_once(' '));
+    let alone = alone.map(|(_, key)| Secret::new(key));
+    let in_address = address::secrets(base).into_iter().map(Secret::new);
+    whole.chain(alone).chain(in_address).collect()
 }
 
 /// The well-known name of the dialect's owner, or the configured one of anybody else.

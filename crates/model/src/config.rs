@@ -1,6 +1,7 @@
 //! What a client is built from: who can be called, and how long, how often and how much.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use contexture_wire::{Catalogue, Dialect};
 use reqwest::Proxy;
 
 use crate::Secret;
+use crate::address;
 
 /// What a [`Client`](crate::Client) is built from. Nothing is read from the environment.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,7 @@ pub struct ClientConfig {
 }
 
 /// One provider.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Provider {
     /// How it is spoken to.
     pub dialect: Dialect,
@@ -41,6 +43,16 @@ pub struct Provider {
     pub api_key: Option<Secret>,
     /// Further headers. They replace our own of the same name.
     pub headers: BTreeMap<String, Secret>,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dialect, base_url, api_key, headers } = self;
+        let base_url = base_url.as_deref().map(address::without_password);
+        let mut shown = f.debug_struct("Provider");
+        shown.field("dialect", dialect).field("base_url", &base_url);
+        shown.field("api_key", api_key).field("headers", headers).finish()
+    }
 }
 
 impl Provider {

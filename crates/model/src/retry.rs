@@ -61,9 +61,15 @@ pub(crate) fn wait(
 /// Providers call it a rate limit, but waiting does not bring credit.
 const NO_CREDIT: [&str; 3] = ["insufficient_quota", "billing_hard_limit_reached", "billing_error"];
 
+fn lacks_credit(error: &ModelError) -> bool {
+    // Statuses that no limit per time comes with; Anthropic says it with 400, OpenRouter and DeepSeek with 402.
+    let by_status = matches!(error.status(), Some(400 | 402 | 403));
+    by_status || error.provider_code().is_some_and(|it| NO_CREDIT.contains(&it))
+}
+
 fn may_pass(error: &ModelError) -> bool {
     match error.kind() {
-        ModelErrorKind::RateLimited => !error.provider_code().is_some_and(|it| NO_CREDIT.contains(&it)),
+        ModelErrorKind::RateLimited => !lacks_credit(error),
         ModelErrorKind::Overloaded | ModelErrorKind::Disconnected | ModelErrorKind::TimedOut => true,
         ModelErrorKind::Invalid | ModelErrorKind::Malformed => {
             error.status().is_some_and(|it| it == 408 || it >= 500)
@@ -206,6 +212,13 @@ mod tests {
         assert_ne!(waited(Overloaded, 529, &[]), "-");
         assert_eq!(waited(Overloaded, 529, &[("x-should-retry", "false")]), "-");
         assert_ne!(waited(Invalid, 409, &[("x-should-retry", "true")]), "-");
+    }
+
+    #[test]
+    fn waiting_brings_no_credit() {
+        let limited = |status| waited(ModelErrorKind::RateLimited, status, &[]);
+        assert_ne!(limited(429), "-");
+        assert_eq!([400, 402, 403].map(limited), ["-", "-", "-"]);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::fmt;
 /// What is shown instead of a secret.
 const MASK: &str = "***";
 
+/// What stands at the end of a text that was cut.
+const DOTS: &str = "…";
+
 /// Shorter texts are placeholders such as `x`; to blank them out of a message would only garble it.
 const SHORTEST: usize = 4;
 
@@ -31,11 +34,18 @@ impl Secret {
         &self.0
     }
 
-    /// Returns `text` with every occurrence of the secret blanked out.
+    /// Returns `text` with every occurrence of the secret blanked out, and so the beginning of one at its end: long texts
+    /// are cut anywhere.
     pub fn mask(&self, text: &str) -> String {
-        match self.0.len() < SHORTEST {
-            true => text.to_owned(),
-            false => text.replace(&self.0, MASK),
+        if self.0.len() < SHORTEST {
+            return text.to_owned();
+        }
+        let masked = text.replace(&self.0, MASK);
+        let (said, dots) = masked.strip_suffix(DOTS).map_or((masked.as_str(), ""), |it| (it, DOTS));
+        let starts = self.0.char_indices().map(|(end, _)| &self.0[..end]).filter(|it| it.len() >= SHORTEST);
+        match starts.rev().find_map(|it| said.strip_suffix(it)) {
+            Some(kept) => format!("{kept}{MASK}{dots}"),
+            None => masked,
         }
     }
 }
@@ -61,5 +71,19 @@ impl fmt::Debug for Secret {
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Secret;
+
+    #[test]
+    fn a_secret_that_was_cut_is_blanked_out_too() {
+        let key = Secret::new("sk-very-secret");
+        assert_eq!(key.mask("no: sk-very-secret, sk-very-sec…"), "no: ***, ***…");
+        assert_eq!(key.mask("no: sk-very"), "no: ***");
+        assert_eq!(key.mask("it asks"), "it asks");
+        assert_eq!(key.mask(""), "");
     }
 }

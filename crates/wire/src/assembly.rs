@@ -24,8 +24,20 @@ pub(crate) struct Assembly {
 #[derive(Debug)]
 enum Piece {
     Text(String),
-    Thinking { part: Thinking, open: bool },
-    Call { key: String, index: usize, id: String, name: String, json: String, whole: bool },
+    /// A part that comes whole, such as an image.
+    Media(Part),
+    Thinking {
+        part: Thinking,
+        open: bool,
+    },
+    Call {
+        key: String,
+        index: usize,
+        id: String,
+        name: String,
+        json: String,
+        whole: bool,
+    },
 }
 
 impl Assembly {
@@ -40,9 +52,16 @@ impl Assembly {
         }
         match self.pieces.last_mut() {
             Some(Piece::Text(text)) => text.push_str(more),
-            _ => self.pieces.push(Piece::Text(more.to_owned())),
+            Some(Piece::Media(_) | Piece::Thinking { .. } | Piece::Call { .. }) | None => {
+                self.pieces.push(Piece::Text(more.to_owned()))
+            }
         }
         Some(Delta::Text(more.to_owned()))
+    }
+
+    /// An image or a file, which no delta tells: it is in the whole answer.
+    pub(crate) fn media(&mut self, part: Part) {
+        self.pieces.push(Piece::Media(part));
     }
 
     /// A new text part begins, even right behind another one.
@@ -75,7 +94,7 @@ impl Assembly {
     pub(crate) fn sign_nth(&mut self, nth: usize, more: &str) {
         let own = self.pieces.iter_mut().filter_map(|it| match it {
             Piece::Thinking { part, .. } if !part.redacted => Some(part),
-            Piece::Thinking { .. } | Piece::Text(_) | Piece::Call { .. } => None,
+            Piece::Thinking { .. } | Piece::Text(_) | Piece::Media(_) | Piece::Call { .. } => None,
         });
         if let Some(part) = own.into_iter().nth(nth) {
             part.signature.get_or_insert_default().push_str(more);
@@ -92,7 +111,9 @@ impl Assembly {
         let piece = Piece::Thinking { part, open: false };
         match self.pieces.last() {
             Some(Piece::Text(_)) => self.pieces.insert(self.pieces.len() - 1, piece),
-            Some(Piece::Thinking { .. } | Piece::Call { .. }) | None => self.pieces.push(piece),
+            Some(Piece::Thinking { .. } | Piece::Media(_) | Piece::Call { .. }) | None => {
+                self.pieces.push(piece);
+            }
         }
     }
 
@@ -142,11 +163,17 @@ impl Assembly {
         self.pieces.iter().any(|it| matches!(it, Piece::Call { key: own, .. } if own == key))
     }
 
+    /// Whether arguments of the call with that key have come.
+    pub(crate) fn has_arguments(&self, of: &str) -> bool {
+        let has = |it: &Piece| matches!(it, Piece::Call { key, json, .. } if key == of && !json.is_empty());
+        self.pieces.iter().any(has)
+    }
+
     /// More of a call's arguments; nothing if there is no such call.
     pub(crate) fn arguments(&mut self, of: &str, more: &str) -> Option<Delta> {
         let found = self.pieces.iter_mut().rev().find_map(|it| match it {
             Piece::Call { key, index, json, .. } if key == of => Some((*index, json)),
-            _ => None,
+            Piece::Call { .. } | Piece::Text(_) | Piece::Media(_) | Piece::Thinking { .. } => None,
         });
         let (index, json) = found?;
         json.push_str(more);
@@ -182,7 +209,7 @@ impl Assembly {
     /// Returns what may be kept of an answer that was cut: text, signed thinking, calls that arrived whole.
     pub(crate) fn partial(&self) -> Message {
         let keep = |it: &Piece| match it {
-            Piece::Text(_) => true,
+            Piece::Text(_) | Piece::Media(_) => true,
             Piece::Thinking { part, .. } => part.signature.is_some(),
             Piece::Call { whole, .. } => *whole,
         };
@@ -194,6 +221,7 @@ impl Assembly {
         let parts = kept.filter_map(|it| match it {
             Piece::Text(text) if text.is_empty() => None,
             Piece::Text(text) => Some(Part::text(text)),
+            Piece::Media(part) => Some(part.clone()),
             Piece::Thinking { part, .. } => Some(Part::Thinking(part.clone())),
             Piece::Call { id, name, json, .. } => Some(Part::ToolCall(ToolCall {
                 id: id.clone(),

@@ -2,7 +2,7 @@
 
 mod classify;
 
-pub use classify::classify;
+pub use classify::{classify, failure};
 
 /// A document that is not what its dialect says it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,13 +51,8 @@ pub struct ProviderError {
     pub message: String,
 }
 
-/// Returns the error of a frame that is not JSON.
-pub(crate) fn not_json(data: &str) -> DecodeError {
-    DecodeError::new("frame", format!("is not JSON: `{}`", shortened(data, 80)))
-}
-
 /// Returns the beginning of a text that may be long.
-fn shortened(text: &str, n_chars: usize) -> String {
+pub(crate) fn shortened(text: &str, n_chars: usize) -> String {
     match text.char_indices().nth(n_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

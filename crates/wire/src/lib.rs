@@ -2,16 +2,16 @@
 //!
 //! A [`Target`] says who is spoken to. [`encode_request`] turns a [`Request`] into the JSON of its dialect and lists
 //! what the dialect can't carry as [`Loss`]es; [`StreamDecoder`] turns the frames of a streamed answer into
-//! [`Delta`](contexture_message::Delta)s. The [`Catalogue`] holds what is known of models as data.
+//! [`Delta`]s. The [`Catalogue`] holds what is known of models as data.
 //!
 //! No HTTP, no clock, no environment: bytes in, bytes out. The same request gives the same bytes.
 
 mod anthropic;
 mod assembly;
+mod calls;
 mod catalogue;
 mod dialect;
 mod digest;
-mod document;
 mod error;
 mod gemini;
 mod loss;
@@ -27,7 +27,7 @@ use serde_json::Value;
 
 pub use catalogue::{Capabilities, Catalogue, ModelFacts};
 pub use dialect::{Dialect, Target};
-pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify};
+pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify, failure};
 pub use loss::{Decoded, Encoded, Loss};
 
 /// Writes a request in the dialect of its target. Never fails: what the dialect can't carry is listed.

@@ -3,13 +3,15 @@
 //! In comes a source as an author wrote it, out comes what a dialect needs to know. Types that are not said are told
 //! from the name, the address or the first bytes; nothing is ever fetched.
 
+use std::borrow::Cow;
+
 use contexture_message::MediaSource;
 
 /// Where the bytes are, `data:` addresses taken apart.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Bytes<'a> {
     /// Inline, in base64.
-    Inline(&'a str),
+    Inline(Cow<'a, str>),
     /// Behind an address.
     Url(&'a str),
     /// Uploaded before.
@@ -26,7 +28,7 @@ pub(crate) fn bytes<'a>(
     let by_name = || name.and_then(by_extension).map(str::to_owned);
     match source {
         MediaSource::Data(data) => {
-            (Bytes::Inline(data), said.or_else(|| by_start(data).map(str::to_owned)).or_else(by_name))
+            (Bytes::Inline(data.into()), said.or_else(|| by_start(data).map(str::to_owned)).or_else(by_name))
         }
         MediaSource::Url(url) => match data_url(url) {
             Some((own, data)) => (Bytes::Inline(data), said.or(own)),
@@ -39,15 +41,39 @@ pub(crate) fn bytes<'a>(
     }
 }
 
-/// Takes a base64 `data:` URL apart.
-fn data_url(url: &str) -> Option<(Option<String>, &str)> {
+/// Takes a `data:` URL apart: its media type, where it says one, and its data in base64. Schemes may be written in any
+/// case, and data that is not in base64 is written so.
+pub(crate) fn data_url(url: &str) -> Option<(Option<String>, Cow<'_, str>)> {
     let (scheme, rest) = url.trim_start().split_once(':')?;
     if !scheme.eq_ignore_ascii_case("data") {
         return None;
     }
     let (head, data) = rest.split_once(',').unwrap_or((rest, ""));
     let own = head.split(';').next().filter(|it| it.contains('/')).map(str::to_ascii_lowercase);
-    Some((own, data))
+    let is_base64 = head.split(';').skip(1).any(|it| it.trim().eq_ignore_ascii_case("base64"));
+    match is_base64 {
+        true => Some((own, data.into())),
+        false => Some((own.or_else(|| Some("text/plain".to_owned())), base64(&percent_decoded(data)).into())),
+    }
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        let coded = after.get(..2).filter(|_| *byte == b'%').and_then(|it| std::str::from_utf8(it).ok());
+        match coded.and_then(|it| u8::from_str_radix(it, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    bytes
 }
 
 /// How files begin, in base64.
@@ -87,6 +113,11 @@ fn by_extension(path: &str) -> Option<&'static str> {
     EXTENSIONS.iter().find(|(it, _)| it.eq_ignore_ascii_case(extension)).map(|(_, it)| *it)
 }
 
+/// Returns how the names of files of that type end.
+pub(crate) fn extension(kind: &str) -> &'static str {
+    EXTENSIONS.iter().find(|(_, it)| *it == kind).map_or("bin", |(end, _)| *end)
+}
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Returns the text that base64 stands for, if it is base64 and stands for text.
@@ -121,7 +152,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{base64, text_of};
+    use super::{base64, data_url, text_of};
 
     #[test]
     fn base64_is_written_and_read() {
@@ -132,5 +163,15 @@ mod tests {
             assert_eq!(text_of(coded).as_deref(), Some(text));
         }
         assert_eq!(text_of("no base64!"), None);
+    }
+
+    #[test]
+    fn data_urls_are_taken_apart() {
+        let apart = |url| data_url(url).map(|(kind, data)| format!("{} {data}", kind.unwrap_or_default()));
+        assert_eq!(apart("data:image/PNG;base64,iVBO").as_deref(), Some("image/png iVBO"));
+        assert_eq!(apart(" DATA:;base64,iVBO").as_deref(), Some(" iVBO"));
+        assert_eq!(apart("data:text/csv;charset=utf-8,a%2Cb%0").as_deref(), Some("text/csv YSxiJTA="));
+        assert_eq!(apart("data:,f%6Fo").as_deref(), Some("text/plain Zm9v"));
+        assert_eq!(apart("https://example.org/data:x"), None);
     }
 }

@@ -12,6 +12,8 @@
 
 use contexture_message::{File, Image, MediaSource, Part};
 
+use crate::media::data_url;
+
 const DENIED: &str = include_str!("templates/denied.txt");
 const DENIED_REASON: &str = include_str!("templates/denied-reason.txt");
 const LINKED: &str = include_str!("templates/linked.txt");
@@ -54,11 +56,11 @@ fn media(kind: &str, name: Option<&str>, media_type: Option<&str>, source: &Medi
     };
     match source {
         MediaSource::Data(data) => not_shown(kind, &named(size(data))),
-        MediaSource::Url(url) => match inline(url) {
-            Some((own_type, data)) if media_type.is_none() => {
-                not_shown(kind, &named(format!("{own_type}, {}", size(data))))
+        MediaSource::Url(url) => match data_url(url) {
+            Some((Some(own_type), data)) if media_type.is_none() => {
+                not_shown(kind, &named(format!("{own_type}, {}", size(&data))))
             }
-            Some((_, data)) => not_shown(kind, &named(size(data))),
+            Some((_, data)) => not_shown(kind, &named(size(&data))),
             None => fill(LINKED, kind, &name.map_or(url.clone(), |it| format!("{it}, {url}"))),
         },
         MediaSource::Id(id) => not_shown(kind, &named(format!("id {id}"))),
@@ -71,14 +73,6 @@ fn not_shown(kind: &str, facts: &str) -> String {
 
 fn fill(template: &str, kind: &str, facts: &str) -> String {
     template.trim_end().replace("{kind}", kind).replace("{facts}", facts)
-}
-
-/// Takes a `data:` URL apart: media type and data. Schemes may be written in any case.
-fn inline(url: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = url.trim_start().split_once(':')?;
-    let (head, data) = rest.split_once(',').unwrap_or((rest, ""));
-    let media_type = head.split(';').next().filter(|it| !it.is_empty()).unwrap_or("text/plain");
-    scheme.eq_ignore_ascii_case("data").then_some((media_type, data))
 }
 
 /// Returns how many bytes base64 stands for, in words.

@@ -2,6 +2,7 @@
 
 use contexture_message::{Answer, Delta, Part, StopReason, Thinking, ToolCall, Usage};
 use contexture_mockmodel::{MockModel, Reply};
+use contexture_model::ModelErrorKind;
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
 
@@ -105,6 +106,34 @@ async fn a_server_that_does_not_stream_is_understood() {
         let (heard, _) = answered(dialect, [Reply::json(200, &body)]).await;
         assert_eq!(heard.text(), "All at once.", "{dialect:?}");
         assert_eq!(parts(&heard), [Part::text("All at once.")], "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_under_the_wrong_name_are_understood() {
+    for dialect in Dialect::ALL {
+        let whole = encode_answer(&Target::new(dialect, "mock", "model-1"), &Answer::text("The answer")).body;
+        let events = good(dialect).body().to_vec();
+        for reply in [
+            Reply::events(format!("\n\n{whole}")),
+            Reply::status(200).header("content-type", "text/plain").bytes(whole.to_string()),
+            Reply::status(200).header("content-type", "application/json").bytes(events),
+        ] {
+            let (heard, n_requests) = answered(dialect, [reply]).await;
+            assert!(heard.answer().joined_text().starts_with("The answer"), "{dialect:?}");
+            assert_eq!(n_requests, 1, "{dialect:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn errors_under_a_good_status_are_understood() {
+    let error = json!({"error": {"code": 401, "message": "wrong key"}});
+    for body in [json!([error]), json!({"object": "error", "message": "wrong key", "code": 401}), error] {
+        for reply in [Reply::json(200, &body), Reply::events(body.to_string())] {
+            let (heard, n_requests) = answered(Dialect::Openai, [reply]).await;
+            assert_eq!((heard.error().kind(), n_requests), (ModelErrorKind::Auth, 1), "{body}");
+        }
     }
 }
 

@@ -31,10 +31,31 @@ async fn keys_do_not_show() {
         .at("http://127.0.0.1:9/v1")
         .with_key("sk-secret-key\n")
         .with_header("x-gateway", "sk-other-key");
-    let providers = [("mock".to_owned(), provider)].into();
+    let at = "http://me:sk-password@127.0.0.1:9/v1?key=sk-query-key";
+    let addressed = Provider::new(Dialect::Openai).at(at);
+    let providers = [("mock".to_owned(), provider), ("other".to_owned(), addressed)].into();
     let config = ClientConfig { providers, ..config() };
     let shown = format!("{config:?} {:?}", Client::new(config.clone()).unwrap());
-    assert!(!shown.contains("sk-secret-key") && !shown.contains("sk-other-key"), "{shown}");
+    assert!(!shown.contains("sk-"), "{shown}");
+}
+
+#[tokio::test]
+async fn keys_in_headers_and_addresses_are_blanked_out_of_messages() {
+    let message = "no such key: sk-header-key, sk-query-key";
+    let server = MockModel::start([Reply::json(401, &json!({"error": {"message": message}}))]).await;
+    let provider = Provider::new(Dialect::Openai)
+        .at(format!("{}?api-version=2024-10-21&key=sk-query-key", server.url()))
+        .with_header("authorization", "Bearer sk-header-key");
+    let heard = hear(&client_with(provider, config()), call("hello")).await;
+    assert_eq!(heard.error().to_string().matches("***").count(), 2, "{}", heard.error());
+}
+
+#[tokio::test]
+async fn a_key_is_blanked_out_where_a_long_message_is_cut() {
+    let message = format!("{}sk-secret-key", "x".repeat(990));
+    let reply = Reply::json(401, &json!({"error": {"message": message}}));
+    let (heard, _) = answered(Dialect::Openai, [reply]).await;
+    assert!(!heard.error().to_string().contains("sk-s"), "{}", heard.error());
 }
 
 #[tokio::test]

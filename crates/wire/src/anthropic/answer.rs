@@ -9,31 +9,27 @@ use serde_json::{Map, Value, json};
 use super::blocks;
 use super::decode::Blocks;
 use crate::digest::digest;
-use crate::document::Doc;
 use crate::loss::Losses;
+use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target, reference};
 
 /// Reads an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
-    let mut doc = Doc::new("", body.clone())?;
-    doc.take("type");
-    doc.take("role");
-    doc.take("stop_sequence");
+    let doc = Place::root_object(body)?;
+    doc.ignore(&["type", "role", "stop_sequence"]);
     let mut blocks = Blocks::new(&target.provider);
-    let content = doc.take("content").ok_or_else(|| DecodeError::new("content", "missing"))?;
-    let parts: Vec<Part> = blocks.content("content", content)?.into_iter().map(|(part, _)| part).collect();
+    let parts = blocks.content(&doc.need("content")?)?.into_iter().map(|(part, _)| part);
+    let parts: Vec<Part> = parts.collect();
     let mut usage = RawUsage::default();
-    if let Some(doc) = doc.doc("usage")? {
-        usage.update(doc)?;
-    }
+    usage.update(&doc);
     let calls = parts.iter().any(|it| matches!(it, Part::ToolCall(_)));
-    let stop = doc.string("stop_reason")?.map_or(StopReason::End, |it| read_stop(&it));
+    let stop = doc.get_string("stop_reason")?.map_or(StopReason::End, |it| read_stop(&it));
     let value = Answer {
         message: Message::parts(Role::Assistant, parts),
         stop: if calls && stop == StopReason::End { StopReason::ToolCalls } else { stop },
         usage: usage.usage(),
-        model: doc.string("model")?,
-        id: doc.string("id")?,
+        model: doc.name("model"),
+        id: doc.name("id"),
     };
     doc.report(&mut blocks.losses);
     Ok(Decoded { value, losses: blocks.losses.into_vec() })
@@ -76,17 +72,16 @@ pub(super) struct RawUsage {
 }
 
 impl RawUsage {
-    /// Takes the counts that `doc` gives.
-    pub(super) fn update(&mut self, mut doc: Doc) -> Result<(), DecodeError> {
-        let mut take = |own: &mut u64, key: &str| doc.count(key).map(|it| *own = it.unwrap_or(*own));
-        take(&mut self.input, "input_tokens")?;
-        take(&mut self.read, "cache_read_input_tokens")?;
-        take(&mut self.written, "cache_creation_input_tokens")?;
-        take(&mut self.output, "output_tokens")?;
-        if let Some(mut details) = doc.doc("output_tokens_details")? {
-            self.thinking = details.count("thinking_tokens")?.unwrap_or(self.thinking);
-        }
-        Ok(())
+    /// Takes the counts that the `usage` of `doc` gives.
+    pub(super) fn update(&mut self, doc: &Place<'_>) {
+        let Some(usage) = doc.get("usage") else { return };
+        let details = usage.get("output_tokens_details");
+        let take = |own: &mut u64, count: Option<u64>| *own = count.unwrap_or(*own);
+        take(&mut self.input, usage.count("input_tokens"));
+        take(&mut self.read, usage.count("cache_read_input_tokens"));
+        take(&mut self.written, usage.count("cache_creation_input_tokens"));
+        take(&mut self.output, usage.count("output_tokens"));
+        take(&mut self.thinking, details.and_then(|it| it.count("thinking_tokens")));
     }
 
     /// Returns the counts in our sense.
@@ -158,7 +153,7 @@ pub(super) fn blocks_of(target: &Target, parts: &[Part], losses: &mut Losses) ->
                 blocks.push(blocks::text(&reference::part(part)));
             }
             Part::Thinking(it) => blocks.extend(thinking(target, it, &at, losses)),
-            Part::ToolCall(it) => blocks.push(blocks::tool_use(it, &at, losses)),
+            Part::ToolCall(it) => blocks.push(blocks::tool_use(it, &it.name, &at, losses)),
             Part::ToolResult(_) => losses.add(at, "left out: the assistant gives no results"),
         }
     }

@@ -6,7 +6,7 @@
 use contexture_message::{File, Image, Part, Thinking, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
 
-use crate::digest::digest;
+use crate::calls::plain_id;
 use crate::loss::Losses;
 use crate::media::{Bytes, base64, bytes, text_of};
 use crate::{Target, reference};
@@ -124,7 +124,7 @@ fn image_file(file: &File, bytes: &Bytes<'_>, kind: Option<&str>, at: &str, loss
 
 /// Returns the block that replays thinking, or why it can't be replayed.
 pub(super) fn thinking(target: &Target, thinking: &Thinking) -> Result<Value, String> {
-    match (&thinking.provider, &thinking.signature) {
+    match (&thinking.provider, thinking.signature.as_deref().filter(|it| !it.is_empty())) {
         (Some(provider), _) if *provider != target.provider => Err(format!("made by `{provider}`")),
         (_, None) => Err("unsigned".to_owned()),
         (None, Some(_)) => Err("nobody knows who made it".to_owned()),
@@ -135,8 +135,8 @@ pub(super) fn thinking(target: &Target, thinking: &Thinking) -> Result<Value, St
     }
 }
 
-/// Returns the block of a tool call.
-pub(super) fn tool_use(call: &ToolCall, at: &str, losses: &mut Losses) -> Value {
+/// Returns the block of a call of the tool `name`.
+pub(super) fn tool_use(call: &ToolCall, name: &str, at: &str, losses: &mut Losses) -> Value {
     let input = match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
         other => {
@@ -144,17 +144,7 @@ pub(super) fn tool_use(call: &ToolCall, at: &str, losses: &mut Losses) -> Value 
             json!({"input": other})
         }
     };
-    json!({"type": "tool_use", "id": wire_id(&call.id), "name": call.name, "input": input})
-}
-
-/// Returns an id that the API takes: letters, digits, `_` and `-`. The same id gives the same one.
-pub(super) fn wire_id(id: &str) -> String {
-    let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
-    if !id.is_empty() && id.chars().all(fits) {
-        return id.to_owned();
-    }
-    let mapped: String = id.chars().map(|it| if fits(it) { it } else { '_' }).collect();
-    format!("{mapped}_{}", digest(id))
+    json!({"type": "tool_use", "id": plain_id(&call.id), "name": name, "input": input})
 }
 
 /// Returns the block of a tool result.
@@ -169,7 +159,7 @@ pub(super) fn tool_result(target: &Target, result: &ToolResult, at: &str, losses
     };
     let mut block = Map::new();
     block.insert("type".to_owned(), "tool_result".into());
-    block.insert("tool_use_id".to_owned(), wire_id(&result.call_id).into());
+    block.insert("tool_use_id".to_owned(), plain_id(&result.call_id).into());
     block.insert("content".to_owned(), content);
     if is_error {
         block.insert("is_error".to_owned(), true.into());

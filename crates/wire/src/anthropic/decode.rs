@@ -13,27 +13,26 @@ use contexture_message::{
 };
 use serde_json::{Map, Value};
 
-use crate::document::{Doc, docs, wrong};
 use crate::loss::Losses;
 use crate::media::base64;
+use crate::read::Place;
 use crate::{DecodeError, Decoded, Dialect, Target, passthrough};
 
 /// Reads a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
-    let mut doc = Doc::new("", body.clone())?;
-    let model = doc.string("model")?.map(|it| format!("{}/{it}", target.provider));
+    let doc = Place::root_object(body)?;
+    let model = doc.get_string("model")?.map(|it| format!("{}/{it}", target.provider));
     doc.flag("stream")?; // The target says how the answer comes.
     let mut reader = Reader::new(&target.provider);
-    if let Some(system) = doc.take("system") {
-        reader.system(system)?;
+    if let Some(system) = doc.get("system") {
+        reader.system(&system)?;
     }
-    let messages = doc.list("messages")?.ok_or_else(|| DecodeError::new("messages", "missing"))?;
-    for message in docs("messages", messages)? {
+    for message in doc.need("messages")?.objects()? {
         reader.message(message)?;
     }
-    let tools = tools(&mut doc, &mut reader)?;
-    let tool_choice = tool_choice(&mut doc, &mut reader.blocks.losses)?;
-    let (settings, output) = settings(doc)?;
+    let tools = tools(&doc, &mut reader)?;
+    let tool_choice = tool_choice(&doc, &mut reader.blocks.losses)?;
+    let (settings, output) = settings(&doc)?;
     let Reader { messages, breakpoints, blocks } = reader;
     let value = Request {
         model,
@@ -62,11 +61,11 @@ impl Reader {
     }
 
     /// Blocks were cut where a mark stands, and are joined there again.
-    fn system(&mut self, system: Value) -> Result<(), DecodeError> {
+    fn system(&mut self, system: &Place<'_>) -> Result<(), DecodeError> {
         let mut texts: Vec<String> = Vec::new();
         let mut joins = false;
         let mut n_bytes = 0;
-        for (index, (part, marked)) in self.blocks.content("system", system)?.into_iter().enumerate() {
+        for (index, (part, marked)) in self.blocks.content(system)?.into_iter().enumerate() {
             let Part::Text { text } = part else {
                 return Err(DecodeError::new(format!("system[{index}].type"), "expected `text`"));
             };
@@ -85,21 +84,21 @@ impl Reader {
         Ok(())
     }
 
-    fn message(&mut self, mut doc: Doc) -> Result<(), DecodeError> {
-        let role_at = doc.at("role");
-        let role = match doc.needed_string("role")?.as_str() {
+    fn message(&mut self, doc: Place<'_>) -> Result<(), DecodeError> {
+        let role_at = doc.below("role");
+        let role = match doc.need_string("role")?.as_str() {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => Role::System,
             other => return Err(DecodeError::new(role_at, format!("unknown role `{other}`"))),
         };
-        let at = doc.at("content");
-        let content = doc.take("content").ok_or_else(|| DecodeError::new(at.as_str(), "missing"))?;
-        let parts = self.blocks.content(&at, content)?;
+        let content = doc.need("content")?;
+        let at = content.at();
+        let parts = self.blocks.content(&content)?;
         doc.report(&mut self.blocks.losses);
         match role {
-            Role::User => self.user(parts, &at),
-            Role::System | Role::Assistant | Role::Tool => self.push(role, parts, &at),
+            Role::User => self.user(parts, at),
+            Role::System | Role::Assistant | Role::Tool => self.push(role, parts, at),
         }
         Ok(())
     }
@@ -158,48 +157,50 @@ impl Blocks {
     }
 
     /// Reads a content: a text or a list of blocks.
-    pub(super) fn content(&mut self, at: &str, content: Value) -> Result<Vec<Marked>, DecodeError> {
-        match content {
-            Value::String(text) => Ok(vec![(Part::Text { text }, false)]),
-            Value::Array(items) => {
+    pub(super) fn content(&mut self, content: &Place<'_>) -> Result<Vec<Marked>, DecodeError> {
+        match content.value {
+            Value::String(text) => Ok(vec![(Part::text(text), false)]),
+            Value::Array(_) => {
                 let mut parts = Vec::new();
-                for doc in docs(at, items)? {
-                    parts.extend(self.block(doc)?);
+                for doc in content.objects()? {
+                    parts.extend(self.block(&doc)?);
                 }
                 Ok(parts)
             }
-            other => Err(wrong(at, "a string or a list", &other)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+                Err(content.expected("a string or a list"))
+            }
         }
     }
 
-    fn block(&mut self, mut doc: Doc) -> Result<Option<Marked>, DecodeError> {
-        let kind = doc.needed_string("type")?;
-        let marked = mark(&mut doc, &mut self.losses)?;
+    fn block(&mut self, doc: &Place<'_>) -> Result<Option<Marked>, DecodeError> {
+        let kind = doc.need_string("type")?;
+        let marked = mark(doc, &mut self.losses)?;
         let part = match kind.as_str() {
             "text" => {
-                if doc.list("citations")?.is_some_and(|it| !it.is_empty()) {
-                    self.losses.add(doc.at("citations"), "left out: texts have no citations");
+                if !doc.get_list("citations")?.is_empty() {
+                    self.losses.add(doc.below("citations"), "left out: texts have no citations");
                 }
-                Part::Text { text: doc.needed_string("text")? }
+                Part::Text { text: doc.need_string("text")? }
             }
-            "image" => image(&mut doc, &mut self.losses)?,
-            "document" => match self.document(&mut doc)? {
+            "image" => image(doc, &mut self.losses)?,
+            "document" => match self.document(doc)? {
                 Some(part) => part,
                 None => return Ok(None),
             },
             "thinking" => {
-                let signature = doc.string("signature")?.filter(|it| !it.is_empty());
-                let text = doc.needed_string("thinking")?;
+                let signature = doc.get_string("signature")?.filter(|it| !it.is_empty());
+                let text = doc.need_string("thinking")?;
                 Part::Thinking(self.thinking(text, signature, false))
             }
             "redacted_thinking" => {
-                let data = doc.needed_string("data")?;
+                let data = doc.need_string("data")?;
                 Part::Thinking(self.thinking(String::new(), Some(data), true))
             }
-            "tool_use" => self.tool_use(&mut doc)?,
-            "tool_result" => self.tool_result(&mut doc)?,
+            "tool_use" => self.tool_use(doc)?,
+            "tool_result" => self.tool_result(doc)?,
             other => {
-                self.losses.add(doc.place(), format!("left out: blocks of type `{other}` are not known"));
+                self.losses.add(doc.at(), format!("left out: blocks of type `{other}` are not known"));
                 return Ok(None);
             }
         };
@@ -211,21 +212,20 @@ impl Blocks {
         Thinking { text, signature, provider: Some(self.provider.clone()), redacted }
     }
 
-    fn document(&mut self, doc: &mut Doc) -> Result<Option<Part>, DecodeError> {
-        let at = doc.at("source");
-        let mut source = doc.doc("source")?.ok_or_else(|| DecodeError::new(at, "missing"))?;
-        let name = doc.string("title")?;
-        let (source_of, media_type) = match source.needed_string("type")?.as_str() {
-            "base64" => (MediaSource::Data(source.needed_string("data")?), source.string("media_type")?),
+    fn document(&mut self, doc: &Place<'_>) -> Result<Option<Part>, DecodeError> {
+        let source = doc.need_object("source")?;
+        let name = doc.get_string("title")?;
+        let (source_of, media_type) = match source.need_string("type")?.as_str() {
+            "base64" => (MediaSource::Data(source.need_string("data")?), source.get_string("media_type")?),
             "text" => {
-                let text = source.needed_string("data")?;
-                (MediaSource::Data(base64(text.as_bytes())), source.string("media_type")?)
+                let text = source.need_string("data")?;
+                (MediaSource::Data(base64(text.as_bytes())), source.get_string("media_type")?)
             }
-            "url" => (MediaSource::Url(source.needed_string("url")?), Some("application/pdf".to_owned())),
-            "file" => (MediaSource::Id(source.needed_string("file_id")?), None),
+            "url" => (MediaSource::Url(source.need_string("url")?), Some("application/pdf".to_owned())),
+            "file" => (MediaSource::Id(source.need_string("file_id")?), None),
             other => {
                 let reason = format!("left out: documents with a source of type `{other}` are not known");
-                self.losses.add(doc.place(), reason);
+                self.losses.add(doc.at(), reason);
                 return Ok(None);
             }
         };
@@ -233,49 +233,49 @@ impl Blocks {
         Ok(Some(Part::File(File { source: source_of, media_type, name })))
     }
 
-    fn tool_use(&mut self, doc: &mut Doc) -> Result<Part, DecodeError> {
-        doc.take("caller"); // Who asked for it on the provider's side.
-        let id = doc.needed_string("id")?;
-        let name = doc.needed_string("name")?;
-        let arguments = doc.take("input").unwrap_or_else(|| Value::Object(Map::new()));
+    fn tool_use(&mut self, doc: &Place<'_>) -> Result<Part, DecodeError> {
+        doc.ignore(&["caller"]); // Who asked for it on the provider's side.
+        let id = doc.need_string("id")?;
+        let name = doc.need_string("name")?;
+        let arguments = doc.get_value("input").unwrap_or_else(|| Value::Object(Map::new()));
         self.names.insert(id.clone(), name.clone());
         Ok(Part::ToolCall(ToolCall { id, name, arguments }))
     }
 
-    fn tool_result(&mut self, doc: &mut Doc) -> Result<Part, DecodeError> {
-        let call_id = doc.needed_string("tool_use_id")?;
+    fn tool_result(&mut self, doc: &Place<'_>) -> Result<Part, DecodeError> {
+        let call_id = doc.need_string("tool_use_id")?;
         let name = self.names.get(&call_id).cloned().unwrap_or_default();
         let is_error = doc.flag("is_error")?;
-        let at = doc.at("content");
-        let output = match (doc.take("content"), is_error) {
+        let output = match (doc.get("content"), is_error) {
             (None, false) => ToolOutput::Text(String::new()),
             (None, true) => ToolOutput::ErrorText(String::new()),
-            (Some(Value::String(text)), false) => ToolOutput::Text(text),
-            (Some(Value::String(text)), true) => ToolOutput::ErrorText(text),
-            (Some(content), false) => ToolOutput::Content(self.nested(&at, content)?),
-            (Some(content), true) => self.failure(&at, content)?,
+            (Some(content), true) => self.failure(&content)?,
+            (Some(content), false) => match content.value {
+                Value::String(text) => ToolOutput::Text(text.clone()),
+                _ => ToolOutput::Content(self.nested(&content)?),
+            },
         };
         Ok(Part::ToolResult(ToolResult { call_id, name, output }))
     }
 
-    fn nested(&mut self, at: &str, content: Value) -> Result<Vec<Part>, DecodeError> {
-        let parts = self.content(at, content)?;
+    fn nested(&mut self, content: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
+        let parts = self.content(content)?;
         if parts.iter().any(|(_, marked)| *marked) {
-            self.losses.add(at, "a cache mark inside a result was left out");
+            self.losses.add(content.at(), "a cache mark inside a result was left out");
         }
         Ok(parts.into_iter().map(|(part, _)| part).collect())
     }
 
-    fn failure(&mut self, at: &str, content: Value) -> Result<ToolOutput, DecodeError> {
+    fn failure(&mut self, content: &Place<'_>) -> Result<ToolOutput, DecodeError> {
         let mut texts = Vec::new();
-        for part in self.nested(at, content)? {
+        for part in self.nested(content)? {
             match part {
                 Part::Text { text } => texts.push(text),
                 Part::Image(_)
                 | Part::File(_)
                 | Part::Thinking(_)
                 | Part::ToolCall(_)
-                | Part::ToolResult(_) => self.losses.add(at, "left out: an error is a text"),
+                | Part::ToolResult(_) => self.losses.add(content.at(), "left out: an error is a text"),
             }
         }
         Ok(ToolOutput::ErrorText(texts.join("\n")))
@@ -283,20 +283,19 @@ impl Blocks {
 }
 
 /// An uploaded image is a file of ours: our images have no ids.
-fn image(doc: &mut Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
-    let at = doc.at("source");
-    let mut source = doc.doc("source")?.ok_or_else(|| DecodeError::new(at, "missing"))?;
-    let kind_at = source.at("type");
-    let part = match source.needed_string("type")?.as_str() {
+fn image(doc: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+    let source = doc.need_object("source")?;
+    let kind_at = source.below("type");
+    let part = match source.need_string("type")?.as_str() {
         "base64" => Part::Image(Image {
-            source: MediaSource::Data(source.needed_string("data")?),
-            media_type: source.string("media_type")?,
+            source: MediaSource::Data(source.need_string("data")?),
+            media_type: source.get_string("media_type")?,
         }),
         "url" => {
-            Part::Image(Image { source: MediaSource::Url(source.needed_string("url")?), media_type: None })
+            Part::Image(Image { source: MediaSource::Url(source.need_string("url")?), media_type: None })
         }
         "file" => Part::File(File {
-            source: MediaSource::Id(source.needed_string("file_id")?),
+            source: MediaSource::Id(source.need_string("file_id")?),
             media_type: Some("image/*".to_owned()),
             name: None,
         }),
@@ -307,34 +306,34 @@ fn image(doc: &mut Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
 }
 
 /// Takes a mark of the cache.
-fn mark(doc: &mut Doc, losses: &mut Losses) -> Result<bool, DecodeError> {
-    let Some(mut mark) = doc.doc("cache_control")? else { return Ok(false) };
-    mark.string("type")?;
-    if mark.string("ttl")?.is_some_and(|it| it != "5m") {
-        losses.add(mark.at("ttl"), "left out: marks have no lifetime of their own");
+fn mark(doc: &Place<'_>, losses: &mut Losses) -> Result<bool, DecodeError> {
+    let Some(mark) = doc.get_object("cache_control")? else { return Ok(false) };
+    mark.get_string("type")?;
+    if mark.get_string("ttl")?.is_some_and(|it| it != "5m") {
+        losses.add(mark.below("ttl"), "left out: marks have no lifetime of their own");
     }
     mark.report(losses);
     Ok(true)
 }
 
-fn tools(doc: &mut Doc, reader: &mut Reader) -> Result<Vec<Arc<Tool>>, DecodeError> {
+fn tools(doc: &Place<'_>, reader: &mut Reader) -> Result<Vec<Arc<Tool>>, DecodeError> {
     let losses = &mut reader.blocks.losses;
-    let docs = doc.docs("tools")?;
+    let docs = doc.get_objects("tools")?;
     let n_tools = docs.len();
     let mut tools = Vec::new();
-    for (index, mut doc) in docs.into_iter().enumerate() {
-        let marked = mark(&mut doc, losses)?;
+    for (index, doc) in docs.into_iter().enumerate() {
+        let marked = mark(&doc, losses)?;
         if marked && index + 1 < n_tools {
-            losses.add(doc.at("cache_control"), "left out: only the end of the tools is marked");
+            losses.add(doc.below("cache_control"), "left out: only the end of the tools is marked");
         } else if marked {
             reader.breakpoints.insert(0, Breakpoint::Tools);
         }
-        match doc.string("type")? {
+        match doc.get_string("type")? {
             Some(kind) if kind != "custom" => {
-                losses.add(doc.place(), format!("left out: tools of type `{kind}` are not known"));
+                losses.add(doc.at(), format!("left out: tools of type `{kind}` are not known"));
             }
             Some(_) | None => {
-                tools.push(Arc::new(tool(&mut doc)?));
+                tools.push(Arc::new(tool(&doc)?));
                 doc.report(losses);
             }
         }
@@ -342,22 +341,22 @@ fn tools(doc: &mut Doc, reader: &mut Reader) -> Result<Vec<Arc<Tool>>, DecodeErr
     Ok(tools)
 }
 
-fn tool(doc: &mut Doc) -> Result<Tool, DecodeError> {
-    let tool = Tool::new(doc.needed_string("name")?, doc.string("description")?.unwrap_or_default());
-    Ok(match doc.take("input_schema") {
+fn tool(doc: &Place<'_>) -> Result<Tool, DecodeError> {
+    let tool = Tool::new(doc.need_string("name")?, doc.get_string("description")?.unwrap_or_default());
+    Ok(match doc.get_value("input_schema") {
         Some(schema) => tool.parameters(schema),
         None => tool,
     })
 }
 
-fn tool_choice(doc: &mut Doc, losses: &mut Losses) -> Result<Option<ToolChoice>, DecodeError> {
-    let Some(mut choice) = doc.doc("tool_choice")? else { return Ok(None) };
-    let at = choice.at("type");
-    let value = match choice.needed_string("type")?.as_str() {
+fn tool_choice(doc: &Place<'_>, losses: &mut Losses) -> Result<Option<ToolChoice>, DecodeError> {
+    let Some(choice) = doc.get_object("tool_choice")? else { return Ok(None) };
+    let at = choice.below("type");
+    let value = match choice.need_string("type")?.as_str() {
         "auto" => ToolChoice::Auto,
         "none" => ToolChoice::None,
         "any" => ToolChoice::Required,
-        "tool" => ToolChoice::Tool(choice.needed_string("name")?),
+        "tool" => ToolChoice::Tool(choice.need_string("name")?),
         other => return Err(DecodeError::new(at, format!("unknown choice `{other}`"))),
     };
     choice.report(losses);
@@ -366,16 +365,16 @@ fn tool_choice(doc: &mut Doc, losses: &mut Losses) -> Result<Option<ToolChoice>,
 
 type Output = Option<Arc<Value>>;
 
-fn settings(mut doc: Doc) -> Result<(Settings, Output), DecodeError> {
+fn settings(doc: &Place<'_>) -> Result<(Settings, Output), DecodeError> {
     let mut left = Map::new();
-    let reasoning = reasoning(&mut doc, &mut left)?;
-    let output = output(&mut doc, &mut left)?;
+    let reasoning = reasoning(doc, &mut left)?;
+    let output = output(doc, &mut left)?;
     let mut settings = Settings {
-        temperature: doc.number("temperature")?,
-        max_tokens: doc.count32("max_tokens")?,
-        top_p: doc.number("top_p")?,
-        top_k: doc.count32("top_k")?,
-        stop: doc.strings("stop_sequences")?,
+        temperature: doc.get_number("temperature")?,
+        max_tokens: doc.get_u32("max_tokens")?,
+        top_p: doc.get_number("top_p")?,
+        top_k: doc.get_u32("top_k")?,
+        stop: doc.get_strings("stop_sequences")?,
         seed: None,
         reasoning,
         provider: Map::new(),
@@ -386,28 +385,27 @@ fn settings(mut doc: Doc) -> Result<(Settings, Output), DecodeError> {
 }
 
 /// Thinking that is not a number of tokens is kept as it is.
-fn reasoning(doc: &mut Doc, left: &mut Map<String, Value>) -> Result<Option<Reasoning>, DecodeError> {
-    let Some(value) = doc.take("thinking") else { return Ok(None) };
-    let mut thinking = Doc::new("thinking", value.clone())?;
-    let reasoning = match thinking.needed_string("type")?.as_str() {
-        "enabled" => thinking.count32("budget_tokens")?.map(Reasoning::Budget),
+fn reasoning(doc: &Place<'_>, left: &mut Map<String, Value>) -> Result<Option<Reasoning>, DecodeError> {
+    let Some(thinking) = doc.get_object("thinking")? else { return Ok(None) };
+    let reasoning = match thinking.need_string("type")?.as_str() {
+        "enabled" => thinking.get_u32("budget_tokens")?.map(Reasoning::Budget),
         "disabled" => Some(Reasoning::Budget(0)),
         _ => None,
     };
-    let rest = if reasoning.is_some() { Value::Object(thinking.left()) } else { value };
+    let rest = if reasoning.is_some() { Value::Object(thinking.left()) } else { thinking.value.clone() };
     if rest.as_object().is_some_and(|it| !it.is_empty()) {
         left.insert("thinking".to_owned(), rest);
     }
     Ok(reasoning)
 }
 
-fn output(doc: &mut Doc, left: &mut Map<String, Value>) -> Result<Output, DecodeError> {
-    let Some(mut config) = doc.doc("output_config")? else { return Ok(None) };
-    let schema = match config.doc("format")? {
+fn output(doc: &Place<'_>, left: &mut Map<String, Value>) -> Result<Output, DecodeError> {
+    let Some(config) = doc.get_object("output_config")? else { return Ok(None) };
+    let schema = match config.get_object("format")? {
         None => None,
-        Some(mut format) => {
-            format.string("type")?;
-            format.take("schema").map(Arc::new)
+        Some(format) => {
+            format.get_string("type")?;
+            format.get_value("schema").map(Arc::new)
         }
     };
     let rest = config.left();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{blocks, marks, settings};
 use crate::loss::Losses;
-use crate::{Encoded, Target, passthrough, reference};
+use crate::{Encoded, Target, calls, passthrough, reference};
 
 const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 
@@ -21,7 +21,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let (mut system, mut turns) = conversation(target, request, &mut losses);
     let mut tools = tools(&request.tools, &mut losses);
     marks::mark(&request.breakpoints, &mut tools, &mut system, &mut turns);
-    let settings = settings::encode(target, request, &mut losses);
+    let settings = settings::encode(target, request, may_think(&turns), &mut losses);
 
     let mut body = Map::new();
     body.insert("model".to_owned(), target.model.as_str().into());
@@ -56,6 +56,15 @@ impl Block {
     pub(super) fn is(&self, kind: &str) -> bool {
         self.json.get("type").is_some_and(|it| it == kind)
     }
+}
+
+/// Whether the model may think within a budget. The API refuses it while calls are answered that came without thinking,
+/// such as another provider's.
+fn may_think(turns: &[Turn]) -> bool {
+    let [.., calls, results] = turns else { return true };
+    let is_answered = results.blocks.iter().any(|it| it.is("tool_result"));
+    let is_thought = calls.blocks.first().is_some_and(|it| it.is("thinking") || it.is("redacted_thinking"));
+    !is_answered || is_thought
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,8 +102,8 @@ fn system_field(mut system: Vec<Block>) -> Option<Value> {
 }
 
 fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec<Block>, Vec<Turn>) {
-    let mut writer =
-        Writer { target, losses, cuts: cuts(&request.breakpoints), system: Vec::new(), turns: Vec::new() };
+    let (cuts, tools) = (cuts(&request.breakpoints), &request.tools);
+    let mut writer = Writer { target, tools, losses, cuts, system: Vec::new(), turns: Vec::new() };
     let mut leading = true;
     for (index, message) in request.messages.iter().enumerate() {
         leading &= message.role == Role::System;
@@ -105,6 +114,7 @@ fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec
     }
     writer.begin_with_user();
     writer.results_first();
+    writer.end_without_blanks();
     (writer.system, writer.turns)
 }
 
@@ -122,6 +132,7 @@ fn cuts(breakpoints: &[Breakpoint]) -> BTreeMap<usize, Vec<usize>> {
 
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     losses: &'a mut Losses,
     cuts: BTreeMap<usize, Vec<usize>>,
     system: Vec<Block>,
@@ -193,7 +204,8 @@ impl Writer<'_> {
                 if said_by_user {
                     self.losses.add(at, "said by the assistant: only it calls tools");
                 }
-                (Speaker::Assistant, blocks::tool_use(it, at, self.losses))
+                let name = calls::name(&it.name, self.tools, at, self.losses);
+                (Speaker::Assistant, blocks::tool_use(it, &name, at, self.losses))
             }
             Part::ToolResult(it) => {
                 if !said_by_user {
@@ -234,6 +246,20 @@ impl Writer<'_> {
         self.losses.add("messages", "the user must speak first: a short text was put before");
         let block = Block { json: blocks::text(GO_AHEAD.trim_end()), message: 0, text_end: None };
         self.turns.insert(0, Turn { speaker: Speaker::User, blocks: vec![block] });
+    }
+
+    /// The API refuses a text to go on from that ends in a blank.
+    fn end_without_blanks(&mut self) {
+        let Some(Turn { speaker: Speaker::Assistant, blocks }) = self.turns.last_mut() else { return };
+        let last = blocks.last_mut().filter(|it| it.is("text"));
+        if let Some(block) = last
+            && let Some(text) = block.json["text"].as_str()
+            && text != text.trim_end()
+        {
+            let at = format!("messages[{}]", block.message);
+            self.losses.add(at, "blanks at its end were left out: the model goes on from there");
+            block.json = blocks::text(text.trim_end());
+        }
     }
 
     /// Results must come directly behind the calls, whatever else the user says.

@@ -6,7 +6,8 @@
 //! 1. `max_tokens` is what is set, else what is kept free for the answer, else 4096; never more than the model writes.
 //! 2. Thinking has at least 1024 tokens and leaves room for the answer. A budget of 0 turns it off. A model that takes no
 //!    number of tokens thinks as much as it wants, with an effort.
-//! 3. While the model thinks, it takes no temperature and no top k, a top p of at least 0.95, and no forced tool.
+//! 3. While calls are answered that came without thinking, there is no thinking within a budget: the API refuses it.
+//! 4. While the model thinks, it takes no temperature and no top k, a top p of at least 0.95, and no forced tool.
 
 use contexture_message::{Effort, Reasoning, Request, Settings, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -26,9 +27,11 @@ pub(super) struct Fields {
 }
 
 /// Writes the settings.
-pub(super) fn encode(target: &Target, request: &Request, losses: &mut Losses) -> Fields {
+pub(super) fn encode(target: &Target, request: &Request, may_think: bool, losses: &mut Losses) -> Fields {
     let settings = &request.settings;
+    let may_think = may_think || target.facts.thinking_budget == Some(false);
     let thinks = settings.reasoning.is_some_and(|it| it.budget() > 0)
+        && may_think
         && target.facts.capabilities.reasoning != Some(false)
         && target.facts.max_output.is_none_or(|it| it.0 > MIN_THINKING);
     let mut fields = Map::new();
@@ -37,7 +40,7 @@ pub(super) fn encode(target: &Target, request: &Request, losses: &mut Losses) ->
     }
     let output = output_format(target, request, losses);
     sampling(target, settings, thinks, &mut fields, losses);
-    let (max_tokens, budget) = limits(target, settings, losses);
+    let (max_tokens, budget) = limits(target, settings, may_think, losses);
     let effort = match (settings.reasoning, budget) {
         (Some(reasoning), Some(1..)) if target.facts.thinking_budget == Some(false) => {
             Some(effort(reasoning, losses))
@@ -149,9 +152,16 @@ fn stop(stop: &[String], fields: &mut Map<String, Value>, losses: &mut Losses) {
 }
 
 /// Returns the most tokens the model may write, and how many of them for thinking, if that is said.
-fn limits(target: &Target, settings: &Settings, losses: &mut Losses) -> (u32, Option<u32>) {
+fn limits(target: &Target, settings: &Settings, may_think: bool, losses: &mut Losses) -> (u32, Option<u32>) {
     let most = target.facts.max_output.map_or(u32::MAX, |it| it.0);
     let budget = budget(target, settings, most, losses);
+    let budget = budget.filter(|it| {
+        let is_kept = may_think || *it == 0;
+        if !is_kept {
+            losses.add("settings.reasoning", "left out: the calls that are answered came without thinking");
+        }
+        is_kept
+    });
     let own = Settings {
         max_tokens: settings.max_tokens,
         reasoning: budget.filter(|it| *it > 0).map(Reasoning::Budget),

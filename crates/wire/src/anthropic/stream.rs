@@ -15,8 +15,8 @@ use contexture_message::{Answer, Delta, Part, Thinking, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::answer::{blocks_of, header, write_stop, write_usage};
-use super::blocks::wire_id;
 use crate::assembly::arguments_text;
+use crate::calls::plain_id;
 use crate::digest::digest;
 use crate::loss::Losses;
 use crate::{Frame, Target};
@@ -61,7 +61,7 @@ impl StreamEncoder {
             }
             Delta::Thinking(text) => self.thinking(text, &mut frames),
             Delta::Call { index, id, name } => {
-                let block = json!({"type": "tool_use", "id": wire_id(id), "name": name, "input": {}});
+                let block = json!({"type": "tool_use", "id": plain_id(id), "name": name, "input": {}});
                 self.begin(Kind::Call { index: *index, id: id.clone() }, block, &mut frames);
             }
             Delta::Arguments { index, json } => {

@@ -11,8 +11,8 @@ use contexture_message::{Delta, Message};
 
 use super::answer::{RawUsage, read_stop};
 use crate::assembly::{Assembly, cut};
-use crate::document::{Doc, parse_frame};
-use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
+use crate::read::{Place, parse_frame};
+use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads one streamed answer.
 #[derive(Debug)]
@@ -46,17 +46,16 @@ impl StreamDecoder {
         if self.done || frame.data.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let body = parse_frame(&frame.data)?;
-        let mut doc = Doc::new("", body.clone())?;
-        let kind = doc.string("type")?.or_else(|| frame.event.clone()).unwrap_or_default();
+        let body = parse_frame(Dialect::Anthropic, frame)?;
+        let doc = Place::root_object(&body)?;
+        let kind = doc.get_string("type")?.or_else(|| frame.event.clone()).unwrap_or_default();
         let deltas = match kind.as_str() {
-            "message_start" => self.start(doc)?,
-            "content_block_start" => self.block_start(doc)?,
-            "content_block_delta" => self.block_delta(doc)?,
-            "content_block_stop" => self.block_stop(doc)?,
-            "message_delta" => self.message_delta(doc)?,
+            "message_start" => self.start(&doc)?,
+            "content_block_start" => self.block_start(&doc)?,
+            "content_block_delta" => self.block_delta(&doc)?,
+            "content_block_stop" => self.block_stop(&doc)?,
+            "message_delta" => self.message_delta(&doc)?,
             "message_stop" => self.stop(),
-            "error" => return Err(classify(Dialect::Anthropic, 0, &body).into()),
             _ => Vec::new(),
         };
         Ok(deltas)
@@ -73,48 +72,44 @@ impl StreamDecoder {
         self.assembly.partial()
     }
 
-    fn start(&mut self, mut doc: Doc) -> Result<Vec<Delta>, DecodeError> {
-        let Some(mut message) = doc.doc("message")? else { return Ok(Vec::new()) };
-        self.assembly.id = message.string("id")?;
-        self.assembly.model = message.string("model")?;
-        self.read_usage(&mut message)?;
+    fn start(&mut self, doc: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        let Some(message) = doc.get_object("message")? else { return Ok(Vec::new()) };
+        self.assembly.id = message.name("id");
+        self.assembly.model = message.name("model");
+        self.read_usage(&message);
         Ok(Vec::new())
     }
 
-    fn read_usage(&mut self, doc: &mut Doc) -> Result<(), DecodeError> {
-        if let Some(usage) = doc.doc("usage")? {
-            self.usage.update(usage)?;
-            self.assembly.usage = self.usage.usage();
-        }
-        Ok(())
+    fn read_usage(&mut self, doc: &Place<'_>) {
+        self.usage.update(doc);
+        self.assembly.usage = self.usage.usage();
     }
 
-    fn block_start(&mut self, mut doc: Doc) -> Result<Vec<Delta>, DecodeError> {
-        let index = index(&mut doc)?;
-        let at = doc.at("content_block");
-        let mut block = doc.doc("content_block")?.ok_or_else(|| DecodeError::new(at, "missing"))?;
-        let (kind, deltas) = match block.needed_string("type")?.as_str() {
+    fn block_start(&mut self, doc: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        let index = index(doc)?;
+        let block = doc.need_object("content_block")?;
+        let (kind, deltas) = match block.need_string("type")?.as_str() {
             "text" => {
                 self.assembly.begin_text();
-                let text = block.string("text")?.unwrap_or_default();
+                let text = block.get_string("text")?.unwrap_or_default();
                 (Kind::Text, Vec::from_iter(self.assembly.text(&text)))
             }
-            "thinking" => (Kind::Thinking, self.thinking_start(&mut block)?),
+            "thinking" => (Kind::Thinking, self.thinking_start(&block)?),
             "redacted_thinking" => {
-                let data = block.needed_string("data")?;
+                let data = block.need_string("data")?;
                 (Kind::Closed, Vec::from_iter(self.assembly.thought("", Some(data), true)))
             }
-            "tool_use" => (Kind::Call, self.call_start(index, &mut block)?),
+            "tool_use" => (Kind::Call, self.call_start(index, &block)?),
             _ => (Kind::Closed, Vec::new()),
         };
         self.blocks.insert(index, kind);
         Ok(deltas)
     }
 
-    fn thinking_start(&mut self, block: &mut Doc) -> Result<Vec<Delta>, DecodeError> {
+    fn thinking_start(&mut self, block: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
         self.assembly.begin_thinking();
-        let text = block.string("thinking")?.unwrap_or_default();
-        let signature = block.string("signature")?.unwrap_or_default();
+        let text = block.get_string("thinking")?.unwrap_or_default();
+        let signature = block.get_string("signature")?.unwrap_or_default();
         let announced = Delta::Thinking(String::new());
         let deltas = [announced].into_iter().chain(self.assembly.thinking(&text)).collect();
         if !signature.is_empty() {
@@ -124,33 +119,32 @@ impl StreamDecoder {
     }
 
     /// The input is empty here and comes in pieces, but nothing forbids it to be whole already.
-    fn call_start(&mut self, index: u64, block: &mut Doc) -> Result<Vec<Delta>, DecodeError> {
-        let (id, name) = (block.needed_string("id")?, block.needed_string("name")?);
+    fn call_start(&mut self, index: u64, block: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        let (id, name) = (block.need_string("id")?, block.need_string("name")?);
         let key = index.to_string();
         let mut deltas = vec![self.assembly.call(&key, &id, &name)];
-        let input = block.take("input").filter(|it| it.as_object().is_none_or(|it| !it.is_empty()));
+        let input = block.get_value("input").filter(|it| it.as_object().is_none_or(|it| !it.is_empty()));
         deltas.extend(input.and_then(|it| self.assembly.arguments(&key, &it.to_string())));
         Ok(deltas)
     }
 
-    fn block_delta(&mut self, mut doc: Doc) -> Result<Vec<Delta>, DecodeError> {
-        let index = index(&mut doc)?;
-        let at = doc.at("delta");
-        let mut delta = doc.doc("delta")?.ok_or_else(|| DecodeError::new(at, "missing"))?;
+    fn block_delta(&mut self, doc: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        let index = index(doc)?;
+        let delta = doc.need_object("delta")?;
         let kind = self.blocks.get(&index).copied();
-        let piece = match (delta.needed_string("type")?.as_str(), kind) {
+        let piece = match (delta.need_string("type")?.as_str(), kind) {
             (_, Some(Kind::Closed)) => None,
-            ("text_delta", _) => self.assembly.text(&delta.needed_string("text")?),
-            ("thinking_delta", _) => self.assembly.thinking(&delta.needed_string("thinking")?),
+            ("text_delta", _) => self.assembly.text(&delta.need_string("text")?),
+            ("thinking_delta", _) => self.assembly.thinking(&delta.need_string("thinking")?),
             ("signature_delta", _) => {
-                let signature = delta.needed_string("signature")?;
+                let signature = delta.need_string("signature")?;
                 if !signature.is_empty() {
                     self.assembly.sign_nth(self.nth_thinking(index), &signature);
                 }
                 None
             }
             ("input_json_delta", _) => {
-                self.assembly.arguments(&index.to_string(), &delta.needed_string("partial_json")?)
+                self.assembly.arguments(&index.to_string(), &delta.need_string("partial_json")?)
             }
             _ => None, // Citations, and whatever comes next.
         };
@@ -162,8 +156,8 @@ impl StreamDecoder {
         self.blocks.range(..index).filter(|(_, kind)| **kind == Kind::Thinking).count()
     }
 
-    fn block_stop(&mut self, mut doc: Doc) -> Result<Vec<Delta>, DecodeError> {
-        let index = index(&mut doc)?;
+    fn block_stop(&mut self, doc: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        let index = index(doc)?;
         match self.blocks.get(&index) {
             Some(Kind::Call) => self.assembly.close_call(&index.to_string()),
             Some(Kind::Thinking) => self.assembly.close_thinking(),
@@ -172,12 +166,12 @@ impl StreamDecoder {
         Ok(Vec::new())
     }
 
-    fn message_delta(&mut self, mut doc: Doc) -> Result<Vec<Delta>, DecodeError> {
-        if let Some(mut delta) = doc.doc("delta")? {
-            let stop = delta.string("stop_reason")?.map(|it| read_stop(&it));
+    fn message_delta(&mut self, doc: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
+        if let Some(delta) = doc.get_object("delta")? {
+            let stop = delta.get_string("stop_reason")?.map(|it| read_stop(&it));
             self.assembly.stop = stop.or(self.assembly.stop.take());
         }
-        self.read_usage(&mut doc)?;
+        self.read_usage(doc);
         Ok(Vec::new())
     }
 
@@ -187,7 +181,7 @@ impl StreamDecoder {
     }
 }
 
-fn index(doc: &mut Doc) -> Result<u64, DecodeError> {
-    let at = doc.at("index");
-    doc.count("index")?.ok_or_else(|| DecodeError::new(at, "missing"))
+fn index(doc: &Place<'_>) -> Result<u64, DecodeError> {
+    let index = doc.need("index")?;
+    doc.count("index").ok_or_else(|| index.expected("a count"))
 }

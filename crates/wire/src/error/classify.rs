@@ -35,6 +35,26 @@ pub fn classify(dialect: Dialect, status: u16, body: &Value) -> ProviderError {
     ProviderError { kind, code: said.codes.into_iter().next(), message }
 }
 
+/// Returns the error that stands in a body where an answer, or a piece of one, should stand; nothing if it is none.
+/// Servers say `{"error": …}`, `{"type": "error"}`, `{"object": "error"}`, or a list of such.
+///
+/// ```
+/// use contexture_wire::{Dialect, ProviderErrorKind, failure};
+/// use serde_json::json;
+///
+/// let body = json!({"object": "error", "message": "maximum context length exceeded", "code": 400});
+/// assert_eq!(failure(Dialect::Openai, &body).map(|it| it.kind), Some(ProviderErrorKind::PromptTooLong));
+/// assert_eq!(failure(Dialect::Openai, &json!({"error": null, "choices": []})), None);
+/// ```
+pub fn failure(dialect: Dialect, body: &Value) -> Option<ProviderError> {
+    let says_so = |it: &Value| {
+        let is_called = |name| it.get(name).is_some_and(|it| it == "error");
+        it.get("error").is_some_and(|it| !it.is_null()) || is_called("type") || is_called("object")
+    };
+    let fails = says_so(body) || body.get(0).is_some_and(says_so);
+    fails.then(|| classify(dialect, 0, body))
+}
+
 fn no_reason(status: u16) -> String {
     match status {
         0 => "the provider gave no reason".to_owned(),
@@ -77,7 +97,8 @@ impl Said {
         if let Value::String(text) = error {
             return Said::worded(text.clone());
         }
-        let words = ["message", "detail", "details", "error"].iter().find_map(|it| text_of(error.get(it)?));
+        let words = ["message", "Message", "detail", "details", "errors", "error"];
+        let words = words.iter().find_map(|it| text_of(error.get(it)?));
         // OpenRouter hands on what the provider behind it said.
         let raw = error.pointer("/metadata/raw").filter(|it| it.is_string());
         let raw = raw.map(|it| Said::read(dialect, it).message).unwrap_or_default();
@@ -96,6 +117,7 @@ impl Said {
     }
 
     fn worded(message: String) -> Said {
+        let message = message.replace(|it: char| it.is_control() && it != '\n', " ");
         let words = message.to_lowercase();
         Said { message: shortened(message.trim(), MAX_MESSAGE), words, ..Said::default() }
     }
@@ -118,10 +140,24 @@ fn is_envelope(code: &str) -> bool {
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Array(items) if !items.is_empty() => Some(value.to_string()),
-        Value::Object(_) => value.get("message").and_then(text_of).or_else(|| Some(value.to_string())),
+        Value::Array(items) if !items.is_empty() => {
+            Some(items.iter().filter_map(text_of).collect::<Vec<_>>().join("; "))
+        }
+        Value::Object(_) => {
+            // FastAPI says in `msg` what is wrong, in `loc` where, and repeats all that was sent in `input`.
+            let words = ["message", "msg"].iter().find_map(|it| value.get(it)?.as_str().map(str::to_owned));
+            let place = value.get("loc").and_then(Value::as_array).map(|it| path(it));
+            let placed = |words: String| place.map_or(words.clone(), |it| format!("{it}: {words}"));
+            words.map(placed).or_else(|| Some(value.to_string()))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     }
+}
+
+/// Returns a path such as `body.messages.0`.
+fn path(steps: &[Value]) -> String {
+    let steps = steps.iter().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
+    steps.collect::<Vec<_>>().join(".")
 }
 
 /// Returns a text as it is, and of an HTML page its title.

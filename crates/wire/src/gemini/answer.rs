@@ -9,33 +9,33 @@ use serde_json::{Map, Value, json};
 use super::decode::{Ids, Parts};
 use super::parts::ModelParts;
 use crate::digest::digest;
-use crate::document::Doc;
 use crate::loss::Losses;
+use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target};
 
 /// Reads an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
-    let mut doc = Doc::new("", body.clone())?;
-    doc.take("createTime");
-    let id = doc.string("responseId")?;
+    let doc = Place::root_object(body)?;
+    doc.ignore(&["createTime"]);
+    let id = doc.name("responseId");
     let prefix = id.clone().unwrap_or_else(|| format!("call_{}", digest(&body.to_string())));
     let mut parts = Parts::new(&target.provider, Ids::new(prefix));
-    let blocked = is_blocked(&mut doc)?;
-    let mut candidates = doc.docs("candidates")?.into_iter();
+    let blocked = is_blocked(&doc)?;
+    let mut candidates = doc.get_objects("candidates")?.into_iter();
     let (content, stop) = match candidates.next() {
         Some(candidate) => candidate_parts(candidate, &mut parts)?,
         None if blocked => (Vec::new(), StopReason::Refused),
-        None => return Err(DecodeError::new("candidates", "missing")),
+        None => return Err(DecodeError::new("candidates", "is missing")),
     };
     for other in candidates {
-        parts.losses.add(other.place(), "left out: an answer is one candidate");
+        parts.losses.add(other.at(), "left out: an answer is one candidate");
     }
     let calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let value = Answer {
         message: Message::parts(Role::Assistant, content),
         stop: if calls && stop == StopReason::End { StopReason::ToolCalls } else { stop },
-        usage: doc.doc("usageMetadata")?.map(read_usage).transpose()?.unwrap_or_default(),
-        model: doc.string("modelVersion")?,
+        usage: doc.get("usageMetadata").map(|it| read_usage(&it)).unwrap_or_default(),
+        model: doc.name("modelVersion"),
         id,
     };
     doc.report(&mut parts.losses);
@@ -43,22 +43,20 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
 }
 
 /// Whether the prompt itself was refused.
-pub(super) fn is_blocked(doc: &mut Doc) -> Result<bool, DecodeError> {
-    let Some(mut feedback) = doc.doc("promptFeedback")? else { return Ok(false) };
-    Ok(feedback.string("blockReason")?.is_some())
+pub(super) fn is_blocked(doc: &Place<'_>) -> Result<bool, DecodeError> {
+    let Some(feedback) = doc.get_object("promptFeedback")? else { return Ok(false) };
+    Ok(feedback.get_string("blockReason")?.is_some())
 }
 
-fn candidate_parts(mut doc: Doc, parts: &mut Parts) -> Result<(Vec<Part>, StopReason), DecodeError> {
+fn candidate_parts(doc: Place<'_>, parts: &mut Parts) -> Result<(Vec<Part>, StopReason), DecodeError> {
     // What is measured and not said.
-    for key in ["index", "tokenCount", "avgLogprobs", "safetyRatings", "finishMessage"] {
-        doc.take(key);
-    }
-    let stop = doc.string("finishReason")?.map_or(StopReason::End, |it| read_stop(&it));
-    let read = match doc.doc("content")? {
+    doc.ignore(&["index", "tokenCount", "avgLogprobs", "safetyRatings", "finishMessage"]);
+    let stop = doc.get_string("finishReason")?.map_or(StopReason::End, |it| read_stop(&it));
+    let read = match doc.get_object("content")? {
         None => Vec::new(),
-        Some(mut content) => {
-            content.take("role");
-            let read = parts.list(&mut content)?;
+        Some(content) => {
+            content.ignore(&["role"]);
+            let read = parts.list(&content)?;
             content.report(&mut parts.losses);
             read
         }
@@ -95,16 +93,16 @@ fn write_stop(stop: &StopReason) -> &str {
 }
 
 /// Reads token counts.
-pub(super) fn read_usage(mut doc: Doc) -> Result<Usage, DecodeError> {
-    let mut count = |key: &str| doc.count(key).map(Option::unwrap_or_default);
-    let thoughts = count("thoughtsTokenCount")?;
-    Ok(Usage {
-        input_tokens: count("promptTokenCount")?.saturating_add(count("toolUsePromptTokenCount")?),
-        cache_read_tokens: count("cachedContentTokenCount")?,
+pub(super) fn read_usage(usage: &Place<'_>) -> Usage {
+    let count = |name: &str| usage.count(name).unwrap_or_default();
+    let thoughts = count("thoughtsTokenCount");
+    Usage {
+        input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
+        cache_read_tokens: count("cachedContentTokenCount"),
         cache_write_tokens: 0,
-        output_tokens: count("candidatesTokenCount")?.saturating_add(thoughts),
+        output_tokens: count("candidatesTokenCount").saturating_add(thoughts),
         reasoning_tokens: thoughts,
-    })
+    }
 }
 
 fn write_usage(usage: &Usage) -> Value {

@@ -13,30 +13,27 @@ use contexture_message::{
 };
 use serde_json::{Map, Value};
 
-use crate::document::Doc;
 use crate::loss::Losses;
+use crate::read::Place;
 use crate::{DecodeError, Decoded, Dialect, Target, passthrough};
 
 /// Reads a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
-    let mut doc = Doc::new("", body.clone())?;
-    doc.take("model"); // Some clients repeat it.
+    let doc = Place::root_object(body)?;
+    doc.ignore(&["model"]); // Some clients repeat it.
     let mut parts = Parts::new(&target.provider, Ids::of_request(body));
     let mut messages = Vec::new();
-    if let Some(mut system) = doc.doc("systemInstruction")? {
-        system.take("role");
-        messages.push(Message::parts(Role::System, parts.list(&mut system)?));
+    if let Some(system) = doc.get_object("systemInstruction")? {
+        system.ignore(&["role"]);
+        messages.push(Message::parts(Role::System, parts.list(&system)?));
         system.report(&mut parts.losses);
     }
-    if !doc.has("contents") {
-        return Err(DecodeError::new("contents", "missing"));
-    }
-    for content in doc.docs("contents")? {
+    for content in doc.need("contents")?.objects()? {
         messages.extend(content_messages(content, &mut parts)?);
     }
-    let tools = tools(&mut doc, &mut parts.losses)?;
-    let (tool_choice, rest) = tool_choice(&mut doc)?;
-    let (mut settings, output, generation) = settings(&mut doc)?;
+    let tools = tools(&doc, &mut parts.losses)?;
+    let (tool_choice, rest) = tool_choice(&doc)?;
+    let (mut settings, output, generation) = settings(&doc)?;
     let mut left = doc.left();
     let kept = [("toolConfig", rest), ("generationConfig", generation)];
     left.extend(
@@ -55,14 +52,14 @@ pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Re
     Ok(Decoded { value, losses: parts.losses.into_vec() })
 }
 
-fn content_messages(mut content: Doc, parts: &mut Parts) -> Result<Vec<Message>, DecodeError> {
-    let role_at = content.at("role");
-    let role = match content.string("role")?.as_deref() {
+fn content_messages(content: Place<'_>, parts: &mut Parts) -> Result<Vec<Message>, DecodeError> {
+    let role_at = content.below("role");
+    let role = match content.get_string("role")?.as_deref() {
         None | Some("user" | "function") => Role::User,
         Some("model") => Role::Assistant,
         Some(other) => return Err(DecodeError::new(role_at, format!("unknown role `{other}`"))),
     };
-    let read = parts.list(&mut content)?;
+    let read = parts.list(&content)?;
     content.report(&mut parts.losses);
     Ok(match role {
         Role::User => user_messages(read),
@@ -151,9 +148,9 @@ impl Parts {
     }
 
     /// Reads the `parts` of a content.
-    pub(super) fn list(&mut self, content: &mut Doc) -> Result<Vec<Part>, DecodeError> {
+    pub(super) fn list(&mut self, content: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
         let mut parts = Vec::new();
-        for doc in content.docs("parts")? {
+        for doc in content.get_objects("parts")? {
             self.part(doc, &mut parts)?;
         }
         Ok(parts)
@@ -164,10 +161,10 @@ impl Parts {
         Part::Thinking(Thinking { text, signature, provider, redacted: false })
     }
 
-    fn part(&mut self, mut doc: Doc, parts: &mut Vec<Part>) -> Result<(), DecodeError> {
-        let signature = doc.string("thoughtSignature")?;
+    fn part(&mut self, doc: Place<'_>, parts: &mut Vec<Part>) -> Result<(), DecodeError> {
+        let signature = doc.get_string("thoughtSignature")?;
         let thought = doc.flag("thought")?;
-        let text = doc.string("text")?;
+        let text = doc.get_string("text")?;
         let part = match text {
             Some(text) if thought => self.thinking(text, signature.clone()),
             Some(text) if text.is_empty() && signature.is_some() => {
@@ -176,7 +173,7 @@ impl Parts {
                 return Ok(());
             }
             Some(text) => Part::Text { text },
-            None => match self.other(&mut doc)? {
+            None => match self.other(&doc)? {
                 Some(part) => part,
                 None => return Ok(()),
             },
@@ -201,43 +198,43 @@ impl Parts {
         parts.insert(at, self.thinking(String::new(), Some(signature)));
     }
 
-    fn other(&mut self, doc: &mut Doc) -> Result<Option<Part>, DecodeError> {
-        if let Some(call) = doc.doc("functionCall")? {
+    fn other(&mut self, doc: &Place<'_>) -> Result<Option<Part>, DecodeError> {
+        if let Some(call) = doc.get_object("functionCall")? {
             return self.call(call).map(Some);
         }
-        if let Some(response) = doc.doc("functionResponse")? {
+        if let Some(response) = doc.get_object("functionResponse")? {
             return self.response(response).map(Some);
         }
-        if let Some(data) = doc.doc("inlineData")? {
+        if let Some(data) = doc.get_object("inlineData")? {
             return inline(data, &mut self.losses).map(Some);
         }
-        if let Some(data) = doc.doc("fileData")? {
+        if let Some(data) = doc.get_object("fileData")? {
             return linked(data, &mut self.losses).map(Some);
         }
-        self.losses.add(doc.place(), "left out: this kind of part is not known");
+        self.losses.add(doc.at(), "left out: this kind of part is not known");
         Ok(None)
     }
 
-    fn call(&mut self, mut doc: Doc) -> Result<Part, DecodeError> {
-        let name = doc.needed_string("name")?;
-        let id = doc.string("id")?;
-        let arguments = doc.take("args").unwrap_or_else(|| Value::Object(Map::new()));
+    fn call(&mut self, doc: Place<'_>) -> Result<Part, DecodeError> {
+        let name = doc.need_string("name")?;
+        let id = doc.get_string("id")?;
+        let arguments = doc.get_value("args").unwrap_or_else(|| Value::Object(Map::new()));
         doc.report(&mut self.losses);
         let id = self.ids.call(id, &name);
         Ok(Part::ToolCall(ToolCall { id, name, arguments }))
     }
 
-    fn response(&mut self, mut doc: Doc) -> Result<Part, DecodeError> {
-        let name = doc.needed_string("name")?;
-        let id = doc.string("id")?;
+    fn response(&mut self, doc: Place<'_>) -> Result<Part, DecodeError> {
+        let name = doc.need_string("name")?;
+        let id = doc.get_string("id")?;
         let mut media = Vec::new();
-        for mut part in doc.docs("parts")? {
-            match part.doc("inlineData")? {
+        for part in doc.get_objects("parts")? {
+            match part.get_object("inlineData")? {
                 Some(data) => media.push(inline(data, &mut self.losses)?),
-                None => self.losses.add(part.place(), "left out: this kind of part is not known"),
+                None => self.losses.add(part.at(), "left out: this kind of part is not known"),
             }
         }
-        let response = doc.take("response").unwrap_or_else(|| Value::Object(Map::new()));
+        let response = doc.get_value("response").unwrap_or_else(|| Value::Object(Map::new()));
         doc.report(&mut self.losses);
         let call_id = self.ids.answer(id, &name);
         Ok(Part::ToolResult(ToolResult { call_id, name, output: output(response, media) }))
@@ -276,17 +273,17 @@ fn media(source: MediaSource, media_type: Option<String>) -> Part {
     }
 }
 
-fn inline(mut doc: Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
-    let data = doc.needed_string("data")?;
-    let part = media(MediaSource::Data(data), doc.string("mimeType")?);
+pub(super) fn inline(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+    let data = doc.need_string("data")?;
+    let part = media(MediaSource::Data(data), doc.get_string("mimeType")?);
     doc.report(losses);
     Ok(part)
 }
 
 /// A file that was uploaded before is known by its id.
-fn linked(mut doc: Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
-    let uri = doc.needed_string("fileUri")?;
-    let media_type = doc.string("mimeType")?;
+pub(super) fn linked(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
+    let uri = doc.need_string("fileUri")?;
+    let media_type = doc.get_string("mimeType")?;
     doc.report(losses);
     let own = uri.strip_prefix(Dialect::Gemini.base_url()).and_then(|it| it.strip_prefix('/'));
     Ok(match own.filter(|it| it.starts_with("files/")) {
@@ -295,12 +292,15 @@ fn linked(mut doc: Doc, losses: &mut Losses) -> Result<Part, DecodeError> {
     })
 }
 
-fn tools(doc: &mut Doc, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+fn tools(doc: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
     let mut tools = Vec::new();
-    for mut group in doc.docs("tools")? {
-        for mut doc in group.docs("functionDeclarations")? {
-            let tool = Tool::new(doc.needed_string("name")?, doc.string("description")?.unwrap_or_default());
-            let schema = doc.take("parametersJsonSchema").or_else(|| doc.take("parameters").map(json_schema));
+    for group in doc.get_objects("tools")? {
+        for doc in group.get_objects("functionDeclarations")? {
+            let tool =
+                Tool::new(doc.need_string("name")?, doc.get_string("description")?.unwrap_or_default());
+            let schema = doc
+                .get_value("parametersJsonSchema")
+                .or_else(|| doc.get_value("parameters").map(json_schema));
             tools.push(Arc::new(match schema {
                 Some(schema) => tool.parameters(schema),
                 None => tool,
@@ -333,18 +333,17 @@ fn json_schema(schema: Value) -> Value {
 type Rest = Map<String, Value>;
 
 /// Reads the tool choice; what it does not cover is left as it is.
-fn tool_choice(doc: &mut Doc) -> Result<(Option<ToolChoice>, Rest), DecodeError> {
-    let Some(value) = doc.take("toolConfig") else { return Ok((None, Rest::new())) };
-    let mut config = Doc::new("toolConfig", value.clone())?;
-    let Some(mut calling) = config.doc("functionCallingConfig")? else { return Ok((None, config.left())) };
-    let mode = calling.string("mode")?.map(|it| it.to_ascii_uppercase());
-    let mut names = calling.strings("allowedFunctionNames")?;
+fn tool_choice(doc: &Place<'_>) -> Result<(Option<ToolChoice>, Rest), DecodeError> {
+    let Some(config) = doc.get_object("toolConfig")? else { return Ok((None, Rest::new())) };
+    let Some(calling) = config.get_object("functionCallingConfig")? else { return Ok((None, config.left())) };
+    let mode = calling.get_string("mode")?.map(|it| it.to_ascii_uppercase());
+    let mut names = calling.get_strings("allowedFunctionNames")?;
     let choice = match (mode.as_deref(), names.len()) {
         (None | Some("AUTO"), 0) => ToolChoice::Auto,
         (Some("NONE"), _) => ToolChoice::None,
         (Some("ANY"), 0) => ToolChoice::Required,
         (Some("ANY"), 1) => ToolChoice::Tool(names.remove(0)),
-        _ => return Ok((None, value.as_object().cloned().unwrap_or_default())),
+        _ => return Ok((None, config.object()?.clone())),
     };
     Ok((Some(choice), config.left()))
 }
@@ -352,20 +351,20 @@ fn tool_choice(doc: &mut Doc) -> Result<(Option<ToolChoice>, Rest), DecodeError>
 type Output = Option<Arc<Value>>;
 
 /// Reads the settings; what they don't cover is left as it is.
-fn settings(doc: &mut Doc) -> Result<(Settings, Output, Rest), DecodeError> {
-    let Some(mut config) = doc.doc("generationConfig")? else {
+fn settings(doc: &Place<'_>) -> Result<(Settings, Output, Rest), DecodeError> {
+    let Some(config) = doc.get_object("generationConfig")? else {
         return Ok((Settings::default(), None, Rest::new()));
     };
-    let output = output_schema(&mut config)?;
+    let output = output_schema(&config)?;
     let mut thinking = Rest::new();
     let settings = Settings {
-        temperature: config.number("temperature")?,
-        max_tokens: config.count32("maxOutputTokens")?,
-        top_p: config.number("topP")?,
-        top_k: config.count32("topK")?,
-        stop: config.strings("stopSequences")?,
-        seed: seed(&mut config)?,
-        reasoning: reasoning(&mut config, &mut thinking)?,
+        temperature: config.get_number("temperature")?,
+        max_tokens: config.get_u32("maxOutputTokens")?,
+        top_p: config.get_number("topP")?,
+        top_k: config.get_u32("topK")?,
+        stop: config.get_strings("stopSequences")?,
+        seed: config.get_i64("seed")?,
+        reasoning: reasoning(&config, &mut thinking)?,
         provider: Map::new(),
     };
     let mut rest = config.left();
@@ -375,32 +374,23 @@ fn settings(doc: &mut Doc) -> Result<(Settings, Output, Rest), DecodeError> {
     Ok((settings, output, rest))
 }
 
-fn seed(config: &mut Doc) -> Result<Option<i64>, DecodeError> {
-    let Some(number) = config.number("seed")? else { return Ok(None) };
-    let at = config.at("seed");
-    number
-        .as_i64()
-        .map(Some)
-        .ok_or_else(|| DecodeError::new(at, format!("expected a whole number, found `{number}`")))
-}
-
 /// The schema says that the answer is JSON; a type without a schema is left as it is.
-fn output_schema(config: &mut Doc) -> Result<Output, DecodeError> {
-    let schema = config.take("responseJsonSchema").or_else(|| config.take("responseSchema").map(json_schema));
+fn output_schema(config: &Place<'_>) -> Result<Output, DecodeError> {
+    let schema = config.get_value("responseJsonSchema");
+    let schema = schema.or_else(|| config.get_value("responseSchema").map(json_schema));
     if schema.is_some() {
-        config.string("responseMimeType")?;
+        config.get_string("responseMimeType")?;
     }
     Ok(schema.map(Arc::new))
 }
 
 /// A budget is ours; a level, or a budget that the model chooses itself, is left as it is.
-fn reasoning(config: &mut Doc, left: &mut Rest) -> Result<Option<Reasoning>, DecodeError> {
-    let Some(value) = config.take("thinkingConfig") else { return Ok(None) };
-    let mut thinking = Doc::new(config.at("thinkingConfig"), value.clone())?;
-    let budget =
-        thinking.number("thinkingBudget")?.and_then(|it| it.as_u64()).and_then(|it| u32::try_from(it).ok());
+fn reasoning(config: &Place<'_>, left: &mut Rest) -> Result<Option<Reasoning>, DecodeError> {
+    let Some(thinking) = config.get_object("thinkingConfig")? else { return Ok(None) };
+    let budget = thinking.get_number("thinkingBudget")?.and_then(|it| it.as_u64());
+    let budget = budget.and_then(|it| u32::try_from(it).ok());
     match budget {
-        None => left.extend(value.as_object().cloned().unwrap_or_default()),
+        None => left.extend(thinking.object()?.clone()),
         Some(_) => {
             thinking.flag("includeThoughts")?;
             left.extend(thinking.left());

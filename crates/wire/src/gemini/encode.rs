@@ -3,15 +3,16 @@
 //! In comes a [`Request`], out comes the body of `generateContent`; the model is in the address. Bytes depend on the
 //! request and the target alone.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Request, Role, Tool};
+use contexture_message::{Message, Part, Request, Role, Tool, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::{parts, settings};
 use crate::loss::Losses;
-use crate::{Encoded, Target, passthrough, reference};
+use crate::{Encoded, Target, calls, passthrough, reference};
 
 const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 
@@ -64,7 +65,8 @@ impl Turn {
 }
 
 fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec<Value>, Vec<Turn>) {
-    let mut writer = Writer { target, losses, names: BTreeMap::new(), turns: Vec::new() };
+    let tools = &request.tools;
+    let mut writer = Writer { target, tools, losses, names: BTreeMap::new(), turns: Vec::new() };
     let mut system = Vec::new();
     let mut leading = true;
     for (index, message) in request.messages.iter().enumerate() {
@@ -83,6 +85,7 @@ fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec
 
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     losses: &'a mut Losses,
     /// The names of the tools by the ids of their calls.
     names: BTreeMap<String, String>,
@@ -141,12 +144,12 @@ impl Writer<'_> {
                 Part::Thinking(_) => self.losses.add(at, "left out: only the model thinks"),
                 Part::ToolCall(it) => {
                     self.losses.add(at.as_str(), "said by the model: only it calls tools");
-                    self.names.insert(it.id.clone(), it.name.clone());
-                    let part = parts::call(it, &at, self.losses);
+                    let call = self.named(it, &at);
+                    let part = parts::call(&call, &at, self.losses);
                     self.push(Speaker::Model, part);
                 }
                 Part::ToolResult(it) => {
-                    let part = parts::response(it, &self.names, &at, self.losses);
+                    let part = parts::response(it, &self.names, self.tools, &at, self.losses);
                     self.push(Speaker::User, part);
                 }
             }
@@ -161,12 +164,12 @@ impl Writer<'_> {
             match part {
                 Part::ToolResult(it) => {
                     self.losses.add(at.as_str(), "said by the user: the model gives no results");
-                    results.push(parts::response(it, &self.names, &at, self.losses));
+                    results.push(parts::response(it, &self.names, self.tools, &at, self.losses));
                 }
-                Part::ToolCall(it) => {
-                    self.names.insert(it.id.clone(), it.name.clone());
-                    own.push(part, &at, self.losses);
-                }
+                Part::ToolCall(it) => match self.named(it, &at) {
+                    Cow::Borrowed(_) => own.push(part, &at, self.losses),
+                    Cow::Owned(call) => own.push(&Part::ToolCall(call), &at, self.losses),
+                },
                 Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) => {
                     own.push(part, &at, self.losses);
                 }
@@ -175,6 +178,16 @@ impl Writer<'_> {
         own.flush();
         own.written.into_iter().for_each(|it| self.push(Speaker::Model, it));
         results.into_iter().for_each(|it| self.push(Speaker::User, it));
+    }
+
+    /// Returns a call under the name that it is sent with, and remembers the name for its result.
+    fn named<'c>(&mut self, call: &'c ToolCall, at: &str) -> Cow<'c, ToolCall> {
+        let named = match calls::name(&call.name, self.tools, at, self.losses) {
+            Cow::Borrowed(_) => Cow::Borrowed(call),
+            Cow::Owned(name) => Cow::Owned(ToolCall { name, ..call.clone() }),
+        };
+        self.names.insert(call.id.clone(), named.name.clone());
+        named
     }
 
     fn push(&mut self, speaker: Speaker, part: Value) {

@@ -4,16 +4,14 @@
 //! as a loss.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use contexture_message::{File, Image, Part, Thinking, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{File, Image, Part, Thinking, Tool, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
 
 use crate::loss::Losses;
 use crate::media::{Bytes, bytes};
-use crate::{Dialect, Target, reference};
-
-/// What a tool is called whose name nobody knows.
-const NAMELESS: &str = "unknown_tool";
+use crate::{Dialect, Target, calls, reference};
 
 /// Returns a text part.
 pub(super) fn text(text: &str) -> Value {
@@ -176,19 +174,18 @@ pub(super) fn call(call: &ToolCall, at: &str, losses: &mut Losses) -> Value {
 pub(super) fn response(
     result: &ToolResult,
     names: &BTreeMap<String, String>,
+    tools: &[Arc<Tool>],
     at: &str,
     losses: &mut Losses,
 ) -> Value {
     let own = Some(&result.name).filter(|it| !it.is_empty());
-    let name = own.or_else(|| names.get(&result.call_id)).map(String::as_str).unwrap_or_else(|| {
-        losses.add(format!("{at}.name"), format!("sent as `{NAMELESS}`: nobody knows the tool"));
-        NAMELESS
-    });
+    let name = own.or_else(|| names.get(&result.call_id)).map_or("", String::as_str);
+    let name = calls::name(name, tools, at, losses);
     let mut fields = Map::new();
     if !result.call_id.is_empty() {
         fields.insert("id".to_owned(), result.call_id.as_str().into());
     }
-    fields.insert("name".to_owned(), name.into());
+    fields.insert("name".to_owned(), name.as_ref().into());
     let (response, parts) = output(&result.output, at, losses);
     fields.insert("response".to_owned(), response);
     if !parts.is_empty() {

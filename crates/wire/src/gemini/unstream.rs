@@ -6,10 +6,12 @@
 use contexture_message::{Delta, Message, StopReason};
 
 use super::answer::{is_blocked, read_stop, read_usage};
+use super::decode::{inline, linked};
 use crate::assembly::{Assembly, cut};
 use crate::digest::digest;
-use crate::document::{Doc, parse_frame};
-use crate::{DecodeError, Dialect, Frame, StreamError, Target, classify};
+use crate::loss::Losses;
+use crate::read::{Place, parse_frame};
+use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads one streamed answer.
 #[derive(Debug)]
@@ -28,11 +30,8 @@ impl StreamDecoder {
         if self.done || frame.data.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let body = parse_frame(&frame.data)?;
-        if body.get("error").is_some() {
-            return Err(classify(Dialect::Gemini, 0, &body).into());
-        }
-        Ok(self.piece(Doc::new("", body)?, &frame.data)?)
+        let body = parse_frame(Dialect::Gemini, frame)?;
+        Ok(self.piece(&Place::root_object(&body)?, &frame.data)?)
     }
 
     pub(crate) fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
@@ -50,41 +49,44 @@ impl StreamDecoder {
         self.assembly.partial()
     }
 
-    fn piece(&mut self, mut doc: Doc, data: &str) -> Result<Vec<Delta>, DecodeError> {
-        let id = doc.string("responseId")?;
+    fn piece(&mut self, doc: &Place<'_>, data: &str) -> Result<Vec<Delta>, DecodeError> {
+        let id = doc.name("responseId");
         self.assembly.id = id.or(self.assembly.id.take());
-        let model = doc.string("modelVersion")?;
+        let model = doc.name("modelVersion");
         self.assembly.model = model.or(self.assembly.model.take());
-        if let Some(usage) = doc.doc("usageMetadata")? {
-            self.assembly.usage = read_usage(usage)?;
+        if let Some(usage) = doc.get("usageMetadata") {
+            self.assembly.usage = read_usage(&usage);
         }
-        if is_blocked(&mut doc)? {
+        if is_blocked(doc)? {
             self.assembly.stop = Some(StopReason::Refused);
         }
-        match doc.docs("candidates")?.into_iter().next() {
+        match doc.get_objects("candidates")?.into_iter().next() {
             Some(candidate) => self.candidate(candidate, data),
             None => Ok(Vec::new()),
         }
     }
 
-    fn candidate(&mut self, mut doc: Doc, data: &str) -> Result<Vec<Delta>, DecodeError> {
+    fn candidate(&mut self, doc: Place<'_>, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let mut deltas = Vec::new();
-        if let Some(mut content) = doc.doc("content")? {
-            for part in content.docs("parts")? {
-                deltas.extend(self.part(part, data)?);
+        if let Some(content) = doc.get_object("content")? {
+            for part in content.get_objects("parts")? {
+                deltas.extend(self.part(&part, data)?);
             }
         }
-        let stop = doc.string("finishReason")?.map(|it| read_stop(&it));
+        let stop = doc.get_string("finishReason")?.map(|it| read_stop(&it));
         self.assembly.stop = stop.or(self.assembly.stop.take());
         Ok(deltas)
     }
 
-    fn part(&mut self, mut doc: Doc, data: &str) -> Result<Vec<Delta>, DecodeError> {
-        let signature = doc.string("thoughtSignature")?;
-        if let Some(call) = doc.doc("functionCall")? {
+    fn part(&mut self, doc: &Place<'_>, data: &str) -> Result<Vec<Delta>, DecodeError> {
+        let signature = doc.get_string("thoughtSignature")?;
+        if let Some(call) = doc.get_object("functionCall")? {
             return self.call(call, signature, data);
         }
-        let Some(text) = doc.string("text")? else { return Ok(Vec::new()) };
+        let Some(text) = doc.get_string("text")? else {
+            self.media(doc, signature)?;
+            return Ok(Vec::new());
+        };
         let delta = if doc.flag("thought")? {
             let delta = self.assembly.thinking(&text);
             if let Some(signature) = signature {
@@ -102,16 +104,31 @@ impl StreamDecoder {
         Ok(Vec::from_iter(delta))
     }
 
+    /// Images and files come whole; other kinds of parts are skipped.
+    fn media(&mut self, doc: &Place<'_>, signature: Option<String>) -> Result<(), DecodeError> {
+        let losses = &mut Losses::default();
+        let part = match (doc.get_object("inlineData")?, doc.get_object("fileData")?) {
+            (Some(data), _) => inline(data, losses)?,
+            (None, Some(data)) => linked(data, losses)?,
+            (None, None) => return Ok(()),
+        };
+        if signature.is_some() {
+            self.assembly.thought("", signature, false);
+        }
+        self.assembly.media(part);
+        Ok(())
+    }
+
     fn call(
         &mut self,
-        mut doc: Doc,
+        doc: Place<'_>,
         signature: Option<String>,
         data: &str,
     ) -> Result<Vec<Delta>, DecodeError> {
-        let name = doc.needed_string("name")?;
+        let name = doc.need_string("name")?;
         let key = self.n_calls.to_string();
         self.n_calls += 1;
-        let id = match (doc.string("id")?.filter(|it| !it.is_empty()), &self.assembly.id) {
+        let id = match (doc.get_string("id")?.filter(|it| !it.is_empty()), &self.assembly.id) {
             (Some(id), _) => id,
             (None, Some(answer)) => format!("{answer}_{key}"),
             (None, None) => format!("call_{}_{key}", digest(data)),
@@ -120,7 +137,7 @@ impl StreamDecoder {
             self.assembly.thought("", signature, false);
         }
         let mut deltas = vec![self.assembly.call(&key, &id, &name)];
-        let arguments = doc.take("args").map(|it| it.to_string()).unwrap_or_else(|| "{}".to_owned());
+        let arguments = doc.get("args").map(|it| it.value.to_string()).unwrap_or_else(|| "{}".to_owned());
         deltas.extend(self.assembly.arguments(&key, &arguments));
         self.assembly.close_call(&key);
         Ok(deltas)

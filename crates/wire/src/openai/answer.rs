@@ -112,15 +112,16 @@ pub(super) fn encode_usage(usage: Usage) -> Value {
 }
 
 pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
-    let read = |name| place.get("prompt_tokens_details").map(|it| it.count(name));
-    let written = place.get("completion_tokens_details");
+    let read = |name| place.get("prompt_tokens_details")?.count(name);
+    let written = |name| place.get("completion_tokens_details")?.count(name);
+    // DeepSeek says it in a field of its own.
+    let cached = read("cached_tokens").or_else(|| place.count("prompt_cache_hit_tokens"));
     Usage {
-        input_tokens: place.count("prompt_tokens"),
-        // DeepSeek says it in a field of its own.
-        cache_read_tokens: read("cached_tokens").unwrap_or_else(|| place.count("prompt_cache_hit_tokens")),
+        input_tokens: place.count("prompt_tokens").unwrap_or_default(),
+        cache_read_tokens: cached.unwrap_or_default(),
         cache_write_tokens: read("cache_write_tokens").unwrap_or_default(),
-        output_tokens: place.count("completion_tokens"),
-        reasoning_tokens: written.map(|it| it.count("reasoning_tokens")).unwrap_or_default(),
+        output_tokens: place.count("completion_tokens").unwrap_or_default(),
+        reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
     }
 }
 
@@ -139,8 +140,8 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
         losses.add(other.at(), "only the first choice is read");
     }
     let said = choice.need("message")?;
-    let id = body.get_str("id")?.filter(|it| !it.is_empty());
-    let content = answer_parts(target, id, &said)?;
+    let id = body.name("id");
+    let content = answer_parts(target, id.as_deref(), &said)?;
     let refused = said.get_str("refusal")?.is_some_and(|it| !it.is_empty());
     let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let stop = match stop_reason(choice.get_str("finish_reason")?.unwrap_or("stop")) {
@@ -152,19 +153,26 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
         message: Message::parts(Role::Assistant, content),
         stop,
         usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
-        model: body.get_str("model")?.filter(|it| !it.is_empty()).map(str::to_owned),
-        id: id.map(str::to_owned),
+        model: body.name("model"),
+        id,
     };
     Ok(Decoded { value: answer, losses: losses.into_vec() })
 }
 
 fn answer_parts(target: &Target, id: Option<&str>, said: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
     let mut parts = Vec::new();
-    if let Some(text) = reasoning(said) {
-        let (text, provider) = (text.to_owned(), Some(target.provider.clone()));
+    let (mut thinking, mut text) = (reasoning(said).unwrap_or_default().to_owned(), String::new());
+    for said in content(said)? {
+        match said {
+            Said::Thinking(more) => thinking.push_str(more),
+            Said::Text(more) => text.push_str(more),
+        }
+    }
+    if !thinking.is_empty() {
+        let (text, provider) = (thinking, Some(target.provider.clone()));
         parts.push(Part::Thinking(Thinking { text, provider, ..Thinking::default() }));
     }
-    for text in [content_text(said)?, said.get_str("refusal")?.unwrap_or_default().to_owned()] {
+    for text in [text, said.get_str("refusal")?.unwrap_or_default().to_owned()] {
         parts.extend((!text.is_empty()).then(|| Part::text(text)));
     }
     for call in said.get_list("tool_calls")? {
@@ -183,14 +191,29 @@ pub(super) fn reasoning<'a>(place: &Place<'a>) -> Option<&'a str> {
     found.filter(|it| !it.is_empty())
 }
 
-/// Returns the text of a message; some servers write a list of parts.
-fn content_text(said: &Place<'_>) -> Result<String, DecodeError> {
-    let Some(content) = said.get("content") else { return Ok(String::new()) };
-    if content.value.is_array() {
-        let parts = content.list()?;
-        return parts.iter().map(|it| Ok(it.get_str("text")?.unwrap_or_default())).collect();
+/// What the content of a message says.
+pub(super) enum Said<'a> {
+    Thinking(&'a str),
+    Text(&'a str),
+}
+
+/// Returns what the content of a message, or of a piece of one, says. Some servers write a list of parts, and Mistral
+/// writes its thinking there, as a list of its own.
+pub(super) fn content<'a>(place: &Place<'a>) -> Result<Vec<Said<'a>>, DecodeError> {
+    let Some(content) = place.get("content") else { return Ok(Vec::new()) };
+    if !content.value.is_array() {
+        return Ok(vec![Said::Text(content.str()?)]);
     }
-    content.str().map(str::to_owned)
+    let mut said = Vec::new();
+    for part in content.list()? {
+        if let Some(thinking) = part.get("thinking").filter(|it| it.value.is_array()) {
+            let texts = thinking.list()?;
+            let texts = texts.iter().filter_map(|it| it.get("text")?.value.as_str());
+            said.extend(texts.map(Said::Thinking));
+        }
+        said.extend(part.get_str("text")?.map(Said::Text));
+    }
+    Ok(said)
 }
 
 fn call_part(call: &Place<'_>, id: &str, made: impl Fn() -> String) -> Result<Part, DecodeError> {

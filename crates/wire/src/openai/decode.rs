@@ -13,30 +13,14 @@ use contexture_message::{
 };
 use serde_json::{Value, json};
 
-use super::{data_url, limits};
+use super::{limits, shown};
 use crate::assembly::parse_arguments;
 use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Target};
 
-/// Fields of a body that are read, here or by the caller.
-const KNOWN: &[&str] = &[
-    "max_completion_tokens",
-    "max_tokens",
-    "messages",
-    "model",
-    "prompt_cache_key",
-    "reasoning_effort",
-    "response_format",
-    "seed",
-    "stop",
-    "stream",
-    "stream_options",
-    "temperature",
-    "tool_choice",
-    "tools",
-    "top_p",
-];
+/// Fields of a body that are the caller's to read.
+const DELIVERY: &[&str] = &["prompt_cache_key", "stream", "stream_options"];
 
 /// Reads a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
@@ -56,7 +40,8 @@ pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Re
         settings: settings(&body, &mut losses)?,
         breakpoints: Vec::new(),
     };
-    body.report_unknown(KNOWN, &mut losses);
+    body.ignore(DELIVERY);
+    body.report(&mut losses);
     Ok(Decoded { value: request, losses: losses.into_vec() })
 }
 
@@ -83,7 +68,7 @@ pub(crate) fn tool(function: &Place<'_>, losses: &mut Losses) -> Result<Tool, De
     if function.get("strict").is_some_and(|it| it.value == &Value::Bool(true)) {
         losses.add(format!("{}.strict", function.at()), "tools are never strict here");
     }
-    function.report_unknown(&["type", "name", "description", "parameters", "strict"], losses);
+    function.report(losses);
     Ok(tool)
 }
 
@@ -123,8 +108,10 @@ pub(crate) fn format(
     match place.need("type")?.str()? {
         "text" => Ok(None),
         "json_schema" => {
-            holder.report_unknown(&["type", "name", "schema", "strict"], losses);
-            Ok(holder.get("schema").map(|it| Arc::new(it.value.clone())))
+            let schema = holder.get_value("schema");
+            holder.ignore(&["type", "name", "strict"]);
+            holder.report(losses);
+            Ok(schema.map(Arc::new))
         }
         "json_object" => {
             losses.add(place.at(), "`json_object` is read as the schema of any object");
@@ -138,14 +125,14 @@ pub(crate) fn format(
 }
 
 fn settings(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, DecodeError> {
-    let limit = body.get("max_completion_tokens").or_else(|| body.get("max_tokens"));
+    let limits = (body.get_u32("max_completion_tokens")?, body.get_u32("max_tokens")?);
     let effort = body.get("reasoning_effort").map(|it| Ok((it.str()?, it.at().to_owned()))).transpose()?;
     Ok(Settings {
-        temperature: body.get("temperature").map(|it| it.number()).transpose()?,
-        max_tokens: limit.map(|it| it.u32()).transpose()?,
-        top_p: body.get("top_p").map(|it| it.number()).transpose()?,
+        temperature: body.get_number("temperature")?,
+        max_tokens: limits.0.or(limits.1),
+        top_p: body.get_number("top_p")?,
         stop: body.get("stop").map_or(Ok(Vec::new()), |it| stop(&it))?,
-        seed: body.get("seed").map(|it| it.i64()).transpose()?,
+        seed: body.get_i64("seed")?,
         reasoning: effort.and_then(|(name, at)| limits::read_effort(name, &at, losses)),
         ..Settings::default()
     })
@@ -185,13 +172,12 @@ impl Reader<'_> {
     }
 
     fn content(&mut self, place: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
-        place.report_unknown(&["role", "content"], &mut self.losses);
-        parts(&place.need("content")?, &mut self.losses)
+        let content = parts(&place.need("content")?, part, &mut self.losses)?;
+        place.report(&mut self.losses);
+        Ok(content)
     }
 
     fn assistant(&mut self, place: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
-        let known = ["role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning"];
-        place.report_unknown(&known, &mut self.losses);
         let mut content = Vec::new();
         let reasoning = place.get("reasoning_content").or_else(|| place.get("reasoning"));
         if let Some(text) = reasoning.as_ref().and_then(|it| it.value.as_str()) {
@@ -199,7 +185,7 @@ impl Reader<'_> {
             content.push(Part::Thinking(Thinking { text, provider, ..Thinking::default() }));
         }
         if let Some(said) = place.get("content") {
-            content.extend(parts(&said, &mut self.losses)?);
+            content.extend(parts(&said, part, &mut self.losses)?);
         }
         if let Some(refusal) = place.get_str("refusal")? {
             self.losses.add(format!("{}.refusal", place.at()), "a refusal is read as text");
@@ -213,11 +199,12 @@ impl Reader<'_> {
         for call in calls {
             content.push(Part::ToolCall(self.call(&call)?));
         }
+        place.ignore(&["reasoning"]); // Some servers say it twice.
+        place.report(&mut self.losses);
         Ok(content)
     }
 
     fn call(&mut self, place: &Place<'_>) -> Result<ToolCall, DecodeError> {
-        place.report_unknown(&["id", "type", "index", "function", "custom"], &mut self.losses);
         let id = place.need("id")?.str()?.to_owned();
         let (name, arguments) = match place.get("custom") {
             Some(custom) => {
@@ -230,15 +217,17 @@ impl Reader<'_> {
                 (function.need("name")?.str()?, parse_arguments(arguments))
             }
         };
+        place.ignore(&["type", "index"]);
+        place.report(&mut self.losses);
         self.names.insert(id.clone(), name.to_owned());
         Ok(ToolCall { id, name: name.to_owned(), arguments })
     }
 
     fn result(&mut self, place: &Place<'_>) -> Result<Part, DecodeError> {
-        place.report_unknown(&["role", "content", "tool_call_id"], &mut self.losses);
         let call_id = place.need("tool_call_id")?.str()?.to_owned();
         let name = self.names.get(&call_id).cloned().unwrap_or_default();
-        let output = result_output(parts(&place.need("content")?, &mut self.losses)?);
+        let output = result_output(parts(&place.need("content")?, part, &mut self.losses)?);
+        place.report(&mut self.losses);
         Ok(Part::ToolResult(ToolResult { call_id, name, output }))
     }
 }
@@ -251,8 +240,15 @@ pub(crate) fn result_output(parts: Vec<Part>) -> ToolOutput {
     }
 }
 
+/// Reads one part; nothing if it is of a kind that we have no place for.
+pub(crate) type ReadPart = fn(&Place<'_>, &mut Losses) -> Result<Option<Part>, DecodeError>;
+
 /// Reads content: a string or a list of parts.
-fn parts(place: &Place<'_>, losses: &mut Losses) -> Result<Vec<Part>, DecodeError> {
+pub(crate) fn parts(
+    place: &Place<'_>,
+    part: ReadPart,
+    losses: &mut Losses,
+) -> Result<Vec<Part>, DecodeError> {
     if let Value::String(text) = place.value {
         return Ok(vec![Part::text(text)]);
     }
@@ -278,12 +274,12 @@ fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeEr
             return Ok(None);
         }
     };
-    place.report_unknown(&["type", kind], losses);
+    place.report(losses);
     Ok(Some(part))
 }
 
 fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Image, DecodeError> {
-    let (source, media_type) = data_url::read(place.need("url")?.str()?);
+    let (source, media_type) = shown::read(place.need("url")?.str()?);
     detail(place, losses)?;
     Ok(Image { source, media_type })
 }
@@ -306,7 +302,7 @@ fn file(place: &Place<'_>) -> Result<File, DecodeError> {
 
 /// Returns a file from its data: a `data:` URL, or base64 alone.
 pub(crate) fn file_data(data: &str, name: Option<String>) -> File {
-    match data_url::read(data) {
+    match shown::read(data) {
         (MediaSource::Url(data), _) => File { source: MediaSource::Data(data), media_type: None, name },
         (source, media_type) => File { source, media_type, name },
     }

@@ -3,20 +3,22 @@
 //! In comes a [`Request`], out comes the body with its keys in a fixed order, and what it could not carry. The rules:
 //!
 //! 1. A message becomes one message of its role. A single text is a plain string, several stay apart.
-//! 2. Each tool result becomes a `tool` message. Text that follows a call is moved in front of it, as calls have a field
+//! 2. Each tool result becomes a `tool` message, directly behind its call and the other results. Text that follows a call is moved in front of it, as calls have a field
 //!    of their own.
 //! 3. A part in the wrong place goes where the dialect has a place for it: a call into an assistant message, a result
 //!    into a `tool` message, anything else of a tool message into a user message.
 //! 4. Only user messages show images and files; elsewhere a short text stands for them. Thinking is never sent back.
 //! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
 
-use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult,
-};
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::{data_url, limits, output, strict};
+use super::shown::{self, Shown};
+use super::{limits, output, strict};
 use crate::assembly::arguments_text;
+use crate::calls::{self, short_id};
 use crate::loss::Losses;
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
@@ -24,12 +26,13 @@ use crate::{Encoded, Target, reference};
 /// The most stop texts that the dialect takes.
 const MAX_STOPS: usize = 4;
 
-/// The name that a file must have, where it has none.
-const FILE_NAME: &str = "file.pdf";
+/// The longest id of a call that OpenAI takes.
+const LONGEST_ID: usize = 40;
 
 /// Writes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
-    let mut writer = Writer { target, messages: Vec::new(), losses: Losses::default() };
+    let mut writer =
+        Writer { target, tools: &request.tools, messages: Vec::new(), losses: Losses::default() };
     for (idx, message) in request.messages.iter().enumerate() {
         writer.message(&format!("messages[{idx}]"), message);
     }
@@ -38,7 +41,8 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(target.model));
     body.insert("messages".to_owned(), Value::Array(messages));
-    tools(request, &mut body);
+    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    tools(request, tool, named, &mut body, &mut losses);
     response_format(target, request, &mut body, &mut losses);
     settings(target, request, &mut body, &mut losses);
     if target.stream {
@@ -52,20 +56,29 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
 }
 
-fn tools(request: &Request, body: &mut Map<String, Value>) {
+/// Writes the tools and which of them must be used, in the form of either of OpenAI's dialects: `tool` writes a tool,
+/// `named` the choice of one.
+pub(crate) fn tools(
+    request: &Request,
+    tool: fn(&Tool) -> Value,
+    named: fn(&str) -> Value,
+    body: &mut Map<String, Value>,
+    losses: &mut Losses,
+) {
     if request.tools.is_empty() {
+        if request.tool_choice.is_some() {
+            losses.add("tool_choice", "left out: there are no tools");
+        }
         return;
     }
     body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
-    if let Some(choice) = &request.tool_choice {
-        let choice = match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
-        };
-        body.insert("tool_choice".to_owned(), choice);
-    }
+    let choice = request.tool_choice.as_ref().map(|it| match it {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Tool(name) => named(name),
+    });
+    body.extend(choice.map(|it| ("tool_choice".to_owned(), it)));
 }
 
 fn tool(tool: &Tool) -> Value {
@@ -118,6 +131,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
 /// Messages while they are written.
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     messages: Vec<Value>,
     losses: Losses,
 }
@@ -149,7 +163,7 @@ impl Writer<'_> {
                 Part::ToolCall(call) => {
                     self.expect_role(&at, message.role, Role::Assistant);
                     self.enter(&mut run, Role::Assistant);
-                    run.calls.push(tool_call(call));
+                    run.calls.push(self.tool_call(&at, call));
                 }
                 Part::Thinking(_) => self.losses.add(at, "thinking can't be sent back, left out"),
                 Part::Text { .. } | Part::Image(_) | Part::File(_) => {
@@ -190,17 +204,36 @@ impl Writer<'_> {
         self.messages.push(Value::Object(message));
     }
 
+    fn tool_call(&mut self, at: &str, call: &ToolCall) -> Value {
+        let name = calls::name(&call.name, self.tools, at, &mut self.losses);
+        let function = json!({"name": name, "arguments": arguments_text(&call.arguments)});
+        json!({"id": short_id(&call.id, LONGEST_ID), "type": "function", "function": function})
+    }
+
     fn result(&mut self, at: &str, result: &ToolResult) {
         let text = output::text(&result.output, at, &mut self.losses);
-        self.messages.push(json!({"role": "tool", "tool_call_id": result.call_id, "content": text}));
+        let id = short_id(&result.call_id, LONGEST_ID);
+        let place = self.place_of_result(&id);
+        if place < self.messages.len() {
+            self.losses.add(at, "moved to its call: nothing may stand between them");
+        }
+        self.messages.insert(place, json!({"role": "tool", "tool_call_id": id, "content": text}));
+    }
+
+    /// Returns where the result of a call belongs: behind the call and the results that are there already.
+    fn place_of_result(&self, id: &str) -> usize {
+        let calls = |it: &Value| it["tool_calls"].as_array().into_iter().flatten().any(|it| it["id"] == id);
+        let Some(call) = self.messages.iter().rposition(calls) else { return self.messages.len() };
+        let results = self.messages[call + 1..].iter().take_while(|it| it["role"] == "tool");
+        call + 1 + results.count()
     }
 
     fn content_part(&mut self, at: &str, part: &Part, role: Role) -> Value {
         let shown = match part {
             Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
-            Part::Image(image) => self.image(image).map(Some),
-            Part::File(file) => self.file(file).map(Some),
+            Part::Image(image) => shown::image_url(self.target, image).map(|it| Some(image_part(&it))),
+            Part::File(file) => shown::file(self.target, file).and_then(|it| file_part(&it)).map(Some),
         };
         match shown {
             Ok(Some(shown)) => return shown,
@@ -209,43 +242,6 @@ impl Writer<'_> {
         }
         json!({"type": "text", "text": reference::part(part)})
     }
-
-    /// Returns the part that shows an image, or why there is none.
-    fn image(&self, image: &Image) -> Result<Value, String> {
-        if self.target.facts.capabilities.images == Some(false) {
-            return Err(format!("`{}` sees no images", self.target.model));
-        }
-        let url = match &image.source {
-            MediaSource::Data(data) => {
-                data_url::write(image.media_type.as_deref().unwrap_or(data_url::IMAGE), data)
-            }
-            MediaSource::Url(url) => url.clone(),
-            MediaSource::Id(_) => return Err("an image has no id here".to_owned()),
-        };
-        Ok(json!({"type": "image_url", "image_url": {"url": url}}))
-    }
-
-    /// Returns the part that shows a file, or why there is none.
-    fn file(&self, file: &File) -> Result<Value, String> {
-        let media_type = file.media_type.as_deref().unwrap_or(data_url::FILE);
-        if self.target.facts.capabilities.pdf == Some(false) && media_type == data_url::FILE {
-            return Err(format!("`{}` reads no PDF files", self.target.model));
-        }
-        match &file.source {
-            MediaSource::Data(data) => {
-                let name = file.name.as_deref().unwrap_or(FILE_NAME);
-                let data = data_url::write(media_type, data);
-                Ok(json!({"type": "file", "file": {"filename": name, "file_data": data}}))
-            }
-            MediaSource::Id(id) => Ok(json!({"type": "file", "file": {"file_id": id}})),
-            MediaSource::Url(_) => Err("a file behind an address can't be sent".to_owned()),
-        }
-    }
-}
-
-fn tool_call(call: &ToolCall) -> Value {
-    let function = json!({"name": call.name, "arguments": arguments_text(&call.arguments)});
-    json!({"id": call.id, "type": "function", "function": function})
 }
 
 /// A single text is a plain string; nothing at all is null.
@@ -255,4 +251,17 @@ fn joined(mut content: Vec<Value>) -> Value {
         [only] if only["type"] == "text" => only["text"].take(),
         _ => Value::Array(content),
     }
+}
+
+fn image_part(url: &str) -> Value {
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn file_part(file: &Shown<'_>) -> Result<Value, String> {
+    let file = match file {
+        Shown::Data { name, data } => json!({"filename": name, "file_data": data}),
+        Shown::Id(id) => json!({"file_id": id}),
+        Shown::Url(_) => return Err("a file behind an address can't be sent".to_owned()),
+    };
+    Ok(json!({"type": "file", "file": file}))
 }

@@ -2,16 +2,16 @@
 //!
 //! - `encode`: a request as it is sent. `decode`: a request of another program.
 //! - `answer`: answers that come in one piece. `stream`: answers that come in many.
-//! - `data_url`, `limits`, `output`, `strict`: what this dialect and OpenAI Responses say alike.
+//! - `limits`, `output`, `shown`, `strict`: what this dialect and OpenAI Responses say alike.
 //!
 //! OpenAI finds cacheable prefixes by itself, so breakpoints are not sent; nothing the author wrote is lost by that.
 
 mod answer;
-pub(crate) mod data_url;
 pub(crate) mod decode;
-mod encode;
+pub(crate) mod encode;
 pub(crate) mod limits;
 pub(crate) mod output;
+pub(crate) mod shown;
 mod stream;
 pub(crate) mod strict;
 

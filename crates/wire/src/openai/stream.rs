@@ -6,16 +6,19 @@
 //! 2. A call begins when its name is known. Another id together with a name begins another call, whatever the index.
 //! 3. Calls are whole once the model says why it stopped, except the last one where it ran out of tokens.
 //!
+//! Content may be a list of parts, and a message may come as one piece under its own name.
+//!
 //! The answer is whole with `[DONE]`, or with the end of the body after a finish reason.
 
 use contexture_message::{Answer, Delta, Message, Part, StopReason};
 use serde_json::{Map, Value, json};
 
-use super::answer::{decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason};
-use crate::assembly::{Assembly, arguments_text};
-use crate::error::{classify, not_json};
+use super::answer::{
+    Said, content, decode_usage, encode_usage, finish_reason, made_id, reasoning, stop_reason,
+};
+use crate::assembly::{Assembly, arguments_text, cut};
 use crate::loss::Losses;
-use crate::read::Place;
+use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads a streamed answer.
@@ -51,21 +54,15 @@ impl StreamDecoder {
         if data == "[DONE]" {
             return Ok(self.end());
         }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| not_json(data))?;
-        let chunk = Place::root(&chunk);
-        if chunk.get("error").is_some() || frame.event.as_deref() == Some("error") {
-            return Err(classify(Dialect::Openai, 0, chunk.value).into());
-        }
-        Ok(self.chunk(&chunk)?)
+        let chunk = parse_frame(Dialect::Openai, frame)?;
+        Ok(self.chunk(&Place::root(&chunk))?)
     }
 
     pub(crate) fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
         match (self.done, &self.assembly.stop) {
             (true, _) => Ok(Vec::new()),
             (false, Some(_)) => Ok(self.end()),
-            (false, None) => {
-                Err(DecodeError::new("stream", "the stream ended before the answer was whole").into())
-            }
+            (false, None) => Err(cut().into()),
         }
     }
 
@@ -74,18 +71,17 @@ impl StreamDecoder {
     }
 
     fn chunk(&mut self, chunk: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
-        // Names are no reason to give up an answer: what is no text is no name.
-        let name = |field| chunk.value.get(field)?.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-        self.assembly.id = name("id").or(self.assembly.id.take());
-        self.assembly.model = name("model").or(self.assembly.model.take());
+        self.assembly.id = chunk.name("id").or(self.assembly.id.take());
+        self.assembly.model = chunk.name("model").or(self.assembly.model.take());
         if let Some(usage) = chunk.get("usage") {
             self.assembly.usage = decode_usage(&usage);
         }
         let mut deltas = Vec::new();
         let choices = chunk.get_list("choices")?;
-        let first = choices.iter().find(|it| it.count("index") == 0);
+        let first = choices.iter().find(|it| it.count("index").unwrap_or_default() == 0);
         if let Some(choice) = first {
-            if let Some(delta) = choice.get("delta") {
+            // Some servers send the whole message as the only piece of it.
+            if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
                 self.delta(&delta, &mut deltas)?;
             }
             if let Some(word) = choice.get_str("finish_reason")?.filter(|it| !it.is_empty()) {
@@ -97,7 +93,12 @@ impl StreamDecoder {
 
     fn delta(&mut self, delta: &Place<'_>, deltas: &mut Vec<Delta>) -> Result<(), DecodeError> {
         deltas.extend(reasoning(delta).and_then(|it| self.assembly.thinking(it)));
-        deltas.extend(delta.get_str("content")?.and_then(|it| self.assembly.text(it)));
+        for said in content(delta)? {
+            deltas.extend(match said {
+                Said::Thinking(text) => self.assembly.thinking(text),
+                Said::Text(text) => self.assembly.text(text),
+            });
+        }
         if let Some(refusal) = delta.get_str("refusal")?.filter(|it| !it.is_empty()) {
             self.refused = true;
             deltas.extend(self.assembly.text(refusal));

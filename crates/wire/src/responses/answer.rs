@@ -155,15 +155,12 @@ pub(super) fn read_response(
         StopReason::End if has_calls => StopReason::ToolCalls,
         stop => stop,
     };
-    let text = |name: &str| -> Result<Option<String>, DecodeError> {
-        Ok(body.get_str(name)?.filter(|it| !it.is_empty()).map(str::to_owned))
-    };
     Ok(Answer {
         message: Message::parts(Role::Assistant, content),
         stop,
         usage: body.get("usage").map(|it| decode_usage(&it)).unwrap_or_default(),
-        model: text("model")?,
-        id: text("id")?,
+        model: body.name("model"),
+        id: body.name("id"),
     })
 }
 
@@ -212,13 +209,13 @@ pub(super) fn read_stop(body: &Place<'_>) -> Result<StopReason, DecodeError> {
 
 /// Reads what a response cost.
 pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
-    let read = |name| place.get("input_tokens_details").map(|it| it.count(name)).unwrap_or_default();
-    let written = place.get("output_tokens_details");
+    let read = |name| place.get("input_tokens_details")?.count(name);
+    let written = |name| place.get("output_tokens_details")?.count(name);
     Usage {
-        input_tokens: place.count("input_tokens"),
-        cache_read_tokens: read("cached_tokens"),
-        cache_write_tokens: read("cache_write_tokens"),
-        output_tokens: place.count("output_tokens"),
-        reasoning_tokens: written.map(|it| it.count("reasoning_tokens")).unwrap_or_default(),
+        input_tokens: place.count("input_tokens").unwrap_or_default(),
+        cache_read_tokens: read("cached_tokens").unwrap_or_default(),
+        cache_write_tokens: read("cache_write_tokens").unwrap_or_default(),
+        output_tokens: place.count("output_tokens").unwrap_or_default(),
+        reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
     }
 }

@@ -16,33 +16,16 @@ use serde_json::Value;
 use super::reasoning;
 use crate::assembly::parse_arguments;
 use crate::loss::Losses;
-use crate::openai::{data_url, decode as chat, limits};
+use crate::openai::{decode as chat, limits, shown};
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Target};
 
-/// Fields of a body that are read, here or by the caller.
-const KNOWN: &[&str] = &[
-    "include",
-    "input",
-    "instructions",
-    "max_output_tokens",
-    "model",
-    "prompt_cache_key",
-    "reasoning",
-    "store",
-    "stream",
-    "stream_options",
-    "temperature",
-    "text",
-    "tool_choice",
-    "tools",
-    "top_p",
-];
+/// Fields of a body that are the caller's to read.
+const DELIVERY: &[&str] = &["include", "prompt_cache_key", "store", "stream", "stream_options"];
 
 /// Reads a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
-    let body = Place::root(body);
-    body.object()?;
+    let body = Place::root_object(body)?;
     let losses = Losses::default();
     let mut reader = Reader { target, names: HashMap::new(), messages: Vec::new(), open: false, losses };
     if let Some(text) = body.get_str("instructions")? {
@@ -64,7 +47,8 @@ pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Re
         settings: settings(&body, &mut losses)?,
         breakpoints: Vec::new(),
     };
-    body.report_unknown(KNOWN, &mut losses);
+    body.ignore(DELIVERY);
+    body.report(&mut losses);
     Ok(Decoded { value: request, losses: losses.into_vec() })
 }
 
@@ -81,22 +65,24 @@ fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, Decode
 
 fn output(body: &Place<'_>, losses: &mut Losses) -> Result<Option<Arc<Value>>, DecodeError> {
     let Some(text) = body.get("text") else { return Ok(None) };
-    text.report_unknown(&["format"], losses);
-    text.get("format").map_or(Ok(None), |it| chat::format(&it, &it, losses))
+    let format = text.get("format").map_or(Ok(None), |it| chat::format(&it, &it, losses))?;
+    text.report(losses);
+    Ok(format)
 }
 
 fn settings(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, DecodeError> {
     let mut settings = Settings {
-        temperature: body.get("temperature").map(|it| it.number()).transpose()?,
-        max_tokens: body.get("max_output_tokens").map(|it| it.u32()).transpose()?,
-        top_p: body.get("top_p").map(|it| it.number()).transpose()?,
+        temperature: body.get_number("temperature")?,
+        max_tokens: body.get_u32("max_output_tokens")?,
+        top_p: body.get_number("top_p")?,
         ..Settings::default()
     };
     if let Some(reasoning) = body.get("reasoning") {
-        reasoning.report_unknown(&["effort", "summary"], losses);
         if let Some(effort) = reasoning.get("effort") {
             settings.reasoning = limits::read_effort(effort.str()?, effort.at(), losses);
         }
+        reasoning.ignore(&["summary"]);
+        reasoning.report(losses);
     }
     Ok(settings)
 }
@@ -133,9 +119,9 @@ impl Reader<'_> {
     }
 
     fn message(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
-        place.report_unknown(&["type", "role", "content", "id", "status"], &mut self.losses);
         let role = place.need("role")?;
-        let content = parts(&place.need("content")?, &mut self.losses)?;
+        let content = chat::parts(&place.need("content")?, part, &mut self.losses)?;
+        self.report(place);
         match role.str()? {
             "system" | "developer" => self.say(Message::parts(Role::System, content)),
             "user" => self.say(Message::parts(Role::User, content)),
@@ -146,21 +132,28 @@ impl Reader<'_> {
     }
 
     fn call(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
-        place.report_unknown(&["type", "id", "status", "call_id", "name", "arguments"], &mut self.losses);
         let (id, name) = (place.need("call_id")?.str()?.to_owned(), place.need("name")?.str()?.to_owned());
         let arguments = parse_arguments(place.get_str("arguments")?.unwrap_or_default());
+        self.report(place);
         self.names.insert(id.clone(), name.clone());
         self.assistant(Part::ToolCall(ToolCall { id, name, arguments }));
         Ok(())
     }
 
     fn result(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
-        place.report_unknown(&["type", "id", "status", "call_id", "name", "output"], &mut self.losses);
         let call_id = place.need("call_id")?.str()?.to_owned();
         let name = self.names.get(&call_id).cloned().unwrap_or_default();
-        let output = chat::result_output(parts(&place.need("output")?, &mut self.losses)?);
+        let output = chat::result_output(chat::parts(&place.need("output")?, part, &mut self.losses)?);
+        place.ignore(&["name"]);
+        self.report(place);
         self.say(Message::parts(Role::Tool, vec![Part::ToolResult(ToolResult { call_id, name, output })]));
         Ok(())
+    }
+
+    /// Reports what an item says besides; its own id and status are the provider's.
+    fn report(&mut self, place: &Place<'_>) {
+        place.ignore(&["type", "id", "status"]);
+        place.report(&mut self.losses);
     }
 
     fn say(&mut self, message: Message) {
@@ -178,33 +171,6 @@ impl Reader<'_> {
     }
 }
 
-/// Reads content: a string or a list of parts.
-fn parts(place: &Place<'_>, losses: &mut Losses) -> Result<Vec<Part>, DecodeError> {
-    if let Value::String(text) = place.value {
-        return Ok(vec![Part::text(text)]);
-    }
-    let mut parts = Vec::new();
-    for item in place.list()? {
-        parts.extend(part(&item, losses)?);
-    }
-    Ok(parts)
-}
-
-/// Fields of parts that are read, or that only annotate what is there.
-const PART_FIELDS: &[&str] = &[
-    "annotations",
-    "detail",
-    "file_data",
-    "file_id",
-    "file_url",
-    "filename",
-    "image_url",
-    "logprobs",
-    "refusal",
-    "text",
-    "type",
-];
-
 fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeError> {
     let part = match place.need("type")?.str()? {
         "input_text" | "output_text" | "text" => Part::text(place.need("text")?.str()?),
@@ -219,7 +185,8 @@ fn part(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Part>, DecodeEr
             return Ok(None);
         }
     };
-    place.report_unknown(PART_FIELDS, losses);
+    place.ignore(&["annotations", "logprobs", "detail"]);
+    place.report(losses);
     Ok(Some(part))
 }
 
@@ -229,7 +196,7 @@ fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
         losses.add(place.at(), "an image by its id is read as a file");
         return Ok(Part::File(File { source: MediaSource::Id(id.to_owned()), media_type: None, name: None }));
     }
-    let (source, media_type) = data_url::read(place.need("image_url")?.str()?);
+    let (source, media_type) = shown::read(place.need("image_url")?.str()?);
     Ok(Part::Image(Image { source, media_type }))
 }
 

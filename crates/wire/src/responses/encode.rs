@@ -10,24 +10,26 @@
 //! 4. Only user messages show images and files; elsewhere a short text stands for them.
 //! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
 
-use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolChoice, ToolResult,
-};
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::reasoning;
 use crate::assembly::arguments_text;
+use crate::calls::{self, short_id};
 use crate::loss::Losses;
-use crate::openai::{data_url, limits, output, strict};
+use crate::openai::shown::{self, Shown};
+use crate::openai::{encode as chat, limits, output, strict};
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
 
-/// The name that a file must have, where it has none.
-const FILE_NAME: &str = "file.pdf";
+/// The longest id of a call that OpenAI takes.
+const LONGEST_ID: usize = 64;
 
 /// Writes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
-    let mut writer = Writer { target, items: Vec::new(), losses: Losses::default() };
+    let mut writer = Writer { target, tools: &request.tools, items: Vec::new(), losses: Losses::default() };
     let mut instructions =
         request.messages.first().filter(|it| it.role == Role::System).and_then(|it| it.as_text());
     let messages = request.messages.iter().enumerate().skip(usize::from(instructions.is_some()));
@@ -46,7 +48,8 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
         body.insert("instructions".to_owned(), json!(text));
     }
     body.insert("input".to_owned(), Value::Array(items));
-    tools(request, &mut body);
+    let named = |name: &str| json!({"type": "function", "name": name});
+    chat::tools(request, tool, named, &mut body, &mut losses);
     format(target, request, &mut body, &mut losses);
     settings(target, request, &mut body, &mut losses);
     // Models that do not think refuse to be asked for it.
@@ -62,22 +65,6 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     passthrough::merge(&mut body, target, &request.settings.provider);
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
-}
-
-fn tools(request: &Request, body: &mut Map<String, Value>) {
-    if request.tools.is_empty() {
-        return;
-    }
-    body.insert("tools".to_owned(), request.tools.iter().map(|it| tool(it)).collect());
-    if let Some(choice) = &request.tool_choice {
-        let choice = match choice {
-            ToolChoice::Auto => json!("auto"),
-            ToolChoice::None => json!("none"),
-            ToolChoice::Required => json!("required"),
-            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
-        };
-        body.insert("tool_choice".to_owned(), choice);
-    }
 }
 
 fn tool(tool: &Tool) -> Value {
@@ -126,6 +113,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
 /// Items while they are written.
 struct Writer<'a> {
     target: &'a Target,
+    tools: &'a [Arc<Tool>],
     items: Vec<Value>,
     losses: Losses,
 }
@@ -156,7 +144,7 @@ impl Writer<'_> {
                 Part::ToolCall(call) => {
                     self.expect_role(&at, message.role, Role::Assistant);
                     self.said(home, &mut said);
-                    self.items.push(function_call(call));
+                    self.call(&at, call);
                 }
                 Part::ToolResult(result) => {
                     self.expect_role(&at, message.role, Role::Tool);
@@ -176,9 +164,16 @@ impl Writer<'_> {
         }
     }
 
+    fn call(&mut self, at: &str, call: &ToolCall) {
+        let name = calls::name(&call.name, self.tools, at, &mut self.losses);
+        let (id, arguments) = (short_id(&call.id, LONGEST_ID), arguments_text(&call.arguments));
+        let item = json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments});
+        self.items.push(item);
+    }
+
     fn result(&mut self, at: &str, result: &ToolResult) {
         let text = output::text(&result.output, at, &mut self.losses);
-        let call_id = &result.call_id;
+        let call_id = short_id(&result.call_id, LONGEST_ID);
         self.items.push(json!({"type": "function_call_output", "call_id": call_id, "output": text}));
     }
 
@@ -204,8 +199,8 @@ impl Writer<'_> {
         let shown = match part {
             Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => Ok(None),
             Part::Image(_) | Part::File(_) if role != Role::User => Err("only users may show it".to_owned()),
-            Part::Image(image) => self.image(image).map(Some),
-            Part::File(file) => self.file(file).map(Some),
+            Part::Image(image) => shown::image_url(self.target, image).map(|it| Some(image_part(&it))),
+            Part::File(file) => shown::file(self.target, file).map(|it| Some(file_part(&it))),
         };
         match shown {
             Ok(Some(shown)) => return shown,
@@ -214,43 +209,6 @@ impl Writer<'_> {
         }
         json!({"type": "input_text", "text": reference::part(part)})
     }
-
-    /// Returns the part that shows an image, or why there is none.
-    fn image(&self, image: &Image) -> Result<Value, String> {
-        if self.target.facts.capabilities.images == Some(false) {
-            return Err(format!("`{}` sees no images", self.target.model));
-        }
-        let url = match &image.source {
-            MediaSource::Data(data) => {
-                data_url::write(image.media_type.as_deref().unwrap_or(data_url::IMAGE), data)
-            }
-            MediaSource::Url(url) => url.clone(),
-            MediaSource::Id(_) => return Err("an image has no id here".to_owned()),
-        };
-        Ok(json!({"type": "input_image", "image_url": url, "detail": "auto"}))
-    }
-
-    /// Returns the part that shows a file, or why there is none.
-    fn file(&self, file: &File) -> Result<Value, String> {
-        let media_type = file.media_type.as_deref().unwrap_or(data_url::FILE);
-        if self.target.facts.capabilities.pdf == Some(false) && media_type == data_url::FILE {
-            return Err(format!("`{}` reads no PDF files", self.target.model));
-        }
-        Ok(match &file.source {
-            MediaSource::Data(data) => {
-                let name = file.name.as_deref().unwrap_or(FILE_NAME);
-                let data = data_url::write(media_type, data);
-                json!({"type": "input_file", "filename": name, "file_data": data})
-            }
-            MediaSource::Url(url) => json!({"type": "input_file", "file_url": url}),
-            MediaSource::Id(id) => json!({"type": "input_file", "file_id": id}),
-        })
-    }
-}
-
-fn function_call(call: &ToolCall) -> Value {
-    let arguments = arguments_text(&call.arguments);
-    json!({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments})
 }
 
 fn message(role: Role, content: Value) -> Value {
@@ -262,5 +220,17 @@ fn leads_on(part: &Part) -> bool {
     match part {
         Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::ToolCall(_) => true,
         Part::Thinking(_) | Part::ToolResult(_) => false,
+    }
+}
+
+fn image_part(url: &str) -> Value {
+    json!({"type": "input_image", "image_url": url, "detail": "auto"})
+}
+
+fn file_part(file: &Shown<'_>) -> Value {
+    match file {
+        Shown::Data { name, data } => json!({"type": "input_file", "filename": name, "file_data": data}),
+        Shown::Url(url) => json!({"type": "input_file", "file_url": url}),
+        Shown::Id(id) => json!({"type": "input_file", "file_id": id}),
     }
 }

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::answer::{decode_usage, read_response, read_stop};
 use super::reasoning;
-use crate::assembly::Assembly;
-use crate::error::{classify, not_json};
+use crate::assembly::{Assembly, cut};
+use crate::error::classify;
 use crate::loss::Losses;
-use crate::read::Place;
+use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
 /// Reads a streamed answer.
@@ -21,24 +21,16 @@ use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 pub(crate) struct StreamDecoder {
     target: Target,
     assembly: Assembly,
-    item: Item,
+    /// Whether any text or thinking came of the item that is arriving.
+    said: bool,
     refused: bool,
     done: bool,
-}
-
-/// What was streamed of the item that is arriving.
-#[derive(Debug, Default)]
-struct Item {
-    /// Whether any text or thinking came.
-    said: bool,
-    /// How many bytes of arguments came.
-    n_arguments: usize,
 }
 
 impl StreamDecoder {
     pub(crate) fn new(target: &Target) -> Self {
         let assembly = Assembly::new(&target.provider);
-        Self { target: target.clone(), assembly, item: Item::default(), refused: false, done: false }
+        Self { target: target.clone(), assembly, said: false, refused: false, done: false }
     }
 
     pub(crate) fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
@@ -46,11 +38,10 @@ impl StreamDecoder {
         if self.done || data.is_empty() || data == "[DONE]" {
             return Ok(Vec::new());
         }
-        let event: Value = serde_json::from_str(data).map_err(|_| not_json(data))?;
+        let event = parse_frame(Dialect::OpenaiResponses, frame)?;
         let event = Place::root(&event);
         let kind = event.get_str("type")?.or(frame.event.as_deref()).unwrap_or_default();
-        let failed = matches!(kind, "error" | "response.failed") || event.get("error").is_some();
-        if failed {
+        if kind == "response.failed" {
             return Err(classify(Dialect::OpenaiResponses, 0, event.value).into());
         }
         Ok(self.event(kind, &event)?)
@@ -60,7 +51,7 @@ impl StreamDecoder {
         if self.done {
             return Ok(Vec::new());
         }
-        Err(DecodeError::new("stream", "the stream ended before the answer was whole").into())
+        Err(cut().into())
     }
 
     pub(crate) fn partial(&self) -> Message {
@@ -83,16 +74,15 @@ impl StreamDecoder {
                 self.refused = true;
                 self.text(event)
             }
-            "response.reasoning_summary_part.added" if event.count("summary_index") > 0 => {
+            "response.reasoning_summary_part.added" if event.count("summary_index") > Some(0) => {
                 Ok(self.assembly.thinking("\n\n").into_iter().collect())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.item.said = true;
+                self.said = true;
                 Ok(self.assembly.thinking(event.need("delta")?.str()?).into_iter().collect())
             }
             "response.function_call_arguments.delta" => {
                 let more = event.need("delta")?.str()?;
-                self.item.n_arguments += more.len();
                 Ok(self.assembly.arguments(&key(event), more).into_iter().collect())
             }
             "response.function_call_arguments.done" => {
@@ -109,12 +99,8 @@ impl StreamDecoder {
     /// Reads what the response as a whole says.
     fn response(&mut self, event: &Place<'_>) -> Result<(), DecodeError> {
         let Some(response) = event.get("response") else { return Ok(()) };
-        if let Some(id) = response.get_str("id")?.filter(|it| !it.is_empty()) {
-            self.assembly.id = Some(id.to_owned());
-        }
-        if let Some(model) = response.get_str("model")?.filter(|it| !it.is_empty()) {
-            self.assembly.model = Some(model.to_owned());
-        }
+        self.assembly.id = response.name("id").or(self.assembly.id.take());
+        self.assembly.model = response.name("model").or(self.assembly.model.take());
         if let Some(usage) = response.get("usage") {
             self.assembly.usage = decode_usage(&usage);
         }
@@ -122,14 +108,13 @@ impl StreamDecoder {
     }
 
     fn begin(&mut self, event: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
-        self.item = Item::default();
+        self.said = false;
         let item = event.need("item")?;
         if item.get_str("type")? != Some("function_call") {
             return Ok(Vec::new());
         }
         let mut deltas = self.begin_call(event, &item)?;
         let first = item.get_str("arguments")?.unwrap_or_default();
-        self.item.n_arguments = first.len();
         deltas.extend(self.assembly.arguments(&key(event), first));
         Ok(deltas)
     }
@@ -140,14 +125,13 @@ impl StreamDecoder {
     }
 
     fn text(&mut self, event: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
-        self.item.said = true;
+        self.said = true;
         Ok(self.assembly.text(event.need("delta")?.str()?).into_iter().collect())
     }
 
     /// The arguments are whole; they come along once more, for those who missed them.
     fn arguments_done(&mut self, key: &str, whole: &str) -> Vec<Delta> {
-        let rest = if self.item.n_arguments == 0 { whole } else { "" };
-        self.item.n_arguments += rest.len();
+        let rest = if self.assembly.has_arguments(key) { "" } else { whole };
         let deltas = self.assembly.arguments(key, rest).into_iter().collect();
         self.assembly.close_call(key);
         deltas
@@ -157,7 +141,7 @@ impl StreamDecoder {
         let item = event.need("item")?;
         let mut deltas = Vec::new();
         match item.get_str("type")?.unwrap_or_default() {
-            "message" if !self.item.said => {
+            "message" if !self.said => {
                 for part in item.get_list("content")? {
                     self.assembly.begin_text();
                     self.refused |= part.get("refusal").is_some();
@@ -167,7 +151,6 @@ impl StreamDecoder {
             }
             "function_call" => {
                 if !self.assembly.has_call(&key(event)) {
-                    self.item = Item::default();
                     deltas.extend(self.begin_call(event, &item)?);
                 }
                 let whole = item.get_str("arguments")?.unwrap_or_default();
@@ -177,13 +160,13 @@ impl StreamDecoder {
             // A message that was streamed, or an item of the provider's own tools.
             _ => {}
         }
-        self.item = Item::default();
+        self.said = false;
         Ok(deltas)
     }
 
     fn thought(&mut self, item: &Value) -> Option<Delta> {
         let signature = reasoning::signature(item);
-        if !self.item.said {
+        if !self.said {
             let thinking = reasoning::read(&self.target, item)?;
             return self.assembly.thought(&thinking.text, signature, false);
         }

@@ -6,6 +6,7 @@ use contexture_message::{
     Answer, Breakpoint, Delta, Effort, File, Image, MediaSource, Message, Part, Reasoning, Request, Role,
     Settings, StopReason, Thinking, Tool, ToolCall, ToolChoice, ToolOutput, ToolResult, Usage,
 };
+use contexture_wire::{Target, encode_request};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -300,4 +301,17 @@ pub(crate) fn deltas(answer: &Answer) -> Vec<Delta> {
     }
     deltas.push(Delta::Done(Box::new(answer.clone())));
     deltas
+}
+
+/// Checks that a request that goes on leaves what was sent before alone, up to the last turn.
+pub(crate) fn goes_on(target: &Target, request: &Request, list: &str) -> bool {
+    let turn = |it: &&usize| request.messages[**it].role == Role::User;
+    let Some(start) = (1..request.messages.len()).collect::<Vec<_>>().iter().rev().find(turn).copied() else {
+        return true;
+    };
+    let before = Request { messages: request.messages[..start].to_vec(), ..request.clone() };
+    let (before, after) = (encode_request(target, &before).body, encode_request(target, request).body);
+    let (before, after) = (before[list].as_array().expect("a list"), after[list].as_array().expect("a list"));
+    let stable = before.len().saturating_sub(1);
+    after.len() >= stable && before[..stable] == after[..stable]
 }

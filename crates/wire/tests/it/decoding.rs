@@ -80,9 +80,9 @@ fn a_chat_request_of_an_sdk() {
     tool_choice = {"tool":"weather"}
     output = {"type":"object"}
     settings = {"temperature":1,"max_tokens":100,"stop":["END"],"seed":7,"reasoning":{"effort":"high"}}
-    loss: messages[1].name: has no place in a request, left out
     loss: messages[1].content[1].image_url.detail: `high` has no place here, left out
     loss: messages[1].content[5]: a part of type `input_audio` has no place here, left out
+    loss: messages[1].name: left out: it has no place here
     loss: messages[2].tool_calls[1]: a custom tool's call is read as a function's
     loss: messages[5].content[0]: a refusal is read as text
     loss: messages[6]: functions of the old kind have no place here, left out
@@ -90,9 +90,10 @@ fn a_chat_request_of_an_sdk() {
     loss: tools[1]: only functions are tools here, left out
     loss: response_format: `json_object` is read as the schema of any object
     loss: reasoning_effort: the effort `xhigh` is read as `high`
-    loss: n: has no place in a request, left out
-    loss: user: has no place in a request, left out
-    loss: functions: has no place in a request, left out
+    loss: n: left out: it has no place here
+    loss: logit_bias: left out: it has no place here
+    loss: user: left out: it has no place here
+    loss: functions: left out: it has no place here
     "#);
 }
 
@@ -144,9 +145,9 @@ fn a_responses_request_of_an_sdk() {
     loss: input[6]: an item of type `item_reference` has no place here, left out
     loss: tools[0].strict: tools are never strict here
     loss: tools[1]: a tool of type `web_search` has no place here, left out
-    loss: text.verbosity: has no place in a request, left out
-    loss: previous_response_id: has no place in a request, left out
-    loss: truncation: has no place in a request, left out
+    loss: text.verbosity: left out: it has no place here
+    loss: previous_response_id: left out: it has no place here
+    loss: truncation: left out: it has no place here
     "#);
     insta::assert_snapshot!(request(Dialect::OpenaiResponses, json!({"model": "gpt-5", "input": "Hi."})), @r#"
     model = "gpt-5"

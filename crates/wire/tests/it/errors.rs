@@ -156,7 +156,7 @@ fn everything_else() {
     Overloaded    unavailable_error           Loading model
     Overloaded                                502 Bad Gateway
     Overloaded                                upstream connect error
-    Invalid                                   [{"type":"extra_forbidden","loc":["body","top_k"],"msg":"Ext
+    Invalid                                   body.top_k: Extra inputs are not permitted
     Overloaded                                the provider gave no reason, the status is 500
     Overloaded    server_error                Something broke.
     Auth          authentication_error        invalid x-api-key
@@ -173,4 +173,20 @@ fn everything_else() {
     Invalid       INVALID_ARGUMENT            Invalid JSON payload received. Unknown name "foo"
     Overloaded    INTERNAL                    An internal error has occurred.
     "#);
+}
+
+#[test]
+fn words_are_found_wherever_they_stand_and_nothing_that_was_sent() {
+    insta::assert_snapshot!(classified(r#"
+        openai 422 {"detail":[{"type":"string_type","loc":["body","messages",0,"content"],"msg":"Not a string","input":"iVBORw0KGgo"},{"loc":["body"],"msg":"Bad"}]}
+        openai 400 {"success":false,"errors":[{"code":7000,"message":"No route for that URI"}],"result":null}
+        anthropic 403 {"Message":"User is not authorized to perform this"}
+        openai 400 {"error":{"message":"two\u0000 \u001b[31mlines\nof text"}}
+    "#), @r"
+    Invalid                                   body.messages.0.content: Not a string; body: Bad
+    Invalid                                   No route for that URI
+    Auth                                      User is not authorized to perform this
+    Invalid                                   two   [31mlines
+    of text
+    ");
 }

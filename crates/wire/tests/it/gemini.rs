@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arbitrary::{self, MARKER, words};
-use crate::recorded::{self, shows};
+use crate::golden::shows;
+use crate::streams;
 
 fn target() -> Target {
     Target::new(Dialect::Gemini, "gemini", "gemini-2.5-flash")
@@ -21,21 +22,6 @@ fn read(body: &Value) -> String {
     let decoded = decode_request(&target(), body).expect("it can be read");
     let losses = decoded.losses.iter().map(|it| format!("\n{}: {}", it.at, it.reason));
     format!("{}{}", serde_json::to_string(&decoded.value).expect("plain data"), losses.collect::<String>())
-}
-
-#[test]
-fn requests_are_written_as_recorded() {
-    recorded::requests("gemini", &target());
-}
-
-#[test]
-fn streams_are_read_as_recorded() {
-    recorded::streams("gemini", &target());
-}
-
-#[test]
-fn damaged_documents_are_refused_or_read() {
-    recorded::damage("gemini", &target());
 }
 
 #[test]
@@ -69,16 +55,16 @@ fn a_request_of_an_sdk_is_read() {
     insta::assert_snapshot!(read(&body), @r#"
     {"model":"gemini/gemini-2.5-flash","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Weather?"},{"type":"image","media_type":"image/png","data":"iVBO"}]},{"role":"assistant","content":[{"type":"thinking","text":"Hm.","provider":"gemini"},{"type":"thinking","text":"","signature":"c2ln","provider":"gemini"},{"type":"tool_call","id":"call_1","name":"weather","arguments":{"city":"Bern"}},{"type":"tool_call","id":"call_2","name":"clock","arguments":{}},{"type":"tool_call","id":"call_0","name":"weather","arguments":{"city":"Basel"}}]},{"role":"tool","content":[{"type":"tool_result","call_id":"call_2","name":"clock","output":{"type":"json","value":{"result":"noon"}}},{"type":"tool_result","call_id":"call_1","name":"weather","output":{"type":"text","value":"rain"}},{"type":"tool_result","call_id":"call_0","name":"weather","output":{"type":"error-json","value":{"code":4}}}]},{"role":"assistant","content":[{"type":"thinking","text":"","signature":"ZW5k","provider":"gemini"},{"type":"text","text":"Rain."}]}],"tools":[{"name":"weather","description":"Looks.","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}],"tool_choice":{"tool":"weather"},"settings":{"top_k":40,"provider":{"gemini":{"safetySettings":[],"generationConfig":{"candidateCount":1,"thinkingConfig":{"thinkingBudget":-1}}}}}}
     contents[3].parts[2]: left out: this kind of part is not known
-    tools[1].googleSearch: left out: this field has no place in a request or an answer of ours
+    tools[1].googleSearch: left out: it has no place here
     "#);
 }
 
 #[test]
 fn an_error_says_where() {
     let error = |body: Value| decode_request(&target(), &body).expect_err("it is wrong").to_string();
-    insta::assert_snapshot!(error(json!({})), @"contents: missing");
+    insta::assert_snapshot!(error(json!({})), @"contents: is missing");
     insta::assert_snapshot!(error(json!({"contents": [{"parts": [{"text": 1}]}]})), @"contents[0].parts[0].text: expected a string, found a number");
-    insta::assert_snapshot!(error(json!({"contents": [{"parts": [{"functionCall": {}}]}]})), @"contents[0].parts[0].functionCall.name: missing");
+    insta::assert_snapshot!(error(json!({"contents": [{"parts": [{"functionCall": {}}]}]})), @"contents[0].parts[0].functionCall.name: is missing");
 }
 
 #[test]
@@ -103,14 +89,14 @@ fn refusals_are_answers() {
     let word = "MALFORMED_FUNCTION_CALL";
     assert_eq!(stop(json!({"candidates": [{"finishReason": word}]})), StopReason::Other(word.to_owned()));
     let err = decode_answer(&target(), &json!({})).expect_err("nothing is there");
-    assert_eq!(err.to_string(), "candidates: missing");
+    assert_eq!(err.to_string(), "candidates: is missing");
 }
 
 #[test]
 fn an_error_in_a_stream_is_the_providers() {
     let data =
         json!({"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}});
-    let err = recorded::read(&target(), &[Frame::data(data.to_string())]).expect_err("it failed");
+    let err = streams::read(&target(), &[Frame::data(data.to_string())]).expect_err("it failed");
     assert!(
         matches!(err, StreamError::Provider(ref it) if it.kind == ProviderErrorKind::Overloaded),
         "{err}"
@@ -169,7 +155,7 @@ proptest! {
     fn every_call_has_its_result(request in arbitrary::paired()) {
         let body = encode_request(&target(), &request).body;
         prop_assert!(pairs(&body), "{body}");
-        prop_assert!(recorded::goes_on(&target(), &request, "contents"));
+        prop_assert!(arbitrary::goes_on(&target(), &request, "contents"));
     }
 
     #[test]
@@ -197,7 +183,7 @@ proptest! {
         let from = if live { 0 } else { deltas.len() - 1 };
         let mut encoder = StreamEncoder::new(&target());
         let frames: Vec<Frame> = deltas[from..].iter().flat_map(|it| encoder.push(it)).collect();
-        let read = recorded::read(&target(), &frames).expect("what we write can be read");
-        prop_assert_eq!(recorded::answer(&read), &answer);
+        let read = streams::read(&target(), &frames).expect("what we write can be read");
+        prop_assert_eq!(streams::answer(&read), &answer);
     }
 }

@@ -5,12 +5,12 @@
 mod anthropic;
 mod arbitrary;
 mod catalogue;
+mod damage;
 mod decoding;
 mod encoding;
 mod errors;
 mod gemini;
 mod golden;
 mod judge;
-mod recorded;
 mod roundtrip;
 mod streams;

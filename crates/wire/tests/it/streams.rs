@@ -3,19 +3,19 @@
 
 use std::fs;
 
-use contexture_message::{Answer, Delta};
+use contexture_message::{Answer, Delta, ToolCall};
 use contexture_wire::{Dialect, Frame, StreamDecoder, StreamError, Target};
 use serde_json::{Value, json};
 
 use super::golden::{check, files, folder, target};
 
 /// Takes an event stream apart.
-fn frames(sse: &str) -> Vec<Frame> {
+pub(crate) fn frames(sse: &str) -> Vec<Frame> {
     let mut frames = Vec::new();
     for block in sse.split("\n\n") {
         let field = |name: &str| {
-            let values = block.lines().filter_map(|it| it.strip_prefix(name)?.strip_prefix(": "));
-            values.collect::<Vec<_>>()
+            let values = block.lines().filter_map(|it| it.strip_prefix(name)?.strip_prefix(':'));
+            values.map(str::trim_start).collect::<Vec<_>>()
         };
         if !field("data").is_empty() {
             let event = field("event").first().map(|it| (*it).to_owned());
@@ -25,39 +25,43 @@ fn frames(sse: &str) -> Vec<Frame> {
     frames
 }
 
-/// Reads a stream to its end. The only caller of the decoder here.
-fn read(target: &Target, frames: &[Frame]) -> (Vec<Delta>, Result<(), StreamError>, Value) {
-    let mut decoder = StreamDecoder::new(target);
+/// Reads a stream to its end; gives all pieces, the answer last.
+pub(crate) fn read(target: &Target, frames: &[Frame]) -> Result<Vec<Delta>, StreamError> {
+    read_into(&mut StreamDecoder::new(target), frames)
+}
+
+/// Returns the answer that a stream ended with.
+pub(crate) fn answer(deltas: &[Delta]) -> &Answer {
+    match deltas {
+        [.., Delta::Done(answer)] => answer,
+        _ => panic!("no answer at the end"),
+    }
+}
+
+fn read_into(decoder: &mut StreamDecoder, frames: &[Frame]) -> Result<Vec<Delta>, StreamError> {
     let mut deltas = Vec::new();
-    let mut result = Ok(());
     for frame in frames {
-        match decoder.push(frame) {
-            Ok(more) => deltas.extend(more),
-            Err(err) => {
-                result = Err(err);
-                break;
-            }
-        }
+        deltas.extend(decoder.push(frame)?);
     }
-    if result.is_ok() {
-        result = decoder.finish().map(|more| deltas.extend(more));
-    }
-    let partial = serde_json::to_value(decoder.partial()).unwrap();
-    (deltas, result, partial)
+    deltas.extend(decoder.finish()?);
+    Ok(deltas)
 }
 
 fn report(target: &Target, sse: &str) -> Value {
-    let (mut deltas, result, partial) = read(target, &frames(sse));
-    if let Err(err) = result {
-        let kind = match &err {
-            StreamError::Provider(it) => format!("{:?}", it.kind),
-            StreamError::Malformed(_) => "Malformed".to_owned(),
-        };
-        return json!({"error": kind, "message": err.to_string(), "partial": partial});
+    let mut decoder = StreamDecoder::new(target);
+    match read_into(&mut decoder, &frames(sse)) {
+        Ok(deltas) => {
+            check_deltas(&deltas[..deltas.len() - 1], answer(&deltas));
+            serde_json::to_value(answer(&deltas)).unwrap()
+        }
+        Err(err) => {
+            let kind = match &err {
+                StreamError::Provider(it) => format!("{:?}", it.kind),
+                StreamError::Malformed(_) => "Malformed".to_owned(),
+            };
+            json!({"error": kind, "message": err.to_string(), "partial": decoder.partial()})
+        }
     }
-    let Some(Delta::Done(answer)) = deltas.pop() else { panic!("no whole answer at the end") };
-    check_deltas(&deltas, &answer);
-    serde_json::to_value(*answer).unwrap()
 }
 
 /// The pieces give the same calls and the same text as the whole.
@@ -87,11 +91,7 @@ fn check_deltas(deltas: &[Delta], answer: &Answer) {
 #[test]
 fn recorded_streams_give_their_answers() {
     for dialect in Dialect::ALL {
-        let folder = folder("streams").join(dialect.as_str());
-        if !folder.exists() {
-            continue;
-        }
-        for path in files(&folder, "sse") {
+        for path in files(&folder("streams").join(dialect.as_str()), "sse") {
             let report = report(&target(dialect), &fs::read_to_string(&path).unwrap());
             check(&path.with_extension("json"), &(serde_json::to_string_pretty(&report).unwrap() + "\n"));
         }
@@ -100,16 +100,23 @@ fn recorded_streams_give_their_answers() {
 
 #[test]
 fn a_stream_may_be_cut_anywhere() {
-    for dialect in [Dialect::Openai, Dialect::OpenaiResponses] {
+    for dialect in Dialect::ALL {
         for path in files(&folder("streams").join(dialect.as_str()), "sse") {
             let frames = frames(&fs::read_to_string(&path).unwrap());
+            let whole = read(&target(dialect), &frames).ok();
             for n_frames in 0..frames.len() {
-                let (deltas, result, partial) = read(&target(dialect), &frames[..n_frames]);
-                let whole = matches!(deltas.last(), Some(Delta::Done(_)));
-                assert_eq!(whole, result.is_ok(), "{} cut after {n_frames} frames", path.display());
-                let parts = partial["content"].as_array().cloned().unwrap_or_default();
-                let half = |it: &Value| it["type"] == "tool_call" && it["arguments"].is_string();
-                assert!(!parts.iter().any(half), "{}: half a call is kept", path.display());
+                let mut decoder = StreamDecoder::new(&target(dialect));
+                let read = read_into(&mut decoder, &frames[..n_frames]);
+                let place = format!("{} cut after {n_frames} frames", path.display());
+                if let Ok(deltas) = &read {
+                    assert!(matches!(deltas.last(), Some(Delta::Done(_))), "{place}");
+                }
+                let partial = Answer { message: decoder.partial(), ..Answer::text("") };
+                let is_whole = |it: &ToolCall| match &whole {
+                    Some(deltas) => answer(deltas).calls().any(|own| own == it),
+                    None => !it.arguments.is_string(),
+                };
+                assert!(partial.calls().all(is_whole), "{place}: half a call is kept");
             }
         }
     }
