@@ -284,6 +284,7 @@ impl Running {
             scope: self.setting.scope.clone(),
             model: self.setting.model.clone(),
             settings: self.setting.settings.clone(),
+            own_words: self.setting.own_words.clone(),
             steps: self.steps,
             usage: self.usage,
             cost: self.cost,

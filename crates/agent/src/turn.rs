@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{GuardrailSide, Prompt};
+use contexture_compose::{GuardrailSide, Pass, Prompt};
 use contexture_history::{Body, Seq, TurnStatus};
 use contexture_message::{Message, Role, Usage};
-use contexture_session::{Begun, NewItem, SessionError, Thread, ThreadId, TurnConfig, TurnOutcome};
+use contexture_session::{Begun, NewItem, SessionError, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::agent::Inner;
 use crate::approval::{self, Decision, RunRecord, Waiting};
-use crate::outcome::{Ended, Outcome};
+use crate::checks::Guarded;
+use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::{Running, WAITS};
 use crate::setting::Setting;
@@ -78,17 +79,9 @@ async fn begin(
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
     let RunRequest { input, user, items, key, policy, scope, model, settings, cancel } = request;
-    let setting = Setting { agent, prompt, input, scope, model, settings };
+    let mut setting = Setting { agent, prompt, input, scope, model, settings, own_words: None };
     let before = thread.get();
-    let mut pass = setting.resolve(&before, user.iter().cloned().map(Arc::new).collect(), None).await?;
-    let mut user = user.or_else(|| user_text(&pass).map(Message::user));
-    let words = user.as_ref().map(text_of).unwrap_or_default();
-    let guarded = setting.guard(&pass, GuardrailSide::Input, &words).await?;
-    if let Some(text) = guarded.rewritten {
-        let rewritten = with_text(user.unwrap_or_else(|| Message::user("")), text);
-        pass = setting.resolve(&before, vec![Arc::new(rewritten.clone())], None).await?;
-        user = Some(rewritten);
-    }
+    let Opening { pass, user, remarks } = open(&mut setting, &before, user).await?;
     if cancel.is_cancelled() {
         return Err(AgentError::Cancelled);
     }
@@ -105,7 +98,7 @@ async fn begin(
         && turn.thread().id() == thread.id()
         && now.state().end == before.state().end.plus(1 + n_items);
     let mut running = Running::new(setting, turn, sink, cancel);
-    running.remarks(guarded.remarks);
+    running.remarks(remarks);
     running.started();
     let result = match stands {
         true => running.go(pass).await,
@@ -115,6 +108,48 @@ async fn begin(
         },
     };
     running.settle(result).await
+}
+
+/// What a turn begins with.
+struct Opening {
+    pass: Pass,
+    user: Option<Message>,
+    remarks: Vec<Remark>,
+}
+
+/// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
+/// message the prompt's own text becomes one. Either way its text is settled for the whole turn, so that no later pass
+/// brings back what a guardrail took out.
+async fn open(
+    setting: &mut Setting,
+    before: &Snapshot,
+    user: Option<Message>,
+) -> Result<Opening, AgentError> {
+    let pass = setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?;
+    let own = user_text(&pass);
+    let (own, mut user) = match user {
+        Some(user) => (own, Some(user)),
+        None => (None, own.map(Message::user)),
+    };
+    let mut own = own.unwrap_or_default();
+    let words = user.as_ref().map(text_of).unwrap_or_default();
+    let Guarded { rewritten, mut remarks } = setting.guard(&pass, GuardrailSide::Input, &words).await?;
+    let mut is_rewritten = rewritten.is_some();
+    if let Some(text) = rewritten {
+        user = Some(with_text(user.unwrap_or_else(|| Message::user("")), text));
+    }
+    if !own.is_empty() {
+        let guarded = setting.guard(&pass, GuardrailSide::Input, &own).await?;
+        is_rewritten |= guarded.rewritten.is_some();
+        own = guarded.rewritten.unwrap_or(own);
+        remarks.extend(guarded.remarks);
+    }
+    setting.own_words = Some(own.into());
+    let pass = match is_rewritten {
+        true => setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?,
+        false => pass,
+    };
+    Ok(Opening { pass, user, remarks })
 }
 
 async fn resume(
@@ -147,8 +182,9 @@ async fn resume(
     }
     turn.append(vec![approval::decided(&decision)]).await?;
     let waiting = read_waiting(&thread, open.began).await?;
-    let RunRecord { input, scope, model, settings, steps, usage, cost, .. } = waiting.run.clone();
-    let setting = Setting { agent, prompt, input, scope, model, settings };
+    let RunRecord { prompt: _, input, scope, model, settings, own_words, steps, usage, cost } =
+        waiting.run.clone();
+    let setting = Setting { agent, prompt, input, scope, model, settings, own_words };
     let mut running = Running::new(setting, turn, sink, cancel);
     (running.steps, running.usage, running.cost) = (steps, usage, cost);
     running.started();

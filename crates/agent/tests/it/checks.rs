@@ -1,14 +1,15 @@
 //! Checks: structured output, guardrails, constraints, hooks.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use contexture_agent::{AgentError, Checked, GuardrailVerdict};
-use contexture_compose::{Constraint, Guardrail, Hooks, Prompt, PromptBuilder};
-use contexture_message::Answer;
+use contexture_agent::{AgentError, Checked, GuardrailVerdict, RunRequest};
+use contexture_compose::{Constraint, Guardrail, Hooks, Prompt, PromptBuilder, Text};
+use contexture_message::{Answer, Message, Request, Role};
 use contexture_model::Scripted;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, hi, says, script, told};
+use crate::stage::{Stage, agent, calls, echo, hi, says, script, told};
 
 fn builder() -> PromptBuilder {
     Prompt::builder("p").model("test/m").system("Be brief.")
@@ -155,6 +156,45 @@ async fn input_guardrails_run_before_anything_is_on_record() {
     );
     let (_, output, log) = ran(&prompt, [says("ok")]).await;
     assert!(output.is_ok() && log.contains("t1 user: ho"), "{log}");
+}
+
+/// Runs a prompt whose own user text holds a secret, with a guardrail against it and a tool call between two steps; returns
+/// all that the model saw.
+async fn sent(user: Text, guardrail: Value, request: RunRequest) -> Result<String, AgentError> {
+    let guardrail: Guardrail = serde_json::from_value(guardrail).unwrap();
+    let prompt = builder().user(user).guardrail(guardrail).build().unwrap();
+    let stage = Stage::new().await;
+    let model = script([calls([("a", "echo", json!({}))]), says("ok")]);
+    agent(&model).tool(echo("echo")).build().unwrap().run(&prompt, &stage.thread, request).outcome().await?;
+    let of_user = |it: &&Arc<Message>| it.role == Role::User;
+    let texts = |it: &Request| {
+        it.messages.iter().filter(of_user).map(|it| it.as_text().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    Ok(model.requests().iter().map(|it| texts(it).join(", ")).collect::<Vec<_>>().join(" | "))
+}
+
+#[tokio::test]
+async fn input_guardrails_guard_the_prompts_own_user_text() {
+    let pin = || Text::literal("my pin is 1234");
+    let mask =
+        json!({"id": "m", "on": "input", "not_matches": "\\d{4}", "action": "rewrite", "replacement": "*"});
+    let block = json!({"id": "b", "on": "input", "not_matches": "\\d{4}"});
+    let alone = sent(pin(), mask.clone(), RunRequest::default()).await.unwrap();
+    assert_eq!(alone, "my pin is * | my pin is *");
+    let beside = sent(pin(), mask.clone(), hi()).await.unwrap();
+    assert_eq!(beside, "my pin is *, hi | my pin is *, hi");
+    let same = sent(pin(), mask, RunRequest::user("my pin is 1234")).await.unwrap();
+    assert_eq!(same, "my pin is * | my pin is *");
+    assert_eq!(sent(pin(), block.clone(), hi()).await.unwrap_err().code(), "guardrail_blocked");
+    assert_eq!(sent(pin(), block, RunRequest::default()).await.unwrap_err().code(), "guardrail_blocked");
+}
+
+#[tokio::test]
+async fn a_user_text_that_changes_is_said_once() {
+    let n = AtomicU32::new(0);
+    let text = Text::of(move |_: &Value| format!("at {}", n.fetch_add(1, Ordering::Relaxed)));
+    let any = json!({"id": "any", "on": "input", "max_chars": 99});
+    assert_eq!(sent(text, any, RunRequest::default()).await.unwrap(), "at 0 | at 0");
 }
 
 #[tokio::test]
