@@ -27,6 +27,8 @@ pub(crate) async fn hear(
                     sink.send(Event::TextDelta { text });
                 }
             }
+            // Thinking may say what the answer must not.
+            Ok(Delta::Thinking(_)) if holds_back => {}
             Ok(Delta::Thinking(text)) => sink.send(Event::ThinkingDelta { text }),
             // Calls are told when they are whole.
             Ok(Delta::Call { .. } | Delta::Arguments { .. }) => {}

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass};
 use contexture_history::{TurnNo, TurnStatus, Visibility};
-use contexture_message::{Answer, Message, StopReason, Tokens, ToolCall, ToolOutput, Usage};
+use contexture_message::{Answer, Message, Part, StopReason, Thinking, Tokens, ToolCall, ToolOutput, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
 use contexture_session::{NewItem, RunningTurn, ThreadId};
 use serde_json::{Value, json};
@@ -120,14 +120,20 @@ impl Running {
             self.passes.push(pass.clone());
             let holds_back = judge.asserts() || guards_output(&pass);
             let answer = self.call(&pass, holds_back).await?;
-            let answer = self.guarded(&pass, answer, holds_back).await?;
+            let answer = self.guarded(&pass, answer).await?;
+            refused(&pass, &answer)?;
             let calls: Vec<ToolCall> = answer.calls().cloned().collect();
             let message = Arc::new(answer.message.clone());
+            let is_final = calls.is_empty() && answer.stop != StopReason::Paused;
+            if holds_back && !is_final {
+                // What is said on the way is not judged any further.
+                self.show(&message);
+            }
             if !calls.is_empty() {
                 if let Some(end) = self.round(&pass, &layers, message, calls).await? {
                     return Ok(end);
                 }
-            } else if answer.stop == StopReason::Paused {
+            } else if !is_final {
                 self.turn.append(said(&message)).await?;
             } else {
                 let (judged, remarks) = judge.judge(&answer).await?;
@@ -135,7 +141,7 @@ impl Running {
                 match judged {
                     Judged::Stands(output) => {
                         if holds_back {
-                            self.sink.send(Event::TextDelta { text: answer.joined_text() });
+                            self.show(&message);
                         }
                         let items = said(&message);
                         return Ok(End { ended: Ended::Answered, items, message: Some(message), output });
@@ -206,15 +212,6 @@ impl Running {
         make_ids_unique(&mut answer.message, &self.turn.snapshot());
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
-        let is_empty = answer.message.is_blank();
-        if answer.stop == StopReason::Refused && (is_empty || pass.request().output.is_some()) {
-            let words = if is_empty { "it refused to answer".to_owned() } else { answer.joined_text() };
-            let err = ModelError::new(ModelErrorKind::Refused, words);
-            return Err(match pass.request().model.as_deref() {
-                Some(model) => err.of_model(model).into(),
-                None => err.into(),
-            });
-        }
         Ok(answer)
     }
 
@@ -239,12 +236,10 @@ impl Running {
     }
 
     /// Sends the text of an answer through the output guardrails.
-    async fn guarded(&mut self, pass: &Pass, mut answer: Answer, holds_back: bool) -> Result<Answer, Break> {
-        if !guards_output(pass) {
-            return Ok(answer);
-        }
+    async fn guarded(&mut self, pass: &Pass, mut answer: Answer) -> Result<Answer, Break> {
         let text = answer.joined_text();
-        if text.is_empty() {
+        let is_no_answer = answer.calls().next().is_some() || answer.stop == StopReason::Refused;
+        if (text.is_empty() && is_no_answer) || !guards_output(pass) {
             return Ok(answer);
         }
         let guarded = self.setting.guard(pass, GuardrailSide::Output, &text).await?;
@@ -252,11 +247,23 @@ impl Running {
         if let Some(text) = guarded.rewritten {
             answer.message = with_text(answer.message, text);
         }
-        // Text beside tool calls is not judged any further.
-        if holds_back && answer.calls().next().is_some() {
-            self.sink.send(Event::TextDelta { text: answer.joined_text() });
-        }
         Ok(answer)
+    }
+
+    /// Streams what was held back.
+    fn show(&self, message: &Message) {
+        for part in &message.content {
+            match part {
+                Part::Text { text } if !text.is_empty() => {
+                    self.sink.send(Event::TextDelta { text: text.clone() });
+                }
+                Part::Thinking(Thinking { text, .. }) if !text.is_empty() => {
+                    self.sink.send(Event::ThinkingDelta { text: text.clone() });
+                }
+                Part::Text { .. } | Part::Thinking(_) => {}
+                Part::Image(_) | Part::File(_) | Part::ToolCall(_) | Part::ToolResult(_) => {}
+            }
+        }
     }
 
     /// Records an answer with calls, runs them and records their results.
@@ -418,6 +425,20 @@ fn round_of<'a>(
     sink: &'a Sink,
 ) -> Round<'a> {
     Round { agent: &setting.agent, layers, request: pass.request(), thread, turn, cancel, sink }
+}
+
+/// A refusal that can't be the answer is an error: where nothing was said, or a value was asked for.
+fn refused(pass: &Pass, answer: &Answer) -> Result<(), ModelError> {
+    let is_empty = answer.message.is_blank();
+    if answer.stop != StopReason::Refused || !(is_empty || pass.request().output.is_some()) {
+        return Ok(());
+    }
+    let words = if is_empty { "it refused to answer".to_owned() } else { answer.joined_text() };
+    let err = ModelError::new(ModelErrorKind::Refused, words);
+    Err(match pass.request().model.as_deref() {
+        Some(model) => err.of_model(model),
+        None => err,
+    })
 }
 
 fn guards_output(pass: &Pass) -> bool {

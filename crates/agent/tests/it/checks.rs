@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use contexture_agent::{AgentError, Checked, GuardrailVerdict, RunRequest};
 use contexture_compose::{Constraint, Guardrail, Hooks, Prompt, PromptBuilder, Text};
-use contexture_message::{Answer, Message, Request, Role};
+use contexture_message::{Answer, Message, Part, Request, Role, StopReason, Thinking};
 use contexture_model::Scripted;
 use serde_json::{Value, json};
 
@@ -195,6 +195,53 @@ async fn a_user_text_that_changes_is_said_once() {
     let text = Text::of(move |_: &Value| format!("at {}", n.fetch_add(1, Ordering::Relaxed)));
     let any = json!({"id": "any", "on": "input", "max_chars": 99});
     assert_eq!(sent(text, any, RunRequest::default()).await.unwrap(), "at 0 | at 0");
+}
+
+fn with_part(part: Part, mut answer: Answer) -> Answer {
+    answer.message.content.insert(0, part);
+    answer
+}
+
+fn thinks(text: &str, answer: Answer) -> Answer {
+    let thinking = Thinking { text: text.to_owned(), signature: None, provider: None, redacted: false };
+    with_part(Part::Thinking(thinking), answer)
+}
+
+/// Runs a prompt that holds answers back, with a tool, and returns what was streamed.
+async fn streamed(prompt: &Prompt, answers: impl IntoIterator<Item = Answer>) -> String {
+    let stage = Stage::new().await;
+    let agent = agent(&script(answers)).tool(echo("echo")).build().unwrap();
+    let (events, _) = told(agent.run(prompt, &stage.thread, hi())).await;
+    let deltas = events.lines().filter(|it| it.contains(".delta"));
+    deltas.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn thinking_is_held_back_with_its_answer() {
+    let guarded = with_guardrails(json!([{"id": "secret", "not_contains": "hunter2"}]));
+    assert_eq!(streamed(&guarded, [thinks("hunter2?", says("hunter2"))]).await, "");
+    insta::assert_snapshot!(streamed(&guarded, [thinks("Hm.", says("Fine."))]).await, @r#"
+    thinking.delta {"text":"Hm."}
+    text.delta {"text":"Fine."}
+    "#);
+}
+
+#[tokio::test]
+async fn what_is_said_on_the_way_is_streamed() {
+    let asserting = with_constraints(json!([{"id": "short", "max_chars": 5}]));
+    let guarded = with_guardrails(json!([{"id": "secret", "not_contains": "hunter2"}]));
+    for prompt in [asserting, guarded] {
+        let calling = with_part(Part::text("Let me see."), calls([("a", "echo", json!({}))]));
+        let paused = Answer { stop: StopReason::Paused, ..says("Wait") };
+        let expected = ["Let me see.", "Wait", "Done."].map(|it| format!("text.delta {{\"text\":\"{it}\"}}"));
+        assert_eq!(streamed(&prompt, [calling, paused, says("Done.")]).await, expected.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_guarded_too() {
+    let prompt = with_guardrails(json!([{"id": "signed", "contains": "Yours"}]));
+    assert_eq!(ran(&prompt, [says("")]).await.1.unwrap_err().code(), "guardrail_blocked");
 }
 
 #[tokio::test]
