@@ -12,6 +12,7 @@
 
 mod agent;
 mod approval;
+mod calm;
 mod checks;
 mod error;
 mod event;

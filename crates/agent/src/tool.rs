@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,7 +169,9 @@ impl AgentTool {
     }
 
     pub(crate) fn asks(&self, arguments: &Value) -> bool {
-        self.approval.as_ref().is_some_and(|it| it(arguments))
+        // Who can't say whether to ask is asked: nothing runs because a predicate broke.
+        let decides = |it: &Arc<ApprovalFn>| catch_unwind(AssertUnwindSafe(|| it(arguments))).unwrap_or(true);
+        self.approval.as_ref().is_some_and(decides)
     }
 
     pub(crate) fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Value, BoxError>> {

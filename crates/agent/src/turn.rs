@@ -11,6 +11,7 @@ use tracing::Instrument;
 
 use crate::agent::Inner;
 use crate::approval::{self, Decision, RunRecord, Waiting};
+use crate::calm::calm;
 use crate::checks::Guarded;
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
@@ -29,7 +30,7 @@ pub(crate) async fn run(
 ) -> Result<Outcome, AgentError> {
     let span = run_span(&prompt, thread.id());
     let told = (prompt.clone(), sink.clone());
-    let result = begin(agent, prompt, thread, request, sink).instrument(span.clone()).await;
+    let result = calm(begin(agent, prompt, thread, request, sink)).instrument(span.clone()).await;
     tell_failure(&told.0, &told.1, &span, &result);
     result
 }
@@ -45,7 +46,8 @@ pub(crate) async fn decide(
 ) -> Result<Outcome, AgentError> {
     let span = run_span(&prompt, thread.id());
     let told = (prompt.clone(), sink.clone());
-    let result = resume(agent, prompt, thread, decision, cancel, sink).instrument(span.clone()).await;
+    let work = calm(resume(agent, prompt, thread, decision, cancel, sink));
+    let result = work.instrument(span.clone()).await;
     tell_failure(&told.0, &told.1, &span, &result);
     result
 }
@@ -100,13 +102,16 @@ async fn begin(
     let mut running = Running::new(setting, turn, sink, cancel);
     running.remarks(remarks);
     running.started();
-    let result = match stands {
-        true => running.go(pass).await,
-        false => match running.resolve(None).await {
-            Ok(pass) => running.go(pass).await,
-            Err(err) => Err(err.into()),
-        },
-    };
+    let result = calm(async {
+        match stands {
+            true => running.go(pass).await,
+            false => {
+                let pass = running.resolve(None).await?;
+                running.go(pass).await
+            }
+        }
+    });
+    let result = result.await;
     running.settle(result).await
 }
 
@@ -188,7 +193,7 @@ async fn resume(
     let mut running = Running::new(setting, turn, sink, cancel);
     (running.steps, running.usage, running.cost) = (steps, usage, cost);
     running.started();
-    let result = running.go_on(waiting).await;
+    let result = calm(running.go_on(waiting)).await;
     running.settle(result).await
 }
 

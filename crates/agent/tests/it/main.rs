@@ -7,6 +7,7 @@ mod checks;
 mod endings;
 mod http;
 mod loops;
+mod panics;
 mod served;
 mod stage;
 mod tools;
