@@ -103,13 +103,13 @@ impl Running {
     }
 
     /// Resolves the prompt for the turn as it is now.
-    pub(crate) async fn resolve(&self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+    pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
         let open = self.turn.turn().to_string();
         let mine = snapshot.turns().last().filter(|it| **it.id() == *open);
         let said = mine.map(|it| it.messages().to_vec()).unwrap_or_default();
         let in_flight = said.into_iter().chain(self.attempts.iter().cloned()).collect();
-        self.setting.resolve(&snapshot, in_flight, before).await
+        attend(&mut self.turn, &self.cancel, self.setting.resolve(&snapshot, in_flight, before)).await
     }
 
     /// Calls the model until it has answered or the loop ends.
@@ -136,7 +136,12 @@ impl Running {
             } else if !is_final {
                 self.turn.append(said(&message)).await?;
             } else {
-                let (judged, remarks) = judge.judge(&answer).await?;
+                let judging = attend(&mut self.turn, &self.cancel, judge.judge(&answer)).await;
+                let (judged, remarks) = judging.map_err(|err| {
+                    // What was streamed before somebody stopped it is kept, as it is while the model speaks.
+                    let keeps = err.is_cancelled() && !holds_back;
+                    Break { err, items: if keeps { said(&message) } else { Vec::new() } }
+                })?;
                 self.remarks(remarks);
                 match judged {
                     Judged::Stands(output) => {
@@ -148,9 +153,6 @@ impl Running {
                     }
                     Judged::Again(feedback) => self.again(message, feedback).await?,
                 }
-            }
-            if self.cancel.is_cancelled() {
-                return Err(AgentError::Cancelled.into());
             }
             pass = self.resolve(Some(&pass)).await?;
         }
@@ -242,7 +244,8 @@ impl Running {
         if (text.is_empty() && is_no_answer) || !guards_output(pass) {
             return Ok(answer);
         }
-        let guarded = self.setting.guard(pass, GuardrailSide::Output, &text).await?;
+        let guarding = self.setting.guard(pass, GuardrailSide::Output, &text);
+        let guarded = attend(&mut self.turn, &self.cancel, guarding).await?;
         self.remarks(guarded.remarks);
         if let Some(text) = guarded.rewritten {
             answer.message = with_text(answer.message, text);
@@ -412,6 +415,17 @@ impl Running {
             passes: self.passes,
         })
     }
+}
+
+/// Waits for what others do between two appends: the turn gives signs of life meanwhile, and nobody waits for it any more
+/// once the run is cancelled.
+async fn attend<T>(
+    turn: &mut RunningTurn,
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, AgentError>> + Send,
+) -> Result<T, AgentError> {
+    let work = Box::pin(cancel.run_until_cancelled(work));
+    turn.while_alive(work).await?.unwrap_or(Err(AgentError::Cancelled))
 }
 
 /// The parts of a running turn that its calls need; not the turn itself, which gives signs of life meanwhile.

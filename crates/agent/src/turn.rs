@@ -83,14 +83,14 @@ async fn begin(
     let RunRequest { input, user, items, key, policy, scope, model, settings, cancel } = request;
     let mut setting = Setting { agent, prompt, input, scope, model, settings, own_words: None };
     let before = thread.get();
-    let Opening { pass, user, remarks } = open(&mut setting, &before, user).await?;
-    if cancel.is_cancelled() {
-        return Err(AgentError::Cancelled);
-    }
+    let opened = cancel.run_until_cancelled(open(&mut setting, &before, user)).await;
+    let Opening { pass, user, remarks } = opened.ok_or(AgentError::Cancelled)??;
 
     let items: Vec<NewItem> = user.into_iter().map(NewItem::from).chain(items).collect();
     let n_items = items.len() as u64;
-    let turn = match thread.begin(TurnConfig { key, policy, items }).await? {
+    // It may have to wait for another turn.
+    let begun = cancel.run_until_cancelled(thread.begin(TurnConfig { key, policy, items })).await;
+    let turn = match begun.ok_or(AgentError::Cancelled)?? {
         Begun::Running(turn) => turn,
         Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
     };
@@ -176,14 +176,20 @@ async fn resume(
         let (theirs, ours) = (waiting.run.prompt, prompt.id().to_owned());
         return Err(ApprovalError::OtherPrompt { theirs, ours }.into());
     }
-    let mut turn = match thread.resume(open.turn).await {
+    let resumed = cancel.run_until_cancelled(thread.resume(open.turn)).await;
+    let mut turn = match resumed.ok_or(AgentError::Cancelled)? {
         Err(SessionError::NotSuspended { .. }) => return Err(not_waiting().into()),
         turn => turn?,
     };
     // Somebody else may have decided while this one waited for its turn.
-    if let Err(err) = read_waiting(&thread, open.began).await?.admit(&decision, thread.id().as_str()) {
+    let admitted = match read_waiting(&thread, open.began).await {
+        _ if cancel.is_cancelled() => Err(AgentError::Cancelled),
+        Ok(waiting) => waiting.admit(&decision, thread.id().as_str()).map_err(AgentError::from),
+        Err(err) => Err(err),
+    };
+    if let Err(err) = admitted {
         turn.suspend(WAITS, Vec::new()).await?;
-        return Err(err.into());
+        return Err(err);
     }
     turn.append(vec![approval::decided(&decision)]).await?;
     let waiting = read_waiting(&thread, open.began).await?;

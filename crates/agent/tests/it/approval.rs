@@ -111,6 +111,20 @@ async fn forged_repeated_and_strange_decisions_change_nothing() {
 }
 
 #[tokio::test]
+async fn a_cancelled_decision_changes_nothing() {
+    let stage = Stage::new().await;
+    let agent = waiting(&stage, &model()).await;
+    let before = stage.log().await;
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let run =
+        agent.decide(&prompt(), &stage.thread, decision(APPROVAL, "secret-0", Verdict::Approve), cancel);
+    assert!(run.outcome().await.unwrap_err().is_cancelled());
+    assert_eq!(stage.log().await, before);
+    decide(&agent, &stage.thread, decision(APPROVAL, "secret-0", Verdict::Approve)).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_decision_can_come_after_a_restart() {
     let stage = Stage::new().await;
     let model = model();
