@@ -1,7 +1,7 @@
 //! Judges a final answer: against the output schema first, then against the constraints.
 //!
-//! An answer stands, or is made again with feedback, a bounded number of times; after that the run fails with the last
-//! answer. All failing asserts are told in one message. Failing suggestions are remarks and change nothing.
+//! An answer stands, or is made again with feedback, a bounded number of times and within the limits of the run; after that
+//! the run fails with the last answer. All failing asserts are told in one message. Failing suggestions are remarks and change nothing.
 
 use std::sync::Arc;
 
@@ -50,8 +50,13 @@ impl Judge {
         self.constraints.asserts()
     }
 
-    /// Judges an answer, and says what suggestions have to say.
-    pub(crate) async fn judge(&mut self, answer: &Answer) -> Result<(Judged, Vec<Remark>), AgentError> {
+    /// Judges an answer, and says what suggestions have to say. Where no further step is allowed (`may_repeat`), what is not
+    /// good enough fails at once.
+    pub(crate) async fn judge(
+        &mut self,
+        answer: &Answer,
+        may_repeat: bool,
+    ) -> Result<(Judged, Vec<Remark>), AgentError> {
         let text = answer.joined_text();
         let value = match &self.schema {
             None => None,
@@ -60,7 +65,7 @@ impl Judge {
                 Err(faults) => {
                     let feedback = output::feedback(&faults, schema);
                     let again = |attempts| AgentError::OutputInvalid { faults, attempts, output: text };
-                    return self.repairs.again(feedback, again).map(|it| (it, Vec::new()));
+                    return self.repairs.again(may_repeat, feedback, again).map(|it| (it, Vec::new()));
                 }
             },
         };
@@ -74,7 +79,7 @@ impl Judge {
         let failures = findings.failures;
         let feedback = feedback(&failures);
         let again = |attempts| AgentError::Constraints { failures, attempts, output: text };
-        self.retries.again(feedback, again).map(|it| (it, remarks))
+        self.retries.again(may_repeat, feedback, again).map(|it| (it, remarks))
     }
 }
 
@@ -109,10 +114,11 @@ impl Tries {
     /// Has the answer made again, or gives up after so many attempts.
     fn again(
         &mut self,
+        may_repeat: bool,
         feedback: String,
         give_up: impl FnOnce(u32) -> AgentError,
     ) -> Result<Judged, AgentError> {
-        if self.made >= self.most {
+        if self.made >= self.most || !may_repeat {
             return Err(give_up(self.made + 1));
         }
         self.made += 1;

@@ -134,9 +134,15 @@ impl Running {
                     return Ok(end);
                 }
             } else if !is_final {
-                self.turn.append(said(&message)).await?;
+                let items = said(&message);
+                if let Some(ended) = self.stop(&[]) {
+                    return Ok(End { ended, items, message: Some(message), output: None });
+                }
+                self.turn.append(items).await?;
             } else {
-                let judging = attend(&mut self.turn, &self.cancel, judge.judge(&answer)).await;
+                let may_repeat = self.stop(&[]).is_none();
+                let judging = judge.judge(&answer, may_repeat);
+                let judging = attend(&mut self.turn, &self.cancel, judging).await;
                 let (judged, remarks) = judging.map_err(|err| {
                     // What was streamed before somebody stopped it is kept, as it is while the model speaks.
                     let keeps = err.is_cancelled() && !holds_back;
@@ -352,14 +358,18 @@ impl Running {
         if self.cancel.is_cancelled() {
             return Err(Break { err: AgentError::Cancelled, items });
         }
-        let definition = self.setting.prompt.definition();
-        let progress = Progress { steps: self.steps, tokens: self.usage.total(), cost: self.cost, calls };
-        let max_steps = self.setting.agent.config.max_steps;
-        if let Some(ended) = stop(&definition.stop_when, max_steps, progress) {
+        if let Some(ended) = self.stop(calls) {
             return Ok(Some(End { ended, items, message: None, output: None }));
         }
         self.turn.append(items).await?;
         Ok(None)
+    }
+
+    /// Returns why the loop ends after this step, if it does.
+    fn stop(&self, calls: &[ToolCall]) -> Option<Ended> {
+        let progress = Progress { steps: self.steps, tokens: self.usage.total(), cost: self.cost, calls };
+        let max_steps = self.setting.agent.config.max_steps;
+        stop(&self.setting.prompt.definition().stop_when, max_steps, progress)
     }
 
     /// Has an answer made again: the attempt is on record, but not in the history.

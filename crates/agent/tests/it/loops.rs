@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use contexture_agent::{AgentConfig, Ended, RunRequest};
 use contexture_compose::{Contribution, Definition, Prompt, PromptBuilder, StopCondition, Text, contributor};
-use contexture_message::{Answer, Part, Thinking};
+use contexture_message::{Answer, Part, StopReason, Thinking};
 use contexture_model::{Scripted, Step};
 use serde_json::{Value, json};
 
@@ -113,6 +113,29 @@ async fn a_model_that_calls_tools_for_ever_stops_at_the_limits() {
     assert_eq!(stopped(vec![StopCondition::MaxCost(0.000_01)]).await, (Ended::MaxCost, 2));
     let both = vec![StopCondition::MaxTokens(1_000_000), StopCondition::MaxSteps(2)];
     assert_eq!(stopped(both).await, (Ended::MaxSteps(2), 2));
+}
+
+#[tokio::test]
+async fn a_model_that_pauses_for_ever_stops_at_the_limits() {
+    let stage = Stage::new().await;
+    let model = Scripted::always(Answer { stop: StopReason::Paused, ..says("Wait.") });
+    let outcome = agent(&model).build().unwrap().run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!((outcome.ended, outcome.steps), (Ended::MaxSteps(10), 10));
+    assert_eq!(stage.log().await.matches("assistant: Wait.").count(), 10);
+}
+
+#[tokio::test]
+async fn answers_that_are_made_again_count() {
+    for condition in [StopCondition::MaxSteps(2), StopCondition::MaxTokens(13)] {
+        let constraint = serde_json::from_value(json!({"id": "short", "max_chars": 1})).unwrap();
+        let definition = stopping(vec![condition]).definition().clone();
+        let prompt = PromptBuilder::from(definition).constraint(constraint).build().unwrap();
+        let stage = Stage::new().await;
+        let model = Scripted::always(says("long"));
+        let run = agent(&model).build().unwrap().run(&prompt, &stage.thread, hi());
+        assert_eq!(run.outcome().await.unwrap_err().code(), "constraint_failed");
+        assert_eq!(model.requests().len(), 2);
+    }
 }
 
 #[tokio::test]
