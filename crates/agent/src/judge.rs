@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use contexture_compose::Pass;
+use contexture_compose::{Constraint, Pass};
 use contexture_message::Answer;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::agent::Inner;
+use crate::agent::{AgentConfig, Inner};
 use crate::checks::{Checked, Constraints, constraints};
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
@@ -18,6 +18,7 @@ use crate::{AgentError, ConstraintFailure, output};
 /// The checks of a run, and how often answers failed them.
 pub(crate) struct Judge {
     schema: Option<(Arc<Value>, Validator)>,
+    definitions: Vec<Constraint>,
     constraints: Constraints,
     repairs: Tries,
     retries: Tries,
@@ -32,17 +33,28 @@ pub(crate) enum Judged {
 }
 
 impl Judge {
-    /// Finds the checks that a pass brings.
-    pub(crate) fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
+    /// Returns the judge of a run, who knows its output schema and no constraint yet.
+    pub(crate) fn new(config: &AgentConfig, pass: &Pass) -> Result<Self, AgentError> {
         let schema = pass.request().output.clone();
         let validator = schema.as_deref().map(compiled).transpose()?;
-        let known = |id: &str| agent.constraints.get(id).cloned();
         Ok(Self {
             schema: schema.zip(validator),
-            constraints: constraints(&pass.extras().constraints, known)?,
-            repairs: Tries::new(agent.config.output_repairs),
-            retries: Tries::new(agent.config.constraint_retries),
+            definitions: Vec::new(),
+            constraints: Constraints::default(),
+            repairs: Tries::new(config.output_repairs),
+            retries: Tries::new(config.constraint_retries),
         })
+    }
+
+    /// Finds the constraints that a pass brings: entries that change between steps may bring others.
+    pub(crate) fn follow(&mut self, agent: &Inner, pass: &Pass) -> Result<(), AgentError> {
+        let definitions = &pass.extras().constraints;
+        if *definitions != self.definitions {
+            let known = |id: &str| agent.constraints.get(id).cloned();
+            self.constraints = constraints(definitions, known)?;
+            self.definitions.clone_from(definitions);
+        }
+        Ok(())
     }
 
     /// Whether an answer may have to be made again although it was well-formed: then nothing of it is streamed.

@@ -47,8 +47,9 @@ pub(crate) struct Running {
     pub(crate) cost: Option<f64>,
     all_remarks: Vec<Remark>,
     passes: Vec<Pass>,
-    /// Answers that were not good enough and what was said about them: sent, but not kept in the history.
-    attempts: Vec<Arc<Message>>,
+    /// Answers that were not good enough and what was said about them, each with the number of the turn's messages before it:
+    /// sent, but not kept in the history.
+    attempts: Vec<(usize, Arc<Message>)>,
     approvals: Vec<ApprovalRequest>,
 }
 
@@ -105,19 +106,28 @@ impl Running {
     /// Resolves the prompt for the turn as it is now.
     pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
-        let open = self.turn.turn().to_string();
-        let mine = snapshot.turns().last().filter(|it| **it.id() == *open);
-        let said = mine.map(|it| it.messages().to_vec()).unwrap_or_default();
-        let in_flight = said.into_iter().chain(self.attempts.iter().cloned()).collect();
+        let mut in_flight = self.messages();
+        // From the last one: what is put in does not move the places before it.
+        for (place, attempt) in self.attempts.iter().rev() {
+            in_flight.insert((*place).min(in_flight.len()), Arc::clone(attempt));
+        }
         attend(&mut self.turn, &self.cancel, self.setting.resolve(&snapshot, in_flight, before)).await
+    }
+
+    /// Returns what the turn has on record so far.
+    fn messages(&self) -> Vec<Arc<Message>> {
+        let (snapshot, open) = (self.turn.snapshot(), self.turn.turn().to_string());
+        let mine = snapshot.turns().last().filter(|it| **it.id() == *open);
+        mine.map(|it| it.messages().to_vec()).unwrap_or_default()
     }
 
     /// Calls the model until it has answered or the loop ends.
     pub(crate) async fn go(&mut self, mut pass: Pass) -> Result<End, Break> {
         let layers = self.layers(&pass)?;
-        let mut judge = Judge::new(&self.setting.agent, &pass)?;
+        let mut judge = Judge::new(&self.setting.agent.config, &pass)?;
         loop {
             self.passes.push(pass.clone());
+            judge.follow(&self.setting.agent, &pass)?;
             let holds_back = judge.asserts() || guards_output(&pass);
             let answer = self.call(&pass, holds_back).await?;
             let answer = self.guarded(&pass, answer).await?;
@@ -378,7 +388,8 @@ impl Running {
         let record = json!({"message": &*message, "feedback": feedback});
         let item = NewItem::application("contexture.attempt", record).visibility(Visibility::NONE);
         self.turn.append(vec![item]).await?;
-        self.attempts.extend([message, Arc::new(Message::user(feedback))]);
+        let place = self.messages().len();
+        self.attempts.extend([message, Arc::new(Message::user(feedback))].map(|it| (place, it)));
         Ok(())
     }
 

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use contexture_agent::{AgentError, Checked, GuardrailVerdict, RunRequest};
-use contexture_compose::{Constraint, Guardrail, Hooks, Prompt, PromptBuilder, Text};
+use contexture_compose::{
+    Constraint, Contribution, Guardrail, Hooks, Prompt, PromptBuilder, Text, contributor,
+};
 use contexture_message::{Answer, Message, Part, Request, Role, StopReason, Thinking};
 use contexture_model::Scripted;
 use serde_json::{Value, json};
@@ -108,6 +110,36 @@ async fn constraints_give_up_after_two_retries_with_the_last_output() {
     insta::assert_snapshot!(err, @"the answer fails constraint `short` (it has 5 characters, at most 2 are allowed) after 3 attempts");
     assert!(matches!(err, AgentError::Constraints { output, .. } if output == "three"));
     assert!(log.contains("\"status\":\"failed\""));
+}
+
+#[tokio::test]
+async fn attempts_stay_where_they_were_made() {
+    let prompt = with_constraints(json!([{"id": "short", "max_chars": 3}]));
+    let stage = Stage::new().await;
+    let model = script([says("too long"), calls([("a", "echo", json!({}))]), says("ok")]);
+    let agent = agent(&model).tool(echo("echo")).build().unwrap();
+    agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let roles = |n: usize| model.requests()[n].messages.iter().map(|it| it.role.as_str()).collect::<Vec<_>>();
+    assert_eq!(roles(2), ["system", "user", "assistant", "user", "assistant", "tool"]);
+    let (second, third) = (&model.requests()[1].messages, &model.requests()[2].messages);
+    assert_eq!(second[..], third[..second.len()]);
+}
+
+#[tokio::test]
+async fn constraints_that_an_entry_brings_later_hold() {
+    let n_runs = AtomicU32::new(0);
+    let entry = contributor("later", move |_| {
+        let is_first = n_runs.fetch_add(1, Ordering::Relaxed) == 0;
+        let constraint: Constraint = serde_json::from_value(json!({"id": "short", "max_chars": 3})).unwrap();
+        let constraints = if is_first { Vec::new() } else { vec![constraint] };
+        async { Ok(Contribution { constraints, ..Contribution::default() }) }
+    });
+    let prompt = builder().include(entry).build().unwrap();
+    let stage = Stage::new().await;
+    let model = script([calls([("a", "echo", json!({}))]), says("too long"), says("ok")]);
+    let agent = agent(&model).tool(echo("echo")).build().unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!(outcome.text(), "ok");
 }
 
 #[tokio::test]
