@@ -14,8 +14,10 @@
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass};
-use contexture_history::{TurnNo, TurnStatus, Visibility};
-use contexture_message::{Answer, Message, Part, StopReason, Thinking, Tokens, ToolCall, ToolOutput, Usage};
+use contexture_history::{TurnNo, TurnStatus, Visibility, interrupted};
+use contexture_message::{
+    Answer, Message, Part, Role, StopReason, Thinking, Tokens, ToolCall, ToolOutput, Usage,
+};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
 use contexture_session::{NewItem, RunningTurn, ThreadId};
 use serde_json::{Value, json};
@@ -30,7 +32,7 @@ use crate::round::{Answered, Round};
 use crate::run::Sink;
 use crate::setting::Setting;
 use crate::stop::{Progress, stop};
-use crate::words::{make_ids_unique, result_items, said, with_text};
+use crate::words::{calls_of, make_ids_unique, result_items, said, with_text};
 use crate::{AgentError, Event};
 
 /// Why a suspended turn waits.
@@ -191,21 +193,23 @@ impl Running {
         let mut answered = Vec::new();
         for asked in &waiting.asked {
             answered.extend(match &asked.verdict {
-                Some(Verdict::Deny { reason }) => Some(self.denied(asked.call(), reason.clone())),
+                Some(Verdict::Deny { reason }) => {
+                    let output = ToolOutput::ExecutionDenied { reason: reason.clone() };
+                    Some(self.unrun(asked.call(), output))
+                }
                 Some(Verdict::Approve) => ran.next(),
                 None => None,
             });
         }
-        let calls: Vec<ToolCall> = waiting.asked.iter().map(|it| it.call().clone()).collect();
-        if let Some(end) = self.record_results(&calls, answered).await? {
+        if let Some(end) = self.record_results(answered).await? {
             return Ok(end);
         }
         let pass = self.resolve(Some(&pass)).await?;
         self.go(pass).await
     }
 
-    fn denied(&self, call: &ToolCall, reason: Option<String>) -> Answered {
-        let output = ToolOutput::ExecutionDenied { reason };
+    /// Answers a call that was not run.
+    fn unrun(&self, call: &ToolCall, output: ToolOutput) -> Answered {
         let (id, name) = (call.id.clone(), call.name.clone());
         self.sink.send(Event::ToolResult { id, name, output: output.clone(), raw: None });
         Answered { call: call.clone(), output, whole: None }
@@ -298,11 +302,16 @@ impl Running {
             self.sink.send(Event::ToolCall { id, name, arguments });
         }
         // Before anything is run: whoever finds the log after a crash sees what was about to happen.
-        self.turn.append(vec![NewItem::from(message)]).await?;
+        self.turn.append(vec![NewItem::from(Arc::clone(&message))]).await?;
         let (asking, free) = self.split(pass, layers, &calls);
         let answered = self.run_calls(pass, layers, &free).await?;
-        if asking.is_empty() || self.cancel.is_cancelled() {
-            return self.record_results(&calls, answered).await;
+        if asking.is_empty() {
+            return self.record_results(answered).await;
+        }
+        if self.cancel.is_cancelled() {
+            let unasked =
+                asking.iter().map(|it| self.unrun(it, ToolOutput::ErrorText(interrupted().to_owned())));
+            return self.record_results(answered.into_iter().chain(unasked).collect()).await;
         }
         let record = RunRecord {
             prompt: self.setting.prompt.id().to_owned(),
@@ -319,7 +328,7 @@ impl Running {
         let mut items = result_items(answered);
         items.extend(approval::suspension(&record, &requests));
         self.approvals = requests;
-        Ok(Some(End { ended: Ended::Suspended, items, message: None, output: None }))
+        Ok(Some(End { ended: Ended::Suspended, items, message: Some(message), output: None }))
     }
 
     /// Splits calls into those that a person must decide about, and the others.
@@ -351,25 +360,20 @@ impl Running {
             tool: call.name,
             arguments: call.arguments,
         });
-        let requests: Vec<_> = each.collect();
-        for request in &requests {
-            self.sink.send(Event::ApprovalRequired { approval: request.clone() });
-        }
-        requests
+        each.collect()
     }
 
     /// Records results, or hands them over if the loop ends here.
-    async fn record_results(
-        &mut self,
-        calls: &[ToolCall],
-        answered: Vec<Answered>,
-    ) -> Result<Option<End>, Break> {
+    async fn record_results(&mut self, answered: Vec<Answered>) -> Result<Option<End>, Break> {
         let items = result_items(answered);
         if self.cancel.is_cancelled() {
             return Err(Break { err: AgentError::Cancelled, items });
         }
-        if let Some(ended) = self.stop(calls) {
-            return Ok(Some(End { ended, items, message: None, output: None }));
+        // The whole round counts, also what was answered before a person decided about the rest.
+        let message = self.messages().into_iter().rfind(|it| it.role == Role::Assistant);
+        let calls: Vec<ToolCall> = message.iter().flat_map(|it| calls_of(it)).cloned().collect();
+        if let Some(ended) = self.stop(&calls) {
+            return Ok(Some(End { ended, items, message, output: None }));
         }
         self.turn.append(items).await?;
         Ok(None)
@@ -397,9 +401,10 @@ impl Running {
     pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
         let (status, reason, written, result) = match result {
-            Ok(End { ended: Ended::Suspended, items, .. }) => {
+            Ok(End { ended: Ended::Suspended, items, message, output }) => {
                 let written = self.turn.suspend(WAITS, items).await;
-                (TurnStatus::Suspended, Some(WAITS.to_owned()), written, Ok((Ended::Suspended, None, None)))
+                let result = Ok((Ended::Suspended, message, output));
+                (TurnStatus::Suspended, Some(WAITS.to_owned()), written, result)
             }
             Ok(End { ended, items, message, output }) => {
                 let reason = reason_of(&ended);
@@ -420,6 +425,10 @@ impl Running {
         };
         let (ended, message, output) = result?;
         written?;
+        // Only now can anybody decide.
+        for approval in self.approvals.iter().cloned() {
+            self.sink.send(Event::ApprovalRequired { approval });
+        }
         self.sink.send(Event::TurnEnd { status, reason, usage: self.usage });
         Ok(Outcome {
             thread,

@@ -1,10 +1,11 @@
 //! From answers and results to what is appended, and the words of a message.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use contexture_compose::{Body as SegmentBody, Pass, Slot};
 use contexture_history::Visibility;
-use contexture_message::{Message, Part, Role, ToolResult};
+use contexture_message::{Message, Part, Role, ToolCall, ToolResult};
 use contexture_session::{NewItem, Snapshot};
 use serde_json::json;
 
@@ -70,15 +71,18 @@ pub(crate) fn with_text(message: Message, text: String) -> Message {
     Message { content, ..message }
 }
 
+/// Returns the calls of a message.
+pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
+    message.content.iter().filter_map(|it| match it {
+        Part::ToolCall(call) => Some(call),
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolResult(_) => None,
+    })
+}
+
 /// Gives calls whose id is missing or taken another one: a result must belong to one call.
 pub(crate) fn make_ids_unique(message: &mut Message, snapshot: &Snapshot) {
-    let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| &it.content);
-    let mut taken: std::collections::HashSet<String> = known
-        .filter_map(|it| match it {
-            Part::ToolCall(call) => Some(call.id.clone()),
-            _ => None,
-        })
-        .collect();
+    let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| calls_of(it));
+    let mut taken: HashSet<String> = known.map(|it| it.id.clone()).collect();
     for part in &mut message.content {
         let Part::ToolCall(call) = part else { continue };
         if !call.id.is_empty() && taken.insert(call.id.clone()) {

@@ -1,8 +1,9 @@
 //! Approval: suspended durably, decided once, by whoever has the token, in any process.
 
-use contexture_agent::{Agent, AgentError, CancellationToken, Decision, Ended, Outcome, Verdict};
+use contexture_agent::{Agent, AgentError, AgentTool, CancellationToken, Decision, Ended, Outcome, Verdict};
+use contexture_compose::{Definition, PromptBuilder, StopCondition};
 use contexture_history::TurnStatus;
-use contexture_message::{Part, Role};
+use contexture_message::{Part, Role, Tool};
 use contexture_model::Scripted;
 use contexture_session::Thread;
 use serde_json::json;
@@ -122,6 +123,40 @@ async fn a_cancelled_decision_changes_nothing() {
     assert!(run.outcome().await.unwrap_err().is_cancelled());
     assert_eq!(stage.log().await, before);
     decide(&agent, &stage.thread, decision(APPROVAL, "secret-0", Verdict::Approve)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_condition_sees_the_whole_round() {
+    let definition = Definition {
+        id: "p".into(),
+        model: Some("test/m".into()),
+        stop_when: vec![StopCondition::ToolCalled("free".into())],
+        ..Definition::default()
+    };
+    let prompt = PromptBuilder::from(definition).build().unwrap();
+    let (stage, model) = (Stage::new().await, model());
+    let agent = careful(&model);
+    agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let made = decision(APPROVAL, "secret-0", Verdict::Approve);
+    let run = agent.decide(&prompt, &stage.thread, made, CancellationToken::new());
+    assert_eq!(run.outcome().await.unwrap().ended, Ended::ToolCalled("free".into()));
+}
+
+#[tokio::test]
+async fn a_cancelled_round_answers_calls_that_nobody_was_asked_about() {
+    let stage = Stage::new().await;
+    let request = hi();
+    let cancel = request.cancel.clone();
+    let stops = AgentTool::new(Tool::new("free", "Stops the run."), move |_| {
+        cancel.cancel();
+        async { Ok(json!(1)) }
+    });
+    let agent = agent(&model()).tool(stops.unwrap()).tool(echo("risky").needs_approval()).build().unwrap();
+    let (events, outcome) = told(agent.run(&prompt(), &stage.thread, request)).await;
+    assert!(outcome.unwrap_err().is_cancelled());
+    assert_eq!(events.matches("tool.result").count(), 2, "{events}");
+    assert!(!events.contains("approval.required"), "{events}");
+    assert!(stage.log().await.contains("b->{\"type\":\"error-text\",\"value\":\"interrupted\"}"));
 }
 
 #[tokio::test]

@@ -93,6 +93,7 @@ async fn stopped(conditions: Vec<StopCondition>) -> (Ended, u32) {
     let model = Scripted::always(calls([("a", "echo", json!({}))]));
     let agent = agent(&model).tool(echo("echo")).build().unwrap();
     let outcome = agent.run(&stopping(conditions), &stage.thread, hi()).outcome().await.unwrap();
+    assert!(outcome.message.is_some(), "the model's last message, with its calls");
     let log = stage.log().await;
     assert!(log.contains("\"turn_ended\":{\"status\":\"completed\",\"reason\":\"stopped"), "{log}");
     assert_eq!(log.matches("=echo(").count(), log.matches("->{").count());
