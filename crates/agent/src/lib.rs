@@ -14,6 +14,7 @@ mod agent;
 mod approval;
 mod calm;
 mod checks;
+mod depth;
 mod error;
 mod event;
 mod hear;

@@ -32,7 +32,7 @@ use crate::round::{Answered, Round};
 use crate::run::Sink;
 use crate::setting::Setting;
 use crate::stop::{Progress, stop};
-use crate::words::{calls_of, make_ids_unique, result_items, said, with_text};
+use crate::words::{calls_of, make_calls_recordable, result_items, said, with_text};
 use crate::{AgentError, Event};
 
 /// Why a suspended turn waits.
@@ -231,7 +231,7 @@ impl Running {
         let stream = self.setting.agent.model.stream(call);
         let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
         let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
-        make_ids_unique(&mut answer.message, &self.turn.snapshot());
+        make_calls_recordable(&mut answer.message, &self.turn.snapshot());
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)

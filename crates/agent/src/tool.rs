@@ -18,7 +18,7 @@ use contexture_session::ThreadId;
 use jsonschema::Validator;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -188,7 +188,12 @@ impl AgentTool {
             && !self.validator.is_valid(arguments)
         {
             let shown: String = text.chars().take(200).collect();
-            return Some(format!("the arguments are not JSON: {shown}"));
+            // Arguments that were JSON are a text only because no log could hold them.
+            let fault = match serde_json::from_str::<IgnoredAny>(text) {
+                Ok(IgnoredAny) => "nested too deep",
+                Err(_) => "not JSON",
+            };
+            return Some(format!("the arguments are {fault}: {shown}"));
         }
         let faults = crate::output::faults(&self.validator, arguments);
         (!faults.is_empty()).then(|| format!("the arguments are invalid: {}", faults.join("; ")))

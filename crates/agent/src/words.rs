@@ -7,8 +7,9 @@ use contexture_compose::{Body as SegmentBody, Pass, Slot};
 use contexture_history::Visibility;
 use contexture_message::{Message, Part, Role, ToolCall, ToolResult};
 use contexture_session::{NewItem, Snapshot};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::depth::is_too_deep;
 use crate::round::Answered;
 
 /// Text that was said before the model broke off.
@@ -79,12 +80,16 @@ pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
     })
 }
 
-/// Gives calls whose id is missing or taken another one: a result must belong to one call.
-pub(crate) fn make_ids_unique(message: &mut Message, snapshot: &Snapshot) {
+/// Makes the calls of an answer fit for the record: ids that are missing or taken become others, because a result must
+/// belong to one call, and arguments that are nested too deep become the text that they were.
+pub(crate) fn make_calls_recordable(message: &mut Message, snapshot: &Snapshot) {
     let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| calls_of(it));
     let mut taken: HashSet<String> = known.map(|it| it.id.clone()).collect();
     for part in &mut message.content {
         let Part::ToolCall(call) = part else { continue };
+        if is_too_deep(&call.arguments) {
+            call.arguments = Value::String(call.arguments.to_string());
+        }
         if !call.id.is_empty() && taken.insert(call.id.clone()) {
             continue;
         }

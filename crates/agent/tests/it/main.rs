@@ -4,6 +4,7 @@
 
 mod approval;
 mod checks;
+mod depth;
 mod endings;
 mod http;
 mod loops;

@@ -10,7 +10,7 @@ use contexture_model::Scripted;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, calls, echo, hi, output_text, prompt, says, script};
+use crate::stage::{Stage, agent, calls, echo, hi, output_text, prompt, says, script, told};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct City {
@@ -112,6 +112,22 @@ async fn calls_of_a_round_run_together_unless_a_tool_wants_to_be_alone() {
     let agent = agent(&model).tool(slow("x")).tool(slow("y").alone()).build().unwrap();
     agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
     assert_eq!(log.lock().unwrap().join(" "), "+a +b -a -b +c -c +d -d");
+}
+
+#[tokio::test]
+async fn the_application_gets_the_raw_value_where_the_model_sees_less() {
+    for (bytes, is_told) in [(100, false), (100_000, true)] {
+        let stage = Stage::new().await;
+        let tool =
+            AgentTool::new(
+                Tool::new("text", "Gives text."),
+                move |_| async move { Ok(json!("x".repeat(bytes))) },
+            );
+        let model = script([calls([("a", "text", json!({}))]), says("ok")]);
+        let agent = agent(&model).tool(tool.unwrap()).build().unwrap();
+        let (events, _) = told(agent.run(&prompt(), &stage.thread, hi())).await;
+        assert_eq!(events.contains("\"raw\":\"xxx"), is_told, "{bytes}");
+    }
 }
 
 #[tokio::test]
