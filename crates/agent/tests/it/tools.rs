@@ -181,6 +181,18 @@ impl Middleware for Noted {
 }
 
 #[tokio::test]
+async fn middleware_gives_arguments_that_fit() {
+    let stage = Stage::new().await;
+    let strict = Tool::new("strict", "Takes nothing else.")
+        .parameters(json!({"type": "object", "properties": {}, "additionalProperties": false}));
+    let tool = AgentTool::new(strict, |_| async { Ok(json!("it ran")) }).unwrap();
+    let model = script([calls([("a", "strict", json!({}))]), says("ok")]);
+    let agent = agent(&model).tool(tool).wrap(["*"], Noted("more", Arc::default())).build().unwrap();
+    agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    assert!(result(&model).contains("the arguments are invalid"), "{}", result(&model));
+}
+
+#[tokio::test]
 async fn middleware_nests_by_pattern() {
     let notes: Arc<Mutex<Vec<String>>> = Arc::default();
     let model = script([calls([("a", "echo", json!({}))]), says("ok")]);
