@@ -31,7 +31,7 @@ use crate::outcome::{Ended, Outcome, Remark};
 use crate::round::{Answered, Round};
 use crate::run::Sink;
 use crate::setting::Setting;
-use crate::stop::{Progress, stop};
+use crate::stop::{Progress, stop, unkept};
 use crate::words::{calls_of, make_calls_recordable, result_items, said, with_text};
 use crate::{AgentError, Event};
 
@@ -244,6 +244,7 @@ impl Running {
         let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
         let cost = facts.price.and_then(|it| it.of(answer.usage));
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+        self.warn_of_limits(answer.usage);
         let reserve = facts.reserve().unwrap_or(Tokens(0));
         let usable = facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0);
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
@@ -255,6 +256,14 @@ impl Running {
             cache_read_tokens,
             budget_used_pct,
         });
+    }
+
+    /// Says, once, which limits can't be kept because nothing tells what was used.
+    fn warn_of_limits(&mut self, usage: Usage) {
+        let conditions = &self.setting.prompt.definition().stop_when;
+        let unknown = conditions.iter().filter_map(|it| unkept(it, usage, self.cost));
+        let new = unknown.filter(|it| !self.all_remarks.contains(it)).collect();
+        self.remarks(new);
     }
 
     /// Sends the text of an answer through the output guardrails.

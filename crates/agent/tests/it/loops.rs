@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use contexture_agent::{AgentConfig, Ended, RunRequest};
 use contexture_compose::{Contribution, Definition, Prompt, PromptBuilder, StopCondition, Text, contributor};
-use contexture_message::{Answer, Part, StopReason, Thinking};
+use contexture_message::{Answer, Part, StopReason, Thinking, Usage};
 use contexture_model::{Scripted, Step};
 use serde_json::{Value, json};
 
@@ -114,6 +114,28 @@ async fn a_model_that_calls_tools_for_ever_stops_at_the_limits() {
     assert_eq!(stopped(vec![StopCondition::MaxCost(0.000_01)]).await, (Ended::MaxCost, 2));
     let both = vec![StopCondition::MaxTokens(1_000_000), StopCondition::MaxSteps(2)];
     assert_eq!(stopped(both).await, (Ended::MaxSteps(2), 2));
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_kept_is_told_once() {
+    let definition = Definition {
+        model: Some("test/of-unknown-price".into()),
+        ..stopping(vec![StopCondition::MaxCost(1.0), StopCondition::MaxTokens(9)]).definition().clone()
+    };
+    let prompt = PromptBuilder::from(definition).build().unwrap();
+    let stage = Stage::new().await;
+    let calling = Answer { usage: Usage::default(), ..calls([("a", "echo", json!({}))]) };
+    let model = script([calling, Answer::text("ok")]);
+    let agent = agent(&model).tool(echo("echo")).build().unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let remarks: Vec<_> = outcome.remarks.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(
+        remarks,
+        [
+            "the model's price is not known: the cost has no limit",
+            "the provider does not tell what was used: the tokens have no limit"
+        ]
+    );
 }
 
 #[tokio::test]
