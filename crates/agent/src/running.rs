@@ -231,7 +231,7 @@ impl Running {
         let stream = self.setting.agent.model.stream(call);
         let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
         let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
-        make_calls_recordable(&mut answer.message, &self.turn.snapshot());
+        make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)

@@ -207,7 +207,7 @@ impl fmt::Debug for AgentTool {
 }
 
 /// All providers take these names; some take more.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fine = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     match name {
         "" => Err("a tool needs a name".to_owned()),

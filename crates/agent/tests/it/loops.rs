@@ -162,6 +162,30 @@ async fn answers_that_are_made_again_count() {
 }
 
 #[tokio::test]
+async fn names_that_no_provider_takes_back_are_made_others() {
+    let stage = Stage::new().await;
+    let long = "x".repeat(5000);
+    let model = script([
+        calls([
+            ("a", "", json!({})),
+            ("b", "the echo", json!({})),
+            ("c", "ä.b", json!({})),
+            ("d", &long, json!({})),
+        ]),
+        says("ok"),
+    ]);
+    let agent = agent(&model).tool(echo("the_echo")).build().unwrap();
+    agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    let log = stage.log().await;
+    let calls = log.lines().find(|it| it.starts_with("t1 assistant: a=")).unwrap();
+    assert_eq!(
+        calls,
+        format!("t1 assistant: a=unnamed({{}}) b=_the_echo({{}}) c=__b({{}}) d={}({{}})", "x".repeat(60))
+    );
+    assert_eq!(log.matches("there is no tool").count(), 4, "{log}");
+}
+
+#[tokio::test]
 async fn ids_that_come_twice_are_made_different() {
     let stage = Stage::new().await;
     let model = script([
