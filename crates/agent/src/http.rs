@@ -113,6 +113,14 @@ impl HttpTool {
         if self.url.contains('#') || has_dots(&self.url) {
             return invalid(format!("`{}` has a `#`, or a `.` or `..` as a step of its path", self.url));
         }
+        if let Some(name) =
+            self.headers.iter().find_map(|(name, value)| (!is_header(name, value)).then_some(name))
+        {
+            return invalid(format!(
+                "header `{}` can't be sent: it has characters that no header has",
+                name.escape_debug()
+            ));
+        }
         if let Some(pointer) = self.result.as_deref().filter(|it| !it.is_empty() && !it.starts_with('/')) {
             return invalid(format!("`{pointer}` is no JSON Pointer: it begins with `/`"));
         }
@@ -237,6 +245,12 @@ fn pieces(url: &str) -> Result<Vec<Piece<'_>>, HttpToolInvalid> {
         pieces.push(Piece::Text(rest));
     }
     Ok(pieces)
+}
+
+/// Whether a header can be sent as it is: RFC 9110's token, and a value without control characters.
+fn is_header(name: &str, value: &str) -> bool {
+    let of_name = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+    !name.is_empty() && name.chars().all(of_name) && !value.chars().any(|it| it.is_control() && it != '\t')
 }
 
 /// Whether a path has a step that leads elsewhere; clients take `..` out together with the step before it.

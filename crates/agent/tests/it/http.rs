@@ -63,6 +63,8 @@ fn declarations_are_checked() {
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/x#{id}"})), @"`https://shop.test/x#{id}` has a `#`, or a `.` or `..` as a step of its path");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/a/../{id}"})), @"`https://shop.test/a/../{id}` has a `#`, or a `.` or `..` as a step of its path");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "result": "data"})), @"`data` is no JSON Pointer: it begins with `/`");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "headers": {"x": "a\r\nb: c"}})), @"header `x` can't be sent: it has characters that no header has");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "headers": {"x y": "a"}})), @"header `x y` can't be sent: it has characters that no header has");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/{id"})), @"`https://shop.test/{id` has a `{` without its `}`");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "method": "BREW"})), @"`BREW` is no method: GET, POST, PUT, PATCH, DELETE or HEAD");
 }
