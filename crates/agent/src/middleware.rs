@@ -174,9 +174,10 @@ fn built_in(definition: &ToolMiddleware) -> Result<LayerKind, String> {
     match serde_json::from_value(spec).map_err(|err| err.to_string())? {
         BuiltIn::Approval => Ok(LayerKind::Approval),
         BuiltIn::Deny { reason } => Ok(LayerKind::Custom(Arc::new(Deny(reason)))),
-        BuiltIn::Timeout { seconds } => Duration::try_from_secs_f64(seconds)
-            .map(LayerKind::Timeout)
-            .map_err(|_| format!("`seconds` is {seconds}: give a positive number")),
+        BuiltIn::Timeout { seconds } => match Duration::try_from_secs_f64(seconds) {
+            Ok(timeout) if !timeout.is_zero() => Ok(LayerKind::Timeout(timeout)),
+            Ok(_) | Err(_) => Err(format!("`seconds` is {seconds}: give a positive number")),
+        },
     }
 }
 

@@ -100,8 +100,8 @@ async fn begin(
         && turn.thread().id() == thread.id()
         && now.state().end == before.state().end.plus(1 + n_items);
     let mut running = Running::new(setting, turn, sink, cancel);
-    running.remarks(remarks);
     running.started();
+    running.remarks(remarks);
     let result = calm(async {
         match stands {
             true => running.go(pass).await,

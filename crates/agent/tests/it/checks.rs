@@ -222,6 +222,16 @@ async fn input_guardrails_guard_the_prompts_own_user_text() {
 }
 
 #[tokio::test]
+async fn a_turn_starts_before_anybody_warns() {
+    let prompt = with_guardrails(json!([{"id": "w", "on": "input", "max_chars": 1, "action": "warn"}]));
+    let stage = Stage::new().await;
+    let agent = agent(&script([says("ok")])).build().unwrap();
+    let (events, _) = told(agent.run(&prompt, &stage.thread, hi())).await;
+    let names: Vec<_> = events.lines().filter_map(|it| it.split(' ').next()).take(2).collect();
+    assert_eq!(names, ["turn.start", "warning"]);
+}
+
+#[tokio::test]
 async fn a_user_text_that_changes_is_said_once() {
     let n = AtomicU32::new(0);
     let text = Text::of(move |_: &Value| format!("at {}", n.fetch_add(1, Ordering::Relaxed)));
