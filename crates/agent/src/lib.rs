@@ -12,6 +12,7 @@
 
 mod agent;
 mod approval;
+mod attempt;
 mod calm;
 mod checks;
 mod depth;

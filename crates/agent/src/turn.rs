@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass, Prompt};
-use contexture_history::{Body, Seq, TurnStatus};
+use contexture_history::{Body, Item, Seq, TurnStatus};
 use contexture_message::{Message, Role, Usage};
 use contexture_session::{Begun, NewItem, SessionError, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +11,7 @@ use tracing::Instrument;
 
 use crate::agent::Inner;
 use crate::approval::{self, Decision, RunRecord, Waiting};
+use crate::attempt::Attempt;
 use crate::calm::calm;
 use crate::checks::Guarded;
 use crate::outcome::{Ended, Outcome, Remark};
@@ -170,7 +171,7 @@ async fn resume(
         || ApprovalError::NotWaiting { approval: decision.approval.clone(), thread: thread.id().to_string() };
     let open =
         snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended).ok_or_else(not_waiting)?;
-    let waiting = read_waiting(&thread, open.began).await?;
+    let waiting = Waiting::read(&items_since(&thread, open.began).await?);
     waiting.admit(&decision, thread.id().as_str())?;
     if waiting.run.prompt != prompt.id() {
         let (theirs, ours) = (waiting.run.prompt, prompt.id().to_owned());
@@ -182,9 +183,9 @@ async fn resume(
         turn => turn?,
     };
     // Somebody else may have decided while this one waited for its turn.
-    let admitted = match read_waiting(&thread, open.began).await {
+    let admitted = match items_since(&thread, open.began).await {
         _ if cancel.is_cancelled() => Err(AgentError::Cancelled),
-        Ok(waiting) => waiting.admit(&decision, thread.id().as_str()).map_err(AgentError::from),
+        Ok(items) => Waiting::read(&items).admit(&decision, thread.id().as_str()).map_err(AgentError::from),
         Err(err) => Err(err),
     };
     if let Err(err) = admitted {
@@ -192,18 +193,20 @@ async fn resume(
         return Err(err);
     }
     turn.append(vec![approval::decided(&decision)]).await?;
-    let waiting = read_waiting(&thread, open.began).await?;
+    let items = items_since(&thread, open.began).await?;
+    let waiting = Waiting::read(&items);
     let RunRecord { prompt: _, input, scope, model, settings, own_words, steps, usage, cost } =
         waiting.run.clone();
     let setting = Setting { agent, prompt, input, scope, model, settings, own_words };
     let mut running = Running::new(setting, turn, sink, cancel);
     (running.steps, running.usage, running.cost) = (steps, usage, cost);
+    running.attempts = Attempt::read(&items);
     running.started();
     let result = calm(running.go_on(waiting)).await;
     running.settle(result).await
 }
 
-async fn read_waiting(thread: &Thread, began: Seq) -> Result<Waiting, AgentError> {
+async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>, AgentError> {
     const PAGE: usize = 256;
     let mut seq = Seq(began.0.saturating_sub(1));
     let mut items = Vec::new();
@@ -213,7 +216,7 @@ async fn read_waiting(thread: &Thread, began: Seq) -> Result<Waiting, AgentError
         seq = page.last().map_or(seq, |it| it.seq);
         items.extend(page);
         if is_last {
-            return Ok(Waiting::read(&items));
+            return Ok(items);
         }
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! 1. The prompt is resolved and the input guarded before anything is written: what can't be sent leaves no trace.
 //! 2. The turn begins with the user's message: the first sync.
-//! 3. The model is called. Text that came before a failure or a cancellation is kept in the log; half a tool call never is.
+//! 3. The model is called. Text that came before a failure or a cancellation is kept in the log, if it was streamed; half a
+//!    tool call never is. What a guardrail or an assert may still refuse is held back, thinking included.
 //! 4. An answer with tool calls is appended, its calls are run, their results are appended; the loop goes on unless a stop
 //!    condition holds. What needs approval suspends the turn when everything else is answered.
 //! 5. A final answer goes through output guardrails, the output schema and the constraints. What is not good enough is
@@ -16,14 +17,15 @@ mod answering;
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass};
-use contexture_history::{TurnStatus, Visibility};
+use contexture_history::TurnStatus;
 use contexture_message::{Answer, Message, Part, StopReason, Thinking, Tokens, ToolCall, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
 use contexture_session::{NewItem, RunningTurn};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::ApprovalRequest;
+use crate::attempt::{Attempt, woven};
 use crate::hear::hear;
 use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
@@ -48,9 +50,8 @@ pub(crate) struct Running {
     pub(crate) cost: Option<f64>,
     all_remarks: Vec<Remark>,
     passes: Vec<Pass>,
-    /// Answers that were not good enough and what was said about them, each with the number of the turn's messages before it:
-    /// sent, but not kept in the history.
-    attempts: Vec<(usize, Arc<Message>)>,
+    /// Answers that were not good enough.
+    pub(crate) attempts: Vec<Attempt>,
     approvals: Vec<ApprovalRequest>,
 }
 
@@ -107,11 +108,7 @@ impl Running {
     /// Resolves the prompt for the turn as it is now.
     pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
-        let mut in_flight = self.messages();
-        // From the last one: what is put in does not move the places before it.
-        for (place, attempt) in self.attempts.iter().rev() {
-            in_flight.insert((*place).min(in_flight.len()), Arc::clone(attempt));
-        }
+        let in_flight = woven(self.messages(), &self.attempts);
         attend(&mut self.turn, &self.cancel, self.setting.resolve(&snapshot, in_flight, before)).await
     }
 
@@ -268,11 +265,9 @@ impl Running {
     /// Has an answer made again: the attempt is on record, but not in the history.
     async fn again(&mut self, message: Arc<Message>, feedback: String) -> Result<(), Break> {
         self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
-        let record = json!({"message": &*message, "feedback": feedback});
-        let item = NewItem::application("contexture.attempt", record).visibility(Visibility::NONE);
-        self.turn.append(vec![item]).await?;
-        let place = self.messages().len();
-        self.attempts.extend([message, Arc::new(Message::user(feedback))].map(|it| (place, it)));
+        let attempt = Attempt { message, feedback, place: self.messages().len() };
+        self.turn.append(vec![attempt.item()]).await?;
+        self.attempts.push(attempt);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Approval: suspended durably, decided once, by whoever has the token, in any process.
 
 use contexture_agent::{Agent, AgentError, AgentTool, CancellationToken, Decision, Ended, Outcome, Verdict};
-use contexture_compose::{Definition, PromptBuilder, StopCondition};
+use contexture_compose::{Definition, Prompt, PromptBuilder, StopCondition};
 use contexture_history::TurnStatus;
 use contexture_message::{Part, Role, Tool};
 use contexture_model::Scripted;
@@ -140,6 +140,20 @@ async fn a_stop_condition_sees_the_whole_round() {
     let made = decision(APPROVAL, "secret-0", Verdict::Approve);
     let run = agent.decide(&prompt, &stage.thread, made, CancellationToken::new());
     assert_eq!(run.outcome().await.unwrap().ended, Ended::ToolCalled("free".into()));
+}
+
+#[tokio::test]
+async fn attempts_are_remembered_while_a_turn_waits() {
+    let constraint = serde_json::from_value(json!({"id": "short", "max_chars": 3})).unwrap();
+    let prompt = Prompt::builder("p").model("test/m").constraint(constraint).build().unwrap();
+    let model = script([says("too long"), calls([("b", "risky", json!({}))]), says("ok")]);
+    let (stage, agent) = (Stage::new().await, careful(&model));
+    agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let made = decision(APPROVAL, "secret-0", Verdict::Approve);
+    let elsewhere = stage.elsewhere().await;
+    agent.decide(&prompt, &elsewhere, made, CancellationToken::new()).outcome().await.unwrap();
+    let roles = model.requests()[2].messages.iter().map(|it| it.role.as_str()).collect::<Vec<_>>().join(" ");
+    assert_eq!(roles, "user assistant user assistant tool");
 }
 
 #[tokio::test]
