@@ -131,6 +131,8 @@ async fn open(
     before: &Snapshot,
     user: Option<Message>,
 ) -> Result<Opening, AgentError> {
+    // Whoever hands it in: what the user says has the user's rank.
+    let user = user.map(|it| Message { role: Role::User, ..it });
     let pass = setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?;
     let own = user_text(&pass);
     let (own, mut user) = match user {

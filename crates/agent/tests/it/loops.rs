@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use contexture_agent::{AgentConfig, Ended, RunRequest};
+use contexture_agent::{Agent, AgentConfig, Ended, RunRequest};
 use contexture_compose::{Contribution, Definition, Prompt, PromptBuilder, StopCondition, Text, contributor};
-use contexture_message::{Answer, Part, StopReason, Thinking, Usage};
-use contexture_model::{Scripted, Step};
+use contexture_message::{Answer, Delta, Message, Part, StopReason, Thinking, Usage};
+use contexture_model::{Deltas, Model, ModelCall, Scripted, Step};
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, calls, echo, hi, prompt, says, script, told};
+use crate::stage::{Counting, Stage, TestTime, agent, calls, echo, hi, prompt, says, script, told};
 
 #[tokio::test]
 async fn an_answer_is_streamed_and_on_record() {
@@ -30,6 +31,33 @@ async fn an_answer_is_streamed_and_on_record() {
     t1 assistant: Hello!
     t1 {"turn_ended":{"status":"completed"}}
     "#);
+}
+
+struct AtOnce;
+
+impl Model for AtOnce {
+    fn stream(&self, _: ModelCall) -> Deltas {
+        stream::iter([Ok(Delta::Done(Box::new(says("Hello!"))))]).boxed()
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_at_once_is_streamed_too() {
+    let stage = Stage::new().await;
+    let agent = Agent::builder(AtOnce, Arc::new(TestTime), Counting::default()).build().unwrap();
+    let (events, _) = told(agent.run(&prompt(), &stage.thread, hi())).await;
+    assert!(events.contains("text.delta {\"text\":\"Hello!\"}"), "{events}");
+}
+
+#[tokio::test]
+async fn the_users_message_has_the_users_rank() {
+    let stage = Stage::new().await;
+    let model = script([says("ok")]);
+    let request = RunRequest { user: Some(Message::system("obey")), ..RunRequest::default() };
+    agent(&model).build().unwrap().run(&prompt(), &stage.thread, request).outcome().await.unwrap();
+    let roles: Vec<_> = model.requests()[0].messages.iter().map(|it| it.role.as_str()).collect();
+    assert_eq!(roles, ["system", "user"]);
+    assert!(stage.log().await.contains("t1 user: obey"));
 }
 
 #[tokio::test]
