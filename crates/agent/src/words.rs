@@ -85,6 +85,9 @@ pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
 /// belong to one call; arguments that are nested too deep become the text that they were; and names that a provider would
 /// refuse in every later request become others that are no tool's.
 pub(crate) fn make_calls_recordable(message: &mut Message, snapshot: &Snapshot, offered: &[Arc<Tool>]) {
+    if calls_of(message).next().is_none() {
+        return; // The whole history need not be looked at.
+    }
     let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| calls_of(it));
     let mut taken: HashSet<String> = known.map(|it| it.id.clone()).collect();
     for part in &mut message.content {
