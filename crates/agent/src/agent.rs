@@ -25,7 +25,7 @@ pub trait Secrets: Send + Sync {
 pub struct AgentConfig {
     /// The model to call where neither the run, the thread nor the prompt names one: `provider/model`.
     pub model: Option<String>,
-    /// The most model calls of a run, where the prompt's `stop_when` does not say.
+    /// The most model calls of a run, answers that are made again included, where the prompt's `stop_when` does not say.
     pub max_steps: u32,
     /// How long a tool call may take, where the tool does not say.
     pub tool_timeout: Duration,

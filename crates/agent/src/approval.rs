@@ -4,6 +4,8 @@
 //! turn. The token that decides a request is told once, to whoever runs the turn; the log holds its hash. A decision is
 //! appended like anything else, so that it survives a restart and can't be made twice.
 
+use std::sync::Arc;
+
 use contexture_compose::Scope;
 use contexture_history::{Application, Body, Item, Visibility};
 use contexture_message::{Settings, ToolCall, Usage};
@@ -112,6 +114,8 @@ pub(crate) struct RunRecord {
     pub(crate) model: Option<String>,
     #[serde(default)]
     pub(crate) settings: Settings,
+    #[serde(default)]
+    pub(crate) own_words: Option<Arc<str>>,
     pub(crate) steps: u32,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<f64>,

@@ -61,6 +61,9 @@ pub enum AgentError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A model, check or entry panicked. What it said then is not told: it may quote anything.
+    #[error("a model, check or entry panicked")]
+    Panicked,
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
@@ -84,6 +87,7 @@ impl AgentError {
             AgentError::Constraints { .. } => "constraint_failed",
             AgentError::OutputInvalid { .. } => "output_invalid",
             AgentError::Unknown { .. } => "check_unknown",
+            AgentError::Panicked => "panicked",
             AgentError::Cancelled => "cancelled",
         }
     }

@@ -27,10 +27,19 @@ pub(crate) async fn hear(
                     sink.send(Event::TextDelta { text });
                 }
             }
+            // Thinking may say what the answer must not.
+            Ok(Delta::Thinking(_)) if holds_back => {}
             Ok(Delta::Thinking(text)) => sink.send(Event::ThinkingDelta { text }),
             // Calls are told when they are whole.
             Ok(Delta::Call { .. } | Delta::Arguments { .. }) => {}
-            Ok(Delta::Done(answer)) => return Ok(*answer),
+            Ok(Delta::Done(answer)) => {
+                // Not every model tells its words before the whole.
+                let untold = Some(answer.joined_text()).filter(|it| said_so_far.is_empty() && !it.is_empty());
+                if let Some(text) = untold.filter(|_| !holds_back) {
+                    sink.send(Event::TextDelta { text });
+                }
+                return Ok(*answer);
+            }
             Err(err) => {
                 let kept = if holds_back { String::new() } else { said_so_far };
                 return Err(Break { err: err.into(), items: spoken(kept) });

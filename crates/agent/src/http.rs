@@ -1,8 +1,9 @@
 //! Tools that are HTTP calls, declared in a project.
 //!
 //! `{name}` in the address is an argument of the call, percent-encoded; it can stand anywhere behind the host, never in
-//! it. Arguments that the address does not use go into the query of GET, HEAD and DELETE, and into a JSON body
-//! otherwise. What comes back is a JSON value if the server says so, or else text; a status of 400 or more is a failure.
+//! it, and no argument makes a step such as `..` in the path. Arguments that the address does not use go into the query of
+//! GET, HEAD and DELETE, and into a JSON body otherwise. What comes back is a JSON value if the server says so, or else
+//! text; any status besides 200 to 299 is a failure, a redirect that was not followed included.
 //! Who makes the call is handed in as an [`HttpCaller`]: nothing here opens a socket or knows a secret.
 
 use std::collections::BTreeMap;
@@ -109,6 +110,20 @@ impl HttpTool {
             }
             Some(_) => {}
         }
+        if self.url.contains('#') || has_dots(&self.url) {
+            return invalid(format!("`{}` has a `#`, or a `.` or `..` as a step of its path", self.url));
+        }
+        if let Some(name) =
+            self.headers.iter().find_map(|(name, value)| (!is_header(name, value)).then_some(name))
+        {
+            return invalid(format!(
+                "header `{}` can't be sent: it has characters that no header has",
+                name.escape_debug()
+            ));
+        }
+        if let Some(pointer) = self.result.as_deref().filter(|it| !it.is_empty() && !it.starts_with('/')) {
+            return invalid(format!("`{pointer}` is no JSON Pointer: it begins with `/`"));
+        }
         let known = parameters.get("properties").and_then(Value::as_object);
         let unknown = pieces.iter().find_map(|it| match it {
             Piece::Argument(name) if !known.is_some_and(|it| it.contains_key(*name)) => Some(*name),
@@ -131,15 +146,17 @@ impl HttpTool {
                 Piece::Text(text) => url.push_str(text),
                 Piece::Argument(name) => {
                     let value = arguments.get(name).map(plain).unwrap_or_default();
-                    if value.is_empty() || value == "." || value == ".." {
-                        return Err(
-                            format!("argument `{name}` can't be part of an address: `{value}`").into()
-                        );
+                    if value.is_empty() {
+                        return Err(format!("argument `{name}` is empty, and the address needs it").into());
                     }
                     url.push_str(&encoded(&value));
                     rest.shift_remove(name);
                 }
             }
+        }
+        // The whole is looked at: several arguments together can make what none of them is.
+        if has_dots(&url) {
+            return Err(format!("the arguments make a step of `.` or `..` in the address: `{url}`").into());
         }
         let in_query = ["GET", "HEAD", "DELETE"].contains(&self.method.as_str());
         if in_query && !rest.is_empty() {
@@ -162,12 +179,13 @@ impl HttpTool {
     /// Returns the tool's value in what came back.
     pub fn value(&self, reply: &HttpReply) -> Result<Value, BoxError> {
         let text = String::from_utf8_lossy(&reply.body);
-        if reply.status >= 400 {
+        if !(200..300).contains(&reply.status) {
             let shown: String = text.chars().take(2000).collect();
             return Err(format!("status {}: {shown}", reply.status).into());
         }
         let is_json = reply.content_type.as_deref().is_some_and(|it| it.contains("json"));
-        if !is_json {
+        // Whoever picks a part of the answer relies on its being JSON, whatever the server calls it.
+        if (!is_json && self.result.is_none()) || text.is_empty() {
             return Ok(Value::String(text.into_owned()));
         }
         let value: Value =
@@ -227,6 +245,18 @@ fn pieces(url: &str) -> Result<Vec<Piece<'_>>, HttpToolInvalid> {
         pieces.push(Piece::Text(rest));
     }
     Ok(pieces)
+}
+
+/// Whether a header can be sent as it is: RFC 9110's token, and a value without control characters.
+fn is_header(name: &str, value: &str) -> bool {
+    let of_name = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+    !name.is_empty() && name.chars().all(of_name) && !value.chars().any(|it| it.is_control() && it != '\t')
+}
+
+/// Whether a path has a step that leads elsewhere; clients take `..` out together with the step before it.
+fn has_dots(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    path.split(['/', '\\']).any(|it| it == "." || it == "..")
 }
 
 fn plain(value: &Value) -> String {

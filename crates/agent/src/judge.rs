@@ -1,16 +1,16 @@
 //! Judges a final answer: against the output schema first, then against the constraints.
 //!
-//! An answer stands, or is made again with feedback, a bounded number of times; after that the run fails with the last
-//! answer. All failing asserts are told in one message. Failing suggestions are remarks and change nothing.
+//! An answer stands, or is made again with feedback, a bounded number of times and within the limits of the run; after that
+//! the run fails with the last answer. All failing asserts are told in one message. Failing suggestions are remarks and change nothing.
 
 use std::sync::Arc;
 
-use contexture_compose::Pass;
+use contexture_compose::{Constraint, Pass};
 use contexture_message::Answer;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::agent::Inner;
+use crate::agent::{AgentConfig, Inner};
 use crate::checks::{Checked, Constraints, constraints};
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
@@ -18,6 +18,7 @@ use crate::{AgentError, ConstraintFailure, output};
 /// The checks of a run, and how often answers failed them.
 pub(crate) struct Judge {
     schema: Option<(Arc<Value>, Validator)>,
+    definitions: Vec<Constraint>,
     constraints: Constraints,
     repairs: Tries,
     retries: Tries,
@@ -32,17 +33,28 @@ pub(crate) enum Judged {
 }
 
 impl Judge {
-    /// Finds the checks that a pass brings.
-    pub(crate) fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
+    /// Returns the judge of a run, who knows its output schema and no constraint yet.
+    pub(crate) fn new(config: &AgentConfig, pass: &Pass) -> Result<Self, AgentError> {
         let schema = pass.request().output.clone();
         let validator = schema.as_deref().map(compiled).transpose()?;
-        let known = |id: &str| agent.constraints.get(id).cloned();
         Ok(Self {
             schema: schema.zip(validator),
-            constraints: constraints(&pass.extras().constraints, known)?,
-            repairs: Tries::new(agent.config.output_repairs),
-            retries: Tries::new(agent.config.constraint_retries),
+            definitions: Vec::new(),
+            constraints: Constraints::default(),
+            repairs: Tries::new(config.output_repairs),
+            retries: Tries::new(config.constraint_retries),
         })
+    }
+
+    /// Finds the constraints that a pass brings: entries that change between steps may bring others.
+    pub(crate) fn follow(&mut self, agent: &Inner, pass: &Pass) -> Result<(), AgentError> {
+        let definitions = &pass.extras().constraints;
+        if *definitions != self.definitions {
+            let known = |id: &str| agent.constraints.get(id).cloned();
+            self.constraints = constraints(definitions, known)?;
+            self.definitions.clone_from(definitions);
+        }
+        Ok(())
     }
 
     /// Whether an answer may have to be made again although it was well-formed: then nothing of it is streamed.
@@ -50,8 +62,13 @@ impl Judge {
         self.constraints.asserts()
     }
 
-    /// Judges an answer, and says what suggestions have to say.
-    pub(crate) async fn judge(&mut self, answer: &Answer) -> Result<(Judged, Vec<Remark>), AgentError> {
+    /// Judges an answer, and says what suggestions have to say. Where no further step is allowed (`may_repeat`), what is not
+    /// good enough fails at once.
+    pub(crate) async fn judge(
+        &mut self,
+        answer: &Answer,
+        may_repeat: bool,
+    ) -> Result<(Judged, Vec<Remark>), AgentError> {
         let text = answer.joined_text();
         let value = match &self.schema {
             None => None,
@@ -60,7 +77,7 @@ impl Judge {
                 Err(faults) => {
                     let feedback = output::feedback(&faults, schema);
                     let again = |attempts| AgentError::OutputInvalid { faults, attempts, output: text };
-                    return self.repairs.again(feedback, again).map(|it| (it, Vec::new()));
+                    return self.repairs.again(may_repeat, feedback, again).map(|it| (it, Vec::new()));
                 }
             },
         };
@@ -74,7 +91,7 @@ impl Judge {
         let failures = findings.failures;
         let feedback = feedback(&failures);
         let again = |attempts| AgentError::Constraints { failures, attempts, output: text };
-        self.retries.again(feedback, again).map(|it| (it, remarks))
+        self.retries.again(may_repeat, feedback, again).map(|it| (it, remarks))
     }
 }
 
@@ -109,10 +126,11 @@ impl Tries {
     /// Has the answer made again, or gives up after so many attempts.
     fn again(
         &mut self,
+        may_repeat: bool,
         feedback: String,
         give_up: impl FnOnce(u32) -> AgentError,
     ) -> Result<Judged, AgentError> {
-        if self.made >= self.most {
+        if self.made >= self.most || !may_repeat {
             return Err(give_up(self.made + 1));
         }
         self.made += 1;

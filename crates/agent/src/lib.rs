@@ -12,7 +12,10 @@
 
 mod agent;
 mod approval;
+mod attempt;
+mod calm;
 mod checks;
+mod depth;
 mod error;
 mod event;
 mod hear;

@@ -21,7 +21,7 @@ use crate::tool::{AgentTool, Invocation};
 pub enum Before {
     /// It is run.
     Run,
-    /// It is run with other arguments.
+    /// It is run with other arguments, which must fit the tool's schema too.
     RunWith(Value),
     /// It is not run; this is its value.
     Answer(Value),
@@ -75,7 +75,10 @@ impl<'a> Next<'a> {
         async move {
             let call = match layer.before(&call).await? {
                 Before::Run => call,
-                Before::RunWith(arguments) => with_arguments(call, arguments),
+                Before::RunWith(arguments) => match next.tool.argument_faults(&arguments) {
+                    Some(faults) => return Err(faults.into()),
+                    None => with_arguments(call, arguments),
+                },
                 Before::Answer(value) => return Ok(value),
                 Before::Deny(reason) => return Err(Denied { reason }.into()),
             };
@@ -171,9 +174,10 @@ fn built_in(definition: &ToolMiddleware) -> Result<LayerKind, String> {
     match serde_json::from_value(spec).map_err(|err| err.to_string())? {
         BuiltIn::Approval => Ok(LayerKind::Approval),
         BuiltIn::Deny { reason } => Ok(LayerKind::Custom(Arc::new(Deny(reason)))),
-        BuiltIn::Timeout { seconds } => Duration::try_from_secs_f64(seconds)
-            .map(LayerKind::Timeout)
-            .map_err(|_| format!("`seconds` is {seconds}: give a positive number")),
+        BuiltIn::Timeout { seconds } => match Duration::try_from_secs_f64(seconds) {
+            Ok(timeout) if !timeout.is_zero() => Ok(LayerKind::Timeout(timeout)),
+            Ok(_) | Err(_) => Err(format!("`seconds` is {seconds}: give a positive number")),
+        },
     }
 }
 

@@ -49,28 +49,42 @@ fn cut_json(
     }
 }
 
+/// Bounds all texts together and all media together: where the texts are too long, one preview stands in the place of the
+/// first.
 fn content(parts: Vec<Part>, max: usize) -> Bounded {
-    let mut whole: Option<String> = None;
-    let parts = parts.into_iter().map(|part| match part {
-        Part::Text { text } if text.len() > max => {
-            let shown = preview(&text, max);
-            whole.get_or_insert_default().push_str(&text);
-            Part::text(shown)
+    let texts = parts.iter().filter_map(|it| match it {
+        Part::Text { text } => Some(text.as_str()),
+        Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    let is_long = texts.iter().map(|it| it.len()).sum::<usize>() > max;
+    let whole = is_long.then(|| texts.concat());
+    let mut shown = whole.as_deref().map(|it| preview(it, max));
+    let mut media = 0;
+    let mut fits = |data: &str| {
+        media += data.len();
+        media <= MAX_MEDIA
+    };
+    let parts = parts.into_iter().filter_map(|part| match part {
+        Part::Text { .. } if is_long => shown.take().map(Part::text),
+        Part::Image(Image { source: MediaSource::Data(data), .. }) if !fits(&data) => {
+            Some(too_large("image", &data))
         }
-        // Media count in bytes of base64; what is larger than any provider takes never was of use.
-        Part::Image(Image { source: MediaSource::Data(data), .. }) if data.len() > MAX_MEDIA => {
-            too_large("image", &data)
+        Part::File(File { source: MediaSource::Data(data), .. }) if !fits(&data) => {
+            Some(too_large("file", &data))
         }
-        Part::File(File { source: MediaSource::Data(data), .. }) if data.len() > MAX_MEDIA => {
-            too_large("file", &data)
-        }
-        part => part,
+        Part::Text { .. }
+        | Part::Image(_)
+        | Part::File(_)
+        | Part::Thinking(_)
+        | Part::ToolCall(_)
+        | Part::ToolResult(_) => Some(part),
     });
     let output = ToolOutput::Content(parts.collect());
     Bounded { output, whole }
 }
 
-/// 32 MB, what the most generous provider takes in a request.
+/// 32 MB of base64, what the most generous provider takes in a request: what is larger never was of use.
 const MAX_MEDIA: usize = 32_000_000;
 
 fn too_large(kind: &str, data: &str) -> Part {
@@ -106,7 +120,7 @@ fn ceil(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use contexture_message::ToolOutput;
+    use contexture_message::{Image, MediaSource, Part, ToolOutput};
     use serde_json::json;
 
     use super::bounded;
@@ -116,6 +130,16 @@ mod tests {
         let output = ToolOutput::Json(json!({"a": 1}));
         let bounded = bounded(output.clone(), 100);
         assert_eq!((bounded.output, bounded.whole), (output, None));
+    }
+
+    #[test]
+    fn the_texts_of_a_list_count_together() {
+        let image = Part::Image(Image { source: MediaSource::Data("AAAA".into()), media_type: None });
+        let parts = vec![Part::text("a".repeat(600)), image.clone(), Part::text("b".repeat(600))];
+        let bounded = bounded(ToolOutput::Content(parts), 1000);
+        let ToolOutput::Content(shown) = bounded.output else { panic!("a list") };
+        assert_eq!((shown.len(), &shown[1]), (2, &image));
+        assert_eq!(bounded.whole.map(|it| it.len()), Some(1200));
     }
 
     #[test]

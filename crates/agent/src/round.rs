@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::agent::Inner;
+use crate::depth::{MAX_DEPTH, is_output_too_deep, is_too_deep, take_apart};
 use crate::event::Event;
 use crate::middleware::{Denied, Layer, LayerKind, Middleware, Next};
 use crate::preview::bounded;
@@ -87,12 +88,12 @@ impl<'a> Round<'a> {
             id: call.id.clone(),
             name: call.name.clone(),
             output: bounded.output.clone(),
-            raw,
+            raw: raw.filter(|it| !is_same(&bounded.output, it)),
         });
         Answered { call: call.clone(), output: bounded.output, whole: bounded.whole }
     }
 
-    /// Returns what the model sees, and the raw value where it is not the same.
+    /// Returns what the model sees, and the raw value where the call gave one.
     async fn output(&self, call: &ToolCall) -> (ToolOutput, Option<Value>) {
         let tool = match self.runnable(call) {
             Ok(tool) => tool,
@@ -111,15 +112,16 @@ impl<'a> Round<'a> {
                 Ok(denied) => (ToolOutput::ExecutionDenied { reason: denied.reason }, None),
                 Err(err) => failed(err.to_string()),
             },
+            Ok(Ok(value)) if is_too_deep(&value) => {
+                take_apart(value);
+                failed(too_deep(&call.name))
+            }
             Ok(Ok(value)) => {
                 let mapped = std::panic::catch_unwind(AssertUnwindSafe(|| tool.model_output(&value)));
                 match mapped {
                     Err(_) => failed(format!("the output of tool `{}` can't be mapped", call.name)),
-                    Ok(output) => {
-                        let same = matches!(&output, ToolOutput::Json(it) if *it == value)
-                            || matches!((&output, &value), (ToolOutput::Text(a), Value::String(b)) if a == b);
-                        (output, (!same).then_some(value))
-                    }
+                    Ok(output) if is_output_too_deep(&output) => failed(too_deep(&call.name)),
+                    Ok(output) => (output, Some(value)),
                 }
             }
         }
@@ -166,6 +168,22 @@ impl<'a> Round<'a> {
             Either::Right(_) => Err(timed_out(&call.name, timeout)),
         }
     }
+}
+
+/// Whether the model sees a value as it is.
+fn is_same(output: &ToolOutput, value: &Value) -> bool {
+    match output {
+        ToolOutput::Json(shown) => shown == value,
+        ToolOutput::Text(shown) => value.as_str() == Some(shown),
+        ToolOutput::ErrorText(_)
+        | ToolOutput::ErrorJson(_)
+        | ToolOutput::ExecutionDenied { .. }
+        | ToolOutput::Content(_) => false,
+    }
+}
+
+fn too_deep(tool: &str) -> String {
+    format!("the output of tool `{tool}` is nested deeper than {MAX_DEPTH} levels")
 }
 
 fn timed_out(tool: &str, timeout: Duration) -> BoxError {

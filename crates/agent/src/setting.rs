@@ -21,6 +21,8 @@ pub(crate) struct Setting {
     pub(crate) scope: Scope,
     pub(crate) model: Option<String>,
     pub(crate) settings: Settings,
+    /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
+    pub(crate) own_words: Option<Arc<str>>,
 }
 
 impl Setting {
@@ -46,6 +48,7 @@ impl Setting {
             tools: self.agent.offered.iter().map(|it| it.tool().clone()).collect::<Vec<Tool>>(),
             history: history.map(|it| (**it).clone()).collect(),
             in_flight,
+            user: self.own_words.clone(),
             instructions: thread.instructions().map(Arc::from),
             continues: before.cloned(),
             previous: before.cloned(),

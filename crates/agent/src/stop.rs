@@ -4,9 +4,9 @@
 //! conditions are OR-ed. A prompt that names no number of steps gets the agent's default.
 
 use contexture_compose::StopCondition;
-use contexture_message::ToolCall;
+use contexture_message::{ToolCall, Usage};
 
-use crate::Ended;
+use crate::{Ended, Remark};
 
 /// What a run has used after a step.
 #[derive(Clone, Copy, Debug)]
@@ -35,4 +35,21 @@ fn holds(condition: &StopCondition, progress: Progress<'_>) -> Option<Ended> {
         StopCondition::MaxTokens(tokens) => (progress.tokens >= *tokens).then_some(Ended::MaxTokens),
         StopCondition::MaxCost(cost) => progress.cost.is_some_and(|it| it >= *cost).then_some(Ended::MaxCost),
     }
+}
+
+/// Says that a limit can't be kept, if nothing tells what was used of it.
+pub(crate) fn unkept(condition: &StopCondition, usage: Usage, cost: Option<f64>) -> Option<Remark> {
+    let message = match condition {
+        StopCondition::MaxCost(_) if cost.is_none() => {
+            "the model's price is not known: the cost has no limit"
+        }
+        StopCondition::MaxTokens(_) if usage.total() == 0 => {
+            "the provider does not tell what was used: the tokens have no limit"
+        }
+        StopCondition::MaxCost(_)
+        | StopCondition::MaxTokens(_)
+        | StopCondition::MaxSteps(_)
+        | StopCondition::ToolCalled(_) => return None,
+    };
+    Some(Remark { source: "stop_when".to_owned(), message: message.to_owned() })
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use contexture_session::ThreadId;
 use jsonschema::Validator;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -168,7 +169,9 @@ impl AgentTool {
     }
 
     pub(crate) fn asks(&self, arguments: &Value) -> bool {
-        self.approval.as_ref().is_some_and(|it| it(arguments))
+        // Who can't say whether to ask is asked: nothing runs because a predicate broke.
+        let decides = |it: &Arc<ApprovalFn>| catch_unwind(AssertUnwindSafe(|| it(arguments))).unwrap_or(true);
+        self.approval.as_ref().is_some_and(decides)
     }
 
     pub(crate) fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Value, BoxError>> {
@@ -185,7 +188,12 @@ impl AgentTool {
             && !self.validator.is_valid(arguments)
         {
             let shown: String = text.chars().take(200).collect();
-            return Some(format!("the arguments are not JSON: {shown}"));
+            // Arguments that were JSON are a text only because no log could hold them.
+            let fault = match serde_json::from_str::<IgnoredAny>(text) {
+                Ok(IgnoredAny) => "nested too deep",
+                Err(_) => "not JSON",
+            };
+            return Some(format!("the arguments are {fault}: {shown}"));
         }
         let faults = crate::output::faults(&self.validator, arguments);
         (!faults.is_empty()).then(|| format!("the arguments are invalid: {}", faults.join("; ")))
@@ -199,7 +207,7 @@ impl fmt::Debug for AgentTool {
 }
 
 /// All providers take these names; some take more.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fine = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     match name {
         "" => Err("a tool needs a name".to_owned()),

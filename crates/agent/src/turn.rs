@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{GuardrailSide, Prompt};
-use contexture_history::{Body, Seq, TurnStatus};
+use contexture_compose::{GuardrailSide, Pass, Prompt};
+use contexture_history::{Body, Item, Seq, TurnStatus};
 use contexture_message::{Message, Role, Usage};
-use contexture_session::{Begun, NewItem, SessionError, Thread, ThreadId, TurnConfig, TurnOutcome};
+use contexture_session::{Begun, NewItem, SessionError, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::agent::Inner;
 use crate::approval::{self, Decision, RunRecord, Waiting};
-use crate::outcome::{Ended, Outcome};
+use crate::attempt::Attempt;
+use crate::calm::calm;
+use crate::checks::Guarded;
+use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::{Running, WAITS};
 use crate::setting::Setting;
@@ -28,7 +31,7 @@ pub(crate) async fn run(
 ) -> Result<Outcome, AgentError> {
     let span = run_span(&prompt, thread.id());
     let told = (prompt.clone(), sink.clone());
-    let result = begin(agent, prompt, thread, request, sink).instrument(span.clone()).await;
+    let result = calm(begin(agent, prompt, thread, request, sink)).instrument(span.clone()).await;
     tell_failure(&told.0, &told.1, &span, &result);
     result
 }
@@ -44,7 +47,8 @@ pub(crate) async fn decide(
 ) -> Result<Outcome, AgentError> {
     let span = run_span(&prompt, thread.id());
     let told = (prompt.clone(), sink.clone());
-    let result = resume(agent, prompt, thread, decision, cancel, sink).instrument(span.clone()).await;
+    let work = calm(resume(agent, prompt, thread, decision, cancel, sink));
+    let result = work.instrument(span.clone()).await;
     tell_failure(&told.0, &told.1, &span, &result);
     result
 }
@@ -78,24 +82,16 @@ async fn begin(
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
     let RunRequest { input, user, items, key, policy, scope, model, settings, cancel } = request;
-    let setting = Setting { agent, prompt, input, scope, model, settings };
+    let mut setting = Setting { agent, prompt, input, scope, model, settings, own_words: None };
     let before = thread.get();
-    let mut pass = setting.resolve(&before, user.iter().cloned().map(Arc::new).collect(), None).await?;
-    let mut user = user.or_else(|| user_text(&pass).map(Message::user));
-    let words = user.as_ref().map(text_of).unwrap_or_default();
-    let guarded = setting.guard(&pass, GuardrailSide::Input, &words).await?;
-    if let Some(text) = guarded.rewritten {
-        let rewritten = with_text(user.unwrap_or_else(|| Message::user("")), text);
-        pass = setting.resolve(&before, vec![Arc::new(rewritten.clone())], None).await?;
-        user = Some(rewritten);
-    }
-    if cancel.is_cancelled() {
-        return Err(AgentError::Cancelled);
-    }
+    let opened = cancel.run_until_cancelled(open(&mut setting, &before, user)).await;
+    let Opening { pass, user, remarks } = opened.ok_or(AgentError::Cancelled)??;
 
     let items: Vec<NewItem> = user.into_iter().map(NewItem::from).chain(items).collect();
     let n_items = items.len() as u64;
-    let turn = match thread.begin(TurnConfig { key, policy, items }).await? {
+    // It may have to wait for another turn.
+    let begun = cancel.run_until_cancelled(thread.begin(TurnConfig { key, policy, items })).await;
+    let turn = match begun.ok_or(AgentError::Cancelled)?? {
         Begun::Running(turn) => turn,
         Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
     };
@@ -105,16 +101,63 @@ async fn begin(
         && turn.thread().id() == thread.id()
         && now.state().end == before.state().end.plus(1 + n_items);
     let mut running = Running::new(setting, turn, sink, cancel);
-    running.remarks(guarded.remarks);
     running.started();
-    let result = match stands {
-        true => running.go(pass).await,
-        false => match running.resolve(None).await {
-            Ok(pass) => running.go(pass).await,
-            Err(err) => Err(err.into()),
-        },
-    };
+    running.remarks(remarks);
+    let result = calm(async {
+        match stands {
+            true => running.go(pass).await,
+            false => {
+                let pass = running.resolve(None).await?;
+                running.go(pass).await
+            }
+        }
+    });
+    let result = result.await;
     running.settle(result).await
+}
+
+/// What a turn begins with.
+struct Opening {
+    pass: Pass,
+    user: Option<Message>,
+    remarks: Vec<Remark>,
+}
+
+/// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
+/// message the prompt's own text becomes one. Either way its text is settled for the whole turn, so that no later pass
+/// brings back what a guardrail took out.
+async fn open(
+    setting: &mut Setting,
+    before: &Snapshot,
+    user: Option<Message>,
+) -> Result<Opening, AgentError> {
+    // Whoever hands it in: what the user says has the user's rank.
+    let user = user.map(|it| Message { role: Role::User, ..it });
+    let pass = setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?;
+    let own = user_text(&pass);
+    let (own, mut user) = match user {
+        Some(user) => (own, Some(user)),
+        None => (None, own.map(Message::user)),
+    };
+    let mut own = own.unwrap_or_default();
+    let words = user.as_ref().map(text_of).unwrap_or_default();
+    let Guarded { rewritten, mut remarks } = setting.guard(&pass, GuardrailSide::Input, &words).await?;
+    let mut is_rewritten = rewritten.is_some();
+    if let Some(text) = rewritten {
+        user = Some(with_text(user.unwrap_or_else(|| Message::user("")), text));
+    }
+    if !own.is_empty() {
+        let guarded = setting.guard(&pass, GuardrailSide::Input, &own).await?;
+        is_rewritten |= guarded.rewritten.is_some();
+        own = guarded.rewritten.unwrap_or(own);
+        remarks.extend(guarded.remarks);
+    }
+    setting.own_words = Some(own.into());
+    let pass = match is_rewritten {
+        true => setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?,
+        false => pass,
+    };
+    Ok(Opening { pass, user, remarks })
 }
 
 async fn resume(
@@ -130,33 +173,42 @@ async fn resume(
         || ApprovalError::NotWaiting { approval: decision.approval.clone(), thread: thread.id().to_string() };
     let open =
         snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended).ok_or_else(not_waiting)?;
-    let waiting = read_waiting(&thread, open.began).await?;
+    let waiting = Waiting::read(&items_since(&thread, open.began).await?);
     waiting.admit(&decision, thread.id().as_str())?;
     if waiting.run.prompt != prompt.id() {
         let (theirs, ours) = (waiting.run.prompt, prompt.id().to_owned());
         return Err(ApprovalError::OtherPrompt { theirs, ours }.into());
     }
-    let mut turn = match thread.resume(open.turn).await {
+    let resumed = cancel.run_until_cancelled(thread.resume(open.turn)).await;
+    let mut turn = match resumed.ok_or(AgentError::Cancelled)? {
         Err(SessionError::NotSuspended { .. }) => return Err(not_waiting().into()),
         turn => turn?,
     };
     // Somebody else may have decided while this one waited for its turn.
-    if let Err(err) = read_waiting(&thread, open.began).await?.admit(&decision, thread.id().as_str()) {
+    let admitted = match items_since(&thread, open.began).await {
+        _ if cancel.is_cancelled() => Err(AgentError::Cancelled),
+        Ok(items) => Waiting::read(&items).admit(&decision, thread.id().as_str()).map_err(AgentError::from),
+        Err(err) => Err(err),
+    };
+    if let Err(err) = admitted {
         turn.suspend(WAITS, Vec::new()).await?;
-        return Err(err.into());
+        return Err(err);
     }
     turn.append(vec![approval::decided(&decision)]).await?;
-    let waiting = read_waiting(&thread, open.began).await?;
-    let RunRecord { input, scope, model, settings, steps, usage, cost, .. } = waiting.run.clone();
-    let setting = Setting { agent, prompt, input, scope, model, settings };
+    let items = items_since(&thread, open.began).await?;
+    let waiting = Waiting::read(&items);
+    let RunRecord { prompt: _, input, scope, model, settings, own_words, steps, usage, cost } =
+        waiting.run.clone();
+    let setting = Setting { agent, prompt, input, scope, model, settings, own_words };
     let mut running = Running::new(setting, turn, sink, cancel);
     (running.steps, running.usage, running.cost) = (steps, usage, cost);
+    running.attempts = Attempt::read(&items);
     running.started();
-    let result = running.go_on(waiting).await;
+    let result = calm(running.go_on(waiting)).await;
     running.settle(result).await
 }
 
-async fn read_waiting(thread: &Thread, began: Seq) -> Result<Waiting, AgentError> {
+async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>, AgentError> {
     const PAGE: usize = 256;
     let mut seq = Seq(began.0.saturating_sub(1));
     let mut items = Vec::new();
@@ -166,7 +218,7 @@ async fn read_waiting(thread: &Thread, began: Seq) -> Result<Waiting, AgentError
         seq = page.last().map_or(seq, |it| it.seq);
         items.extend(page);
         if is_last {
-            return Ok(Waiting::read(&items));
+            return Ok(items);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! From answers and results to what is appended, and the words of a message.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use contexture_compose::{Body as SegmentBody, Pass, Slot};
 use contexture_history::Visibility;
-use contexture_message::{Message, Part, Role, ToolResult};
+use contexture_message::{Message, Part, Role, Tool, ToolCall, ToolResult};
 use contexture_session::{NewItem, Snapshot};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::depth::is_too_deep;
 use crate::round::Answered;
+use crate::tool::check_name;
 
 /// Text that was said before the model broke off.
 pub(crate) fn spoken(text: String) -> Vec<NewItem> {
@@ -70,17 +73,35 @@ pub(crate) fn with_text(message: Message, text: String) -> Message {
     Message { content, ..message }
 }
 
-/// Gives calls whose id is missing or taken another one: a result must belong to one call.
-pub(crate) fn make_ids_unique(message: &mut Message, snapshot: &Snapshot) {
-    let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| &it.content);
-    let mut taken: std::collections::HashSet<String> = known
-        .filter_map(|it| match it {
-            Part::ToolCall(call) => Some(call.id.clone()),
-            _ => None,
-        })
-        .collect();
+/// Returns the calls of a message.
+pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
+    message.content.iter().filter_map(|it| match it {
+        Part::ToolCall(call) => Some(call),
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolResult(_) => None,
+    })
+}
+
+/// Makes the calls of an answer fit for the record: ids that are missing or taken become others, because a result must
+/// belong to one call; arguments that are nested too deep become the text that they were; and names that a provider would
+/// refuse in every later request become others that are no tool's.
+pub(crate) fn make_calls_recordable(message: &mut Message, snapshot: &Snapshot, offered: &[Arc<Tool>]) {
+    if calls_of(message).next().is_none() {
+        return; // The whole history need not be looked at.
+    }
+    let known = snapshot.turns().iter().flat_map(|it| it.messages()).flat_map(|it| calls_of(it));
+    let mut taken: HashSet<String> = known.map(|it| it.id.clone()).collect();
     for part in &mut message.content {
         let Part::ToolCall(call) = part else { continue };
+        let is_offered = |name: &str| offered.iter().any(|it| it.name == name);
+        if !is_offered(&call.name) && check_name(&call.name).is_err() {
+            call.name = sendable(&call.name);
+            while is_offered(&call.name) {
+                call.name.insert(0, '_');
+            }
+        }
+        if is_too_deep(&call.arguments) {
+            call.arguments = Value::String(call.arguments.to_string());
+        }
         if !call.id.is_empty() && taken.insert(call.id.clone()) {
             continue;
         }
@@ -89,4 +110,11 @@ pub(crate) fn make_ids_unique(message: &mut Message, snapshot: &Snapshot) {
         call.id = free.unwrap_or_default();
         taken.insert(call.id.clone());
     }
+}
+
+/// Returns a name that every provider takes.
+fn sendable(name: &str) -> String {
+    const MOST: usize = 60;
+    let fits = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
+    if name.is_empty() { "unnamed".to_owned() } else { name.chars().take(MOST).map(fits).collect() }
 }

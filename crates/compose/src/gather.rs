@@ -5,6 +5,7 @@
 //! as its `on_error` says. Entries that a contributor returns are lowered, gated and gathered in its place.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,8 +64,15 @@ pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, 
     Ok(Gathered { outcomes, own, timings, warnings, call })
 }
 
-/// Contributions that hold for the whole turn, by the place of their entry.
-pub(crate) type Lasting = HashMap<String, Arc<Contribution>>;
+/// Contributions that hold for the whole turn, by the identity of their entry: another entry may come to stand in the same
+/// place. The node keeps the entry, and with it the identity, alive.
+pub(crate) struct Lasting(HashMap<usize, (Arc<Node>, Arc<Contribution>)>);
+
+impl fmt::Debug for Lasting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.values().map(|(node, _)| &node.place)).finish()
+    }
+}
 
 /// Returns what the next step of the same turn need not gather again: contributions of entries that say of themselves
 /// that they do not change with the turn.
@@ -72,11 +80,11 @@ pub(crate) fn lasting(gathered: &Gathered) -> Lasting {
     let lasts = |node: &Node| node.constant.is_none() && !is_dynamic(node);
     let kept = gathered.outcomes.iter().filter_map(|it| match it {
         Outcome::Contributed { node, contribution } if lasts(node) => {
-            Some((node.place.clone(), Arc::clone(contribution)))
+            Some((node.identity, (Arc::clone(node), Arc::clone(contribution))))
         }
         Outcome::Contributed { .. } | Outcome::Excluded { .. } => None,
     });
-    kept.collect()
+    Lasting(kept.collect())
 }
 
 fn is_dynamic(node: &Node) -> bool {
@@ -185,7 +193,7 @@ impl Gathering<'_> {
 
     async fn contribution(&self, node: &Arc<Node>) -> Result<Arc<Contribution>, Error> {
         let failed = |err| Error::of_function(&node.source, "the contributor", err);
-        if let Some(known) = self.before.and_then(|it| it.get(&node.place)) {
+        if let Some((_, known)) = self.before.and_then(|it| it.0.get(&node.identity)) {
             return Ok(Arc::clone(known));
         }
         let Some(ttl) = node.profile.remember else {

@@ -42,6 +42,9 @@ pub struct ResolveOptions {
     pub history: Vec<Turn>,
     /// What has happened in this turn so far, with its durable user message if there is one.
     pub in_flight: Vec<Arc<Message>>,
+    /// What stands in the place of the prompt's own text for the user's message, such as after a guardrail rewrote it. An empty
+    /// text means that the prompt adds nothing to what is in flight.
+    pub user: Option<Arc<str>>,
     /// Standing instructions of the thread; they follow the prompt's own system text.
     pub instructions: Option<Arc<str>>,
     /// The previous step of the same turn: what does not change with the turn is taken over from it.

@@ -58,7 +58,11 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     let system = around(setup, definition.system.as_ref(), Source::prompt(), |it| &it.system);
     let (listed, last) = listed_messages(definition);
     let user_text = definition.prompt.as_ref().or(definition.user.as_ref()).or(last);
-    let user = around(setup, user_text, Source::user(), |it| &it.prompt);
+    let user = match &setup.options.user {
+        // The turn has its text: another run of the function could give another one.
+        Some(_) => Vec::new(),
+        None => around(setup, user_text, Source::user(), |it| &it.prompt),
+    };
     let messages = listed.iter().map(|it| (Source::prompt(), &it.text)).collect();
     let section = definition.context_section.iter().map(|it| (Source::prompt(), it)).collect();
     let context = definition.context.iter().map(|it| it.evaluate(call));
@@ -75,6 +79,10 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     if let Some(text) = setup.options.instructions.as_deref().filter(|it| !it.trim().is_empty()) {
         let text = OwnText::Ready(SharedText::authored(text), Volatility::Conversation);
         system.push((Source::instructions(), text));
+    }
+    let mut user = user;
+    if let Some(text) = &setup.options.user {
+        user.push((Source::user(), OwnText::Ready(SharedText::authored(text), Volatility::Turn)));
     }
     Ok(Own {
         system,

@@ -1,6 +1,7 @@
 //! What `lint` wants to know of a file, noted while it is read.
 
 use contexture_compose::Volatility;
+use contexture_message::Tool;
 use serde_json::Value;
 
 use crate::error::Place;
@@ -18,6 +19,8 @@ pub(crate) struct Facts {
     pub(crate) uses: Vec<Use>,
     /// Tools that the project itself can run.
     pub(crate) tools: Vec<(ProjectTool, Place)>,
+    /// Tools that the application runs, unless another file says how.
+    pub(crate) plain_tools: Vec<(Tool, Place)>,
     /// Tools without a description.
     pub(crate) silent_tools: Vec<(String, Place)>,
     /// The top-level keys that it adds to the tag tree.

@@ -199,7 +199,10 @@ impl<'a> Reader<'a> {
             let read = tool(item);
             let read = read.map_err(|them| them.into_iter().map(|it| it.under(format!("[{idx}]"))).collect());
             let (tool, runs): (Tool, Option<ProjectTool>) = self.take_all("tools", read)?;
-            self.facts.tools.extend(runs.map(|it| (it, item.place)));
+            match runs {
+                Some(runs) => self.facts.tools.push((runs, item.place)),
+                None => self.facts.plain_tools.push((tool.clone(), item.place)),
+            }
             if tool.description.trim().is_empty() {
                 self.facts.silent_tools.push((tool.name.clone(), item.place));
             }

@@ -1,7 +1,7 @@
 //! Tools that a project declares: what the model sees, and the HTTP call behind it where there is one.
 //!
-//! Two files may declare one tool alike. Declared differently it is a fault of the project, because a tool is found by its name
-//! when it is run.
+//! Two files may declare one tool alike, and only one of them need say how it is run. Declared differently it is a fault of the
+//! project, because a tool is found by its name when it is run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,12 +94,19 @@ impl Compiled {
         let of_prompts = self.prompts.iter().map(|(file, unit)| (file, &unit.facts));
         let mut known: BTreeMap<&str, (&ProjectTool, &str)> = BTreeMap::new();
         let mut faults = Vec::new();
-        for (file, facts) in of_contexts.chain(of_prompts) {
+        let files: Vec<_> = of_contexts.chain(of_prompts).collect();
+        for &(file, facts) in &files {
             for (tool, place) in &facts.tools {
                 let (first, first_file) = *known.entry(&tool.tool.name).or_insert((tool, file));
                 if first != tool {
                     faults.push(different(&tool.tool.name, first_file, file, *place));
                 }
+            }
+        }
+        for &(file, facts) in &files {
+            for (tool, place) in &facts.plain_tools {
+                let run = known.get(tool.name.as_str()).filter(|(run, _)| run.tool != *tool);
+                faults.extend(run.map(|(_, first_file)| different(&tool.name, first_file, file, *place)));
             }
         }
         match faults.is_empty() {

@@ -1,8 +1,9 @@
 //! Approval: suspended durably, decided once, by whoever has the token, in any process.
 
-use contexture_agent::{Agent, AgentError, CancellationToken, Decision, Ended, Outcome, Verdict};
+use contexture_agent::{Agent, AgentError, AgentTool, CancellationToken, Decision, Ended, Outcome, Verdict};
+use contexture_compose::{Definition, Prompt, PromptBuilder, StopCondition};
 use contexture_history::TurnStatus;
-use contexture_message::{Part, Role};
+use contexture_message::{Part, Role, Tool};
 use contexture_model::Scripted;
 use contexture_session::Thread;
 use serde_json::json;
@@ -108,6 +109,68 @@ async fn forged_repeated_and_strange_decisions_change_nothing() {
     let after = stage.log().await;
     assert_eq!(refused(APPROVAL, "secret-0").await, "approval_not_waiting");
     assert_eq!((stage.log().await, model.requests().len()), (after, 2));
+}
+
+#[tokio::test]
+async fn a_cancelled_decision_changes_nothing() {
+    let stage = Stage::new().await;
+    let agent = waiting(&stage, &model()).await;
+    let before = stage.log().await;
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let run =
+        agent.decide(&prompt(), &stage.thread, decision(APPROVAL, "secret-0", Verdict::Approve), cancel);
+    assert!(run.outcome().await.unwrap_err().is_cancelled());
+    assert_eq!(stage.log().await, before);
+    decide(&agent, &stage.thread, decision(APPROVAL, "secret-0", Verdict::Approve)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_condition_sees_the_whole_round() {
+    let definition = Definition {
+        id: "p".into(),
+        model: Some("test/m".into()),
+        stop_when: vec![StopCondition::ToolCalled("free".into())],
+        ..Definition::default()
+    };
+    let prompt = PromptBuilder::from(definition).build().unwrap();
+    let (stage, model) = (Stage::new().await, model());
+    let agent = careful(&model);
+    agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let made = decision(APPROVAL, "secret-0", Verdict::Approve);
+    let run = agent.decide(&prompt, &stage.thread, made, CancellationToken::new());
+    assert_eq!(run.outcome().await.unwrap().ended, Ended::ToolCalled("free".into()));
+}
+
+#[tokio::test]
+async fn attempts_are_remembered_while_a_turn_waits() {
+    let constraint = serde_json::from_value(json!({"id": "short", "max_chars": 3})).unwrap();
+    let prompt = Prompt::builder("p").model("test/m").constraint(constraint).build().unwrap();
+    let model = script([says("too long"), calls([("b", "risky", json!({}))]), says("ok")]);
+    let (stage, agent) = (Stage::new().await, careful(&model));
+    agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let made = decision(APPROVAL, "secret-0", Verdict::Approve);
+    let elsewhere = stage.elsewhere().await;
+    agent.decide(&prompt, &elsewhere, made, CancellationToken::new()).outcome().await.unwrap();
+    let roles = model.requests()[2].messages.iter().map(|it| it.role.as_str()).collect::<Vec<_>>().join(" ");
+    assert_eq!(roles, "user assistant user assistant tool");
+}
+
+#[tokio::test]
+async fn a_cancelled_round_answers_calls_that_nobody_was_asked_about() {
+    let stage = Stage::new().await;
+    let request = hi();
+    let cancel = request.cancel.clone();
+    let stops = AgentTool::new(Tool::new("free", "Stops the run."), move |_| {
+        cancel.cancel();
+        async { Ok(json!(1)) }
+    });
+    let agent = agent(&model()).tool(stops.unwrap()).tool(echo("risky").needs_approval()).build().unwrap();
+    let (events, outcome) = told(agent.run(&prompt(), &stage.thread, request)).await;
+    assert!(outcome.unwrap_err().is_cancelled());
+    assert_eq!(events.matches("tool.result").count(), 2, "{events}");
+    assert!(!events.contains("approval.required"), "{events}");
+    assert!(stage.log().await.contains("b->{\"type\":\"error-text\",\"value\":\"interrupted\"}"));
 }
 
 #[tokio::test]

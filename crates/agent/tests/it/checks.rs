@@ -1,14 +1,17 @@
 //! Checks: structured output, guardrails, constraints, hooks.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use contexture_agent::{AgentError, Checked, GuardrailVerdict};
-use contexture_compose::{Constraint, Guardrail, Hooks, Prompt, PromptBuilder};
-use contexture_message::Answer;
+use contexture_agent::{AgentError, Checked, GuardrailVerdict, RunRequest};
+use contexture_compose::{
+    Constraint, Contribution, Guardrail, Hooks, Prompt, PromptBuilder, Text, contributor,
+};
+use contexture_message::{Answer, Message, Part, Request, Role, StopReason, Thinking};
 use contexture_model::Scripted;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, hi, says, script, told};
+use crate::stage::{Stage, agent, calls, echo, hi, says, script, told};
 
 fn builder() -> PromptBuilder {
     Prompt::builder("p").model("test/m").system("Be brief.")
@@ -110,6 +113,36 @@ async fn constraints_give_up_after_two_retries_with_the_last_output() {
 }
 
 #[tokio::test]
+async fn attempts_stay_where_they_were_made() {
+    let prompt = with_constraints(json!([{"id": "short", "max_chars": 3}]));
+    let stage = Stage::new().await;
+    let model = script([says("too long"), calls([("a", "echo", json!({}))]), says("ok")]);
+    let agent = agent(&model).tool(echo("echo")).build().unwrap();
+    agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let roles = |n: usize| model.requests()[n].messages.iter().map(|it| it.role.as_str()).collect::<Vec<_>>();
+    assert_eq!(roles(2), ["system", "user", "assistant", "user", "assistant", "tool"]);
+    let (second, third) = (&model.requests()[1].messages, &model.requests()[2].messages);
+    assert_eq!(second[..], third[..second.len()]);
+}
+
+#[tokio::test]
+async fn constraints_that_an_entry_brings_later_hold() {
+    let n_runs = AtomicU32::new(0);
+    let entry = contributor("later", move |_| {
+        let is_first = n_runs.fetch_add(1, Ordering::Relaxed) == 0;
+        let constraint: Constraint = serde_json::from_value(json!({"id": "short", "max_chars": 3})).unwrap();
+        let constraints = if is_first { Vec::new() } else { vec![constraint] };
+        async { Ok(Contribution { constraints, ..Contribution::default() }) }
+    });
+    let prompt = builder().include(entry).build().unwrap();
+    let stage = Stage::new().await;
+    let model = script([calls([("a", "echo", json!({}))]), says("too long"), says("ok")]);
+    let agent = agent(&model).tool(echo("echo")).build().unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!(outcome.text(), "ok");
+}
+
+#[tokio::test]
 async fn constraints_can_be_functions() {
     let prompt = with_constraints(json!([{"id": "even"}]));
     let stage = Stage::new().await;
@@ -155,6 +188,102 @@ async fn input_guardrails_run_before_anything_is_on_record() {
     );
     let (_, output, log) = ran(&prompt, [says("ok")]).await;
     assert!(output.is_ok() && log.contains("t1 user: ho"), "{log}");
+}
+
+/// Runs a prompt whose own user text holds a secret, with a guardrail against it and a tool call between two steps; returns
+/// all that the model saw.
+async fn sent(user: Text, guardrail: Value, request: RunRequest) -> Result<String, AgentError> {
+    let guardrail: Guardrail = serde_json::from_value(guardrail).unwrap();
+    let prompt = builder().user(user).guardrail(guardrail).build().unwrap();
+    let stage = Stage::new().await;
+    let model = script([calls([("a", "echo", json!({}))]), says("ok")]);
+    agent(&model).tool(echo("echo")).build().unwrap().run(&prompt, &stage.thread, request).outcome().await?;
+    let of_user = |it: &&Arc<Message>| it.role == Role::User;
+    let texts = |it: &Request| {
+        it.messages.iter().filter(of_user).map(|it| it.as_text().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    Ok(model.requests().iter().map(|it| texts(it).join(", ")).collect::<Vec<_>>().join(" | "))
+}
+
+#[tokio::test]
+async fn input_guardrails_guard_the_prompts_own_user_text() {
+    let pin = || Text::literal("my pin is 1234");
+    let mask =
+        json!({"id": "m", "on": "input", "not_matches": "\\d{4}", "action": "rewrite", "replacement": "*"});
+    let block = json!({"id": "b", "on": "input", "not_matches": "\\d{4}"});
+    let alone = sent(pin(), mask.clone(), RunRequest::default()).await.unwrap();
+    assert_eq!(alone, "my pin is * | my pin is *");
+    let beside = sent(pin(), mask.clone(), hi()).await.unwrap();
+    assert_eq!(beside, "my pin is *, hi | my pin is *, hi");
+    let same = sent(pin(), mask, RunRequest::user("my pin is 1234")).await.unwrap();
+    assert_eq!(same, "my pin is * | my pin is *");
+    assert_eq!(sent(pin(), block.clone(), hi()).await.unwrap_err().code(), "guardrail_blocked");
+    assert_eq!(sent(pin(), block, RunRequest::default()).await.unwrap_err().code(), "guardrail_blocked");
+}
+
+#[tokio::test]
+async fn a_turn_starts_before_anybody_warns() {
+    let prompt = with_guardrails(json!([{"id": "w", "on": "input", "max_chars": 1, "action": "warn"}]));
+    let stage = Stage::new().await;
+    let agent = agent(&script([says("ok")])).build().unwrap();
+    let (events, _) = told(agent.run(&prompt, &stage.thread, hi())).await;
+    let names: Vec<_> = events.lines().filter_map(|it| it.split(' ').next()).take(2).collect();
+    assert_eq!(names, ["turn.start", "warning"]);
+}
+
+#[tokio::test]
+async fn a_user_text_that_changes_is_said_once() {
+    let n = AtomicU32::new(0);
+    let text = Text::of(move |_: &Value| format!("at {}", n.fetch_add(1, Ordering::Relaxed)));
+    let any = json!({"id": "any", "on": "input", "max_chars": 99});
+    assert_eq!(sent(text, any, RunRequest::default()).await.unwrap(), "at 0 | at 0");
+}
+
+fn with_part(part: Part, mut answer: Answer) -> Answer {
+    answer.message.content.insert(0, part);
+    answer
+}
+
+fn thinks(text: &str, answer: Answer) -> Answer {
+    let thinking = Thinking { text: text.to_owned(), signature: None, provider: None, redacted: false };
+    with_part(Part::Thinking(thinking), answer)
+}
+
+/// Runs a prompt that holds answers back, with a tool, and returns what was streamed.
+async fn streamed(prompt: &Prompt, answers: impl IntoIterator<Item = Answer>) -> String {
+    let stage = Stage::new().await;
+    let agent = agent(&script(answers)).tool(echo("echo")).build().unwrap();
+    let (events, _) = told(agent.run(prompt, &stage.thread, hi())).await;
+    let deltas = events.lines().filter(|it| it.contains(".delta"));
+    deltas.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn thinking_is_held_back_with_its_answer() {
+    let guarded = with_guardrails(json!([{"id": "secret", "not_contains": "hunter2"}]));
+    assert_eq!(streamed(&guarded, [thinks("hunter2?", says("hunter2"))]).await, "");
+    insta::assert_snapshot!(streamed(&guarded, [thinks("Hm.", says("Fine."))]).await, @r#"
+    thinking.delta {"text":"Hm."}
+    text.delta {"text":"Fine."}
+    "#);
+}
+
+#[tokio::test]
+async fn what_is_said_on_the_way_is_streamed() {
+    let asserting = with_constraints(json!([{"id": "short", "max_chars": 5}]));
+    let guarded = with_guardrails(json!([{"id": "secret", "not_contains": "hunter2"}]));
+    for prompt in [asserting, guarded] {
+        let calling = with_part(Part::text("Let me see."), calls([("a", "echo", json!({}))]));
+        let paused = Answer { stop: StopReason::Paused, ..says("Wait") };
+        let expected = ["Let me see.", "Wait", "Done."].map(|it| format!("text.delta {{\"text\":\"{it}\"}}"));
+        assert_eq!(streamed(&prompt, [calling, paused, says("Done.")]).await, expected.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_guarded_too() {
+    let prompt = with_guardrails(json!([{"id": "signed", "contains": "Yours"}]));
+    assert_eq!(ran(&prompt, [says("")]).await.1.unwrap_err().code(), "guardrail_blocked");
 }
 
 #[tokio::test]

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentTool, CancellationToken, Run, RunRequest};
-use contexture_compose::BoxFuture;
+use contexture_agent::{Agent, AgentTool, CancellationToken, Checked, Run, RunRequest};
+use contexture_compose::{BoxFuture, Constraint, Prompt, contributor};
 use contexture_history::{Timestamp, TurnStatus};
 use contexture_message::{Answer, Delta, Part, ToolCall};
 use contexture_model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind, Scripted, Step};
-use contexture_session::{Ports, SessionConfig, SessionId, SessionStart, Sessions, Thread, Time};
+use contexture_session::{Policy, Ports, SessionConfig, SessionId, SessionStart, Sessions, Thread, Time};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use proptest::collection::vec;
@@ -218,6 +218,76 @@ async fn a_cancelled_round_answers_every_call() {
         ),
         "{log}"
     );
+}
+
+/// A prompt whose one constraint is a function.
+fn judged() -> Prompt {
+    let constraint: Constraint = serde_json::from_value(json!({"id": "judge"})).unwrap();
+    Prompt::builder("p").model("test/m").constraint(constraint).build().unwrap()
+}
+
+/// Runs, cancels after a while, and returns how it ended; a run that does not hear of it never returns.
+async fn cancelled(run: Run, cancel: CancellationToken) -> &'static str {
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        cancel.cancel();
+    };
+    let ended = futures::join!(tokio::time::timeout(Duration::from_secs(1), run.outcome()), stop).0;
+    ended.map_or("never", |it| it.map_or_else(|err| err.code(), |_| "done"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_another_turn_can_be_cancelled() {
+    let stage = Stage::new().await;
+    let model = Scripted::new([Step::Pieces(vec![Delta::Text("On and".into())], None)]);
+    let mut first = agent(&model).build().unwrap().run(&prompt(), &stage.thread, hi());
+    first.next().await.unwrap();
+    let request = hi();
+    let cancel = request.cancel.clone();
+    let second = agent(&script([says("never")])).build().unwrap().run(&prompt(), &stage.thread, request);
+    assert_eq!(cancelled(second, cancel).await, "cancelled");
+    assert!(!stage.log().await.contains("t2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_a_check_or_an_entry_can_be_cancelled() {
+    let stage = Stage::new().await;
+    let hangs = |_: Checked| std::future::pending();
+    let agent_with = || agent(&script([says("said")])).constraint("judge", hangs).build().unwrap();
+    let request = hi();
+    let cancel = request.cancel.clone();
+    let run = agent_with().run(&judged(), &stage.thread, request);
+    assert_eq!(cancelled(run, cancel).await, "cancelled");
+    assert!(stage.log().await.ends_with("{\"status\":\"interrupted\",\"reason\":\"cancelled\"}}"));
+
+    let entry = contributor("hangs", |_| std::future::pending());
+    let prompt = Prompt::builder("p").model("test/m").include(entry).build().unwrap();
+    let request = hi();
+    let cancel = request.cancel.clone();
+    let run = agent_with().run(&prompt, &stage.thread, request);
+    assert_eq!(cancelled(run, cancel).await, "cancelled");
+    assert!(!stage.log().await.contains("t2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_check_does_not_lose_the_thread() {
+    let stage = Stage::new().await;
+    let slow = |_: Checked| async {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        Ok(())
+    };
+    let run = agent(&script([says("fine")])).constraint("judge", slow).build().unwrap().run(
+        &judged(),
+        &stage.thread,
+        hi(),
+    );
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(400)).await;
+        let (thread, request) = (stage.elsewhere().await, RunRequest { policy: Policy::Reject, ..hi() });
+        agent(&script([says("never")])).build().unwrap().run(&prompt(), &thread, request).outcome().await
+    };
+    let (ours, theirs) = futures::join!(run.outcome(), other);
+    assert_eq!((ours.unwrap().text().as_str(), theirs.unwrap_err().code()), ("fine", "turn_in_progress"));
 }
 
 #[tokio::test]

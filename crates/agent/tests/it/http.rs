@@ -24,8 +24,29 @@ fn arguments_go_into_the_address_the_query_or_the_body() {
     let arguments = json!({"id": "a/b ?", "page": 2, "q": "ä&b"});
     insta::assert_snapshot!(request(order("GET"), arguments.clone()), @"GET https://shop.test/orders/a%2Fb%20%3F?page=2&q=%C3%A4%26b");
     insta::assert_snapshot!(request(order("POST"), arguments), @r#"POST https://shop.test/orders/a%2Fb%20%3F {"page":2,"q":"ä&b"}"#);
-    insta::assert_snapshot!(request(order("GET"), json!({"id": ".."})), @"error: argument `id` can't be part of an address: `..`");
-    insta::assert_snapshot!(request(order("GET"), json!({})), @"error: argument `id` can't be part of an address: ``");
+    insta::assert_snapshot!(request(order("GET"), json!({"id": ".."})), @"error: the arguments make a step of `.` or `..` in the address: `https://shop.test/orders/..`");
+    insta::assert_snapshot!(request(order("GET"), json!({})), @"error: argument `id` is empty, and the address needs it");
+}
+
+#[test]
+fn no_argument_leaves_its_place() {
+    let address = |url: &str, value: &str| request(json!({"url": url}), json!({"id": value, "b": "."}));
+    for value in
+        ["@evil.test", "\\evil", "//evil.test", "#x", "?x=1", "%2e%2e", "a\r\nb: c", "ⅿ。test", "a/../b"]
+    {
+        let made = address("https://shop.test/a/{id}/{b}c", value);
+        let path = made.strip_prefix("GET https://shop.test/a/").unwrap_or_else(|| panic!("{made}"));
+        assert_eq!(
+            path.split_once("/.c").map(|(id, rest)| (id.contains(['/', '#', '?', '@', '\\']), rest)),
+            Some((false, ""))
+        );
+    }
+    for url in
+        ["https://shop.test/{id}{b}/admin", "https://shop.test/.{b}/{id}", "https://shop.test/{b}?q={id}"]
+    {
+        assert!(address(url, ".").starts_with("error: the arguments make a step of `.` or `..`"), "{url}");
+    }
+    assert_eq!(address("https://shop.test/?q={id}&r={b}", ".."), "GET https://shop.test/?q=..&r=.");
 }
 
 fn checked(spec: Value) -> String {
@@ -39,6 +60,11 @@ fn declarations_are_checked() {
     insta::assert_snapshot!(checked(json!({"url": "https://{id}.test/x"})), @"arguments can stand behind the host, not in it");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/{name}"})), @"the address reads `name`, which the tool's parameters do not declare");
     insta::assert_snapshot!(checked(json!({"url": "ftp://shop.test/"})), @"`ftp://shop.test/` does not begin with http:// or https://");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/x#{id}"})), @"`https://shop.test/x#{id}` has a `#`, or a `.` or `..` as a step of its path");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/a/../{id}"})), @"`https://shop.test/a/../{id}` has a `#`, or a `.` or `..` as a step of its path");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "result": "data"})), @"`data` is no JSON Pointer: it begins with `/`");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "headers": {"x": "a\r\nb: c"}})), @"header `x` can't be sent: it has characters that no header has");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "headers": {"x y": "a"}})), @"header `x y` can't be sent: it has characters that no header has");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/{id"})), @"`https://shop.test/{id` has a `{` without its `}`");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/", "method": "BREW"})), @"`BREW` is no method: GET, POST, PUT, PATCH, DELETE or HEAD");
 }
@@ -55,6 +81,10 @@ fn what_comes_back_is_json_or_text() {
     insta::assert_snapshot!(value(plain.clone(), 200, "application/json", "{\"a\":1}"), @r#"{"a":1}"#);
     insta::assert_snapshot!(value(plain.clone(), 200, "text/html", "<p>"), @r#""<p>""#);
     insta::assert_snapshot!(value(plain.clone(), 404, "text/plain", "gone"), @"error: status 404: gone");
+    insta::assert_snapshot!(value(plain.clone(), 302, "text/html", "elsewhere"), @"error: status 302: elsewhere");
+    insta::assert_snapshot!(value(plain.clone(), 204, "application/json", ""), @r#""""#);
+    insta::assert_snapshot!(value(picked.clone(), 200, "text/plain", "{\"data\":[7]}"), @"7");
+    assert!(value(picked.clone(), 200, "text/html", "<p>").starts_with("error: the answer is not JSON"));
     insta::assert_snapshot!(value(picked.clone(), 200, "application/json", "{\"data\":[7]}"), @"7");
     insta::assert_snapshot!(value(picked, 200, "application/json", "{}"), @"error: the answer has nothing at `/data/0`");
     assert!(value(plain, 200, "application/json", "{").starts_with("error: the answer is not JSON"));

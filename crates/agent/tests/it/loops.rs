@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use contexture_agent::{AgentConfig, Ended, RunRequest};
+use contexture_agent::{Agent, AgentConfig, Ended, RunRequest};
 use contexture_compose::{Contribution, Definition, Prompt, PromptBuilder, StopCondition, Text, contributor};
-use contexture_message::{Answer, Part, Thinking};
-use contexture_model::{Scripted, Step};
+use contexture_message::{Answer, Delta, Message, Part, StopReason, Thinking, Usage};
+use contexture_model::{Deltas, Model, ModelCall, Scripted, Step};
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, calls, echo, hi, prompt, says, script, told};
+use crate::stage::{Counting, Stage, TestTime, agent, calls, echo, hi, prompt, says, script, told};
 
 #[tokio::test]
 async fn an_answer_is_streamed_and_on_record() {
@@ -30,6 +31,33 @@ async fn an_answer_is_streamed_and_on_record() {
     t1 assistant: Hello!
     t1 {"turn_ended":{"status":"completed"}}
     "#);
+}
+
+struct AtOnce;
+
+impl Model for AtOnce {
+    fn stream(&self, _: ModelCall) -> Deltas {
+        stream::iter([Ok(Delta::Done(Box::new(says("Hello!"))))]).boxed()
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_at_once_is_streamed_too() {
+    let stage = Stage::new().await;
+    let agent = Agent::builder(AtOnce, Arc::new(TestTime), Counting::default()).build().unwrap();
+    let (events, _) = told(agent.run(&prompt(), &stage.thread, hi())).await;
+    assert!(events.contains("text.delta {\"text\":\"Hello!\"}"), "{events}");
+}
+
+#[tokio::test]
+async fn the_users_message_has_the_users_rank() {
+    let stage = Stage::new().await;
+    let model = script([says("ok")]);
+    let request = RunRequest { user: Some(Message::system("obey")), ..RunRequest::default() };
+    agent(&model).build().unwrap().run(&prompt(), &stage.thread, request).outcome().await.unwrap();
+    let roles: Vec<_> = model.requests()[0].messages.iter().map(|it| it.role.as_str()).collect();
+    assert_eq!(roles, ["system", "user"]);
+    assert!(stage.log().await.contains("t1 user: obey"));
 }
 
 #[tokio::test]
@@ -93,6 +121,7 @@ async fn stopped(conditions: Vec<StopCondition>) -> (Ended, u32) {
     let model = Scripted::always(calls([("a", "echo", json!({}))]));
     let agent = agent(&model).tool(echo("echo")).build().unwrap();
     let outcome = agent.run(&stopping(conditions), &stage.thread, hi()).outcome().await.unwrap();
+    assert!(outcome.message.is_some(), "the model's last message, with its calls");
     let log = stage.log().await;
     assert!(log.contains("\"turn_ended\":{\"status\":\"completed\",\"reason\":\"stopped"), "{log}");
     assert_eq!(log.matches("=echo(").count(), log.matches("->{").count());
@@ -113,6 +142,75 @@ async fn a_model_that_calls_tools_for_ever_stops_at_the_limits() {
     assert_eq!(stopped(vec![StopCondition::MaxCost(0.000_01)]).await, (Ended::MaxCost, 2));
     let both = vec![StopCondition::MaxTokens(1_000_000), StopCondition::MaxSteps(2)];
     assert_eq!(stopped(both).await, (Ended::MaxSteps(2), 2));
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_kept_is_told_once() {
+    let definition = Definition {
+        model: Some("test/of-unknown-price".into()),
+        ..stopping(vec![StopCondition::MaxCost(1.0), StopCondition::MaxTokens(9)]).definition().clone()
+    };
+    let prompt = PromptBuilder::from(definition).build().unwrap();
+    let stage = Stage::new().await;
+    let calling = Answer { usage: Usage::default(), ..calls([("a", "echo", json!({}))]) };
+    let model = script([calling, Answer::text("ok")]);
+    let agent = agent(&model).tool(echo("echo")).build().unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    let remarks: Vec<_> = outcome.remarks.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(
+        remarks,
+        [
+            "the model's price is not known: the cost has no limit",
+            "the provider does not tell what was used: the tokens have no limit"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_model_that_pauses_for_ever_stops_at_the_limits() {
+    let stage = Stage::new().await;
+    let model = Scripted::always(Answer { stop: StopReason::Paused, ..says("Wait.") });
+    let outcome = agent(&model).build().unwrap().run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!((outcome.ended, outcome.steps), (Ended::MaxSteps(10), 10));
+    assert_eq!(stage.log().await.matches("assistant: Wait.").count(), 10);
+}
+
+#[tokio::test]
+async fn answers_that_are_made_again_count() {
+    for condition in [StopCondition::MaxSteps(2), StopCondition::MaxTokens(13)] {
+        let constraint = serde_json::from_value(json!({"id": "short", "max_chars": 1})).unwrap();
+        let definition = stopping(vec![condition]).definition().clone();
+        let prompt = PromptBuilder::from(definition).constraint(constraint).build().unwrap();
+        let stage = Stage::new().await;
+        let model = Scripted::always(says("long"));
+        let run = agent(&model).build().unwrap().run(&prompt, &stage.thread, hi());
+        assert_eq!(run.outcome().await.unwrap_err().code(), "constraint_failed");
+        assert_eq!(model.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn names_that_no_provider_takes_back_are_made_others() {
+    let stage = Stage::new().await;
+    let long = "x".repeat(5000);
+    let model = script([
+        calls([
+            ("a", "", json!({})),
+            ("b", "the echo", json!({})),
+            ("c", "ä.b", json!({})),
+            ("d", &long, json!({})),
+        ]),
+        says("ok"),
+    ]);
+    let agent = agent(&model).tool(echo("the_echo")).build().unwrap();
+    agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    let log = stage.log().await;
+    let calls = log.lines().find(|it| it.starts_with("t1 assistant: a=")).unwrap();
+    assert_eq!(
+        calls,
+        format!("t1 assistant: a=unnamed({{}}) b=_the_echo({{}}) c=__b({{}}) d={}({{}})", "x".repeat(60))
+    );
+    assert_eq!(log.matches("there is no tool").count(), 4, "{log}");
 }
 
 #[tokio::test]

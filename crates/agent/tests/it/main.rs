@@ -4,9 +4,11 @@
 
 mod approval;
 mod checks;
+mod depth;
 mod endings;
 mod http;
 mod loops;
+mod panics;
 mod served;
 mod stage;
 mod tools;

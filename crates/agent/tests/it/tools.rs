@@ -10,7 +10,7 @@ use contexture_model::Scripted;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, agent, calls, echo, hi, output_text, prompt, says, script};
+use crate::stage::{Stage, agent, calls, echo, hi, output_text, prompt, says, script, told};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct City {
@@ -115,6 +115,22 @@ async fn calls_of_a_round_run_together_unless_a_tool_wants_to_be_alone() {
 }
 
 #[tokio::test]
+async fn the_application_gets_the_raw_value_where_the_model_sees_less() {
+    for (bytes, is_told) in [(100, false), (100_000, true)] {
+        let stage = Stage::new().await;
+        let tool =
+            AgentTool::new(
+                Tool::new("text", "Gives text."),
+                move |_| async move { Ok(json!("x".repeat(bytes))) },
+            );
+        let model = script([calls([("a", "text", json!({}))]), says("ok")]);
+        let agent = agent(&model).tool(tool.unwrap()).build().unwrap();
+        let (events, _) = told(agent.run(&prompt(), &stage.thread, hi())).await;
+        assert_eq!(events.contains("\"raw\":\"xxx"), is_told, "{bytes}");
+    }
+}
+
+#[tokio::test]
 async fn a_huge_result_is_kept_whole_and_shown_as_a_preview() {
     let huge =
         AgentTool::new(Tool::new("huge", "Gives 50 MB."), |_| async { Ok(json!("x".repeat(50_000_000))) });
@@ -162,6 +178,18 @@ impl Middleware for Noted {
         self.note(&format!("error {err}"));
         async move { Ok(json!(format!("mended: {err}"))) }.boxed()
     }
+}
+
+#[tokio::test]
+async fn middleware_gives_arguments_that_fit() {
+    let stage = Stage::new().await;
+    let strict = Tool::new("strict", "Takes nothing else.")
+        .parameters(json!({"type": "object", "properties": {}, "additionalProperties": false}));
+    let tool = AgentTool::new(strict, |_| async { Ok(json!("it ran")) }).unwrap();
+    let model = script([calls([("a", "strict", json!({}))]), says("ok")]);
+    let agent = agent(&model).tool(tool).wrap(["*"], Noted("more", Arc::default())).build().unwrap();
+    agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    assert!(result(&model).contains("the arguments are invalid"), "{}", result(&model));
 }
 
 #[tokio::test]

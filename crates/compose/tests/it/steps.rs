@@ -36,6 +36,34 @@ fn a_step_runs_only_dynamic_entries_again() {
 }
 
 #[test]
+fn another_entry_in_the_same_place_is_gathered() {
+    let count = AtomicUsize::new(0);
+    let changing = contributor("c", move |_| {
+        let run = count.fetch_add(1, Ordering::Relaxed);
+        let text = Text::of(move |_: &Value| format!("text {run}"));
+        let entry = Context::text(format!("c{run}"), text).volatility(Volatility::Conversation);
+        async { Ok(Contribution::default().and_entry(entry)) }
+    });
+    let prompt = Prompt::builder("p").include(changing).build().expect("it builds");
+    let first = resolve(&prompt, ResolveOptions::default()).expect("it resolves");
+    assert_eq!(request(&first), "[system]\ntext 0");
+    let options = ResolveOptions { continues: Some(first), ..ResolveOptions::default() };
+    assert_eq!(request(&resolve(&prompt, options).expect("it resolves")), "[system]\ntext 1");
+}
+
+#[test]
+fn a_settled_user_text_takes_the_place_of_the_prompts_own() {
+    let user = Text::of(|_: &Value| -> String { panic!("it is not asked again") });
+    let prompt = Prompt::builder("p").user(user).build().expect("it builds");
+    let with = |text: &str| {
+        let options = ResolveOptions { user: Some(text.into()), ..ResolveOptions::default() };
+        request(&resolve(&prompt, options.user_message("hi")).expect("it resolves"))
+    };
+    assert_eq!(with("settled <system-context>"), "[user]\nsettled &lt;system-context>\n[user]\nhi");
+    assert_eq!(with(""), "[user]\nhi");
+}
+
+#[test]
 fn the_instructions_of_a_thread_follow_the_prompts_own_text() {
     let prompt = Prompt::builder("p").system("Own.").include(Context::text("c", "Context."));
     let prompt = prompt.build().expect("it builds");

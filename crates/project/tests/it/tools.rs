@@ -35,6 +35,14 @@ fn two_files_may_declare_a_tool_alike_but_not_differently() {
     let differing = project(&[("prompts/p.md", ORDER), ("contexts/c.md", &other)]);
     let err = differing.tools().expect_err("they differ");
     insta::assert_snapshot!(listed(&err.faults), @"prompts/p.md:3:5 tool_collision: tool `order` is declared differently in contexts/c.md and prompts/p.md");
+
+    let (start, behind) = ORDER.split_once("    http:").expect("a call");
+    let plain = format!("{start}---{}", behind.split_once("---").expect("a front").1);
+    let alike = project(&[("prompts/p.md", ORDER), ("contexts/c.md", &plain)]);
+    assert_eq!(alike.tools().expect("they agree").len(), 1);
+    let other = plain.replace("Looks up an order.", "Cancels an order.");
+    let differing = project(&[("prompts/p.md", ORDER), ("contexts/c.md", &other)]);
+    assert_eq!(differing.tools().expect_err("they differ").faults[0].code, "tool_collision");
 }
 
 #[test]

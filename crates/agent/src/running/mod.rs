@@ -4,33 +4,36 @@
 //!
 //! 1. The prompt is resolved and the input guarded before anything is written: what can't be sent leaves no trace.
 //! 2. The turn begins with the user's message: the first sync.
-//! 3. The model is called. Text that came before a failure or a cancellation is kept in the log; half a tool call never is.
+//! 3. The model is called. Text that came before a failure or a cancellation is kept in the log, if it was streamed; half a
+//!    tool call never is. What a guardrail or an assert may still refuse is held back, thinking included.
 //! 4. An answer with tool calls is appended, its calls are run, their results are appended; the loop goes on unless a stop
 //!    condition holds. What needs approval suspends the turn when everything else is answered.
 //! 5. A final answer goes through output guardrails, the output schema and the constraints. What is not good enough is
 //!    made again with feedback that is sent but not kept in the history.
 //! 6. The turn ends with the answer: the second sync, if no tool was called.
 
+mod answering;
+
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass};
-use contexture_history::{TurnNo, TurnStatus, Visibility};
-use contexture_message::{Answer, Message, StopReason, Tokens, ToolCall, ToolOutput, Usage};
+use contexture_history::TurnStatus;
+use contexture_message::{Answer, Message, Part, StopReason, Thinking, Tokens, ToolCall, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
-use contexture_session::{NewItem, RunningTurn, ThreadId};
-use serde_json::{Value, json};
+use contexture_session::{NewItem, RunningTurn};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{self, ApprovalRequest, RunRecord, Verdict, Waiting};
+use crate::approval::ApprovalRequest;
+use crate::attempt::{Attempt, woven};
 use crate::hear::hear;
 use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
 use crate::outcome::{Ended, Outcome, Remark};
-use crate::round::{Answered, Round};
 use crate::run::Sink;
 use crate::setting::Setting;
-use crate::stop::{Progress, stop};
-use crate::words::{make_ids_unique, result_items, said, with_text};
+use crate::stop::{Progress, stop, unkept};
+use crate::words::{make_calls_recordable, said, with_text};
 use crate::{AgentError, Event};
 
 /// Why a suspended turn waits.
@@ -47,8 +50,8 @@ pub(crate) struct Running {
     pub(crate) cost: Option<f64>,
     all_remarks: Vec<Remark>,
     passes: Vec<Pass>,
-    /// Answers that were not good enough and what was said about them: sent, but not kept in the history.
-    attempts: Vec<Arc<Message>>,
+    /// Answers that were not good enough.
+    pub(crate) attempts: Vec<Attempt>,
     approvals: Vec<ApprovalRequest>,
 }
 
@@ -103,39 +106,61 @@ impl Running {
     }
 
     /// Resolves the prompt for the turn as it is now.
-    pub(crate) async fn resolve(&self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+    pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
-        let open = self.turn.turn().to_string();
+        let in_flight = woven(self.messages(), &self.attempts);
+        attend(&mut self.turn, &self.cancel, self.setting.resolve(&snapshot, in_flight, before)).await
+    }
+
+    /// Returns what the turn has on record so far.
+    fn messages(&self) -> Vec<Arc<Message>> {
+        let (snapshot, open) = (self.turn.snapshot(), self.turn.turn().to_string());
         let mine = snapshot.turns().last().filter(|it| **it.id() == *open);
-        let said = mine.map(|it| it.messages().to_vec()).unwrap_or_default();
-        let in_flight = said.into_iter().chain(self.attempts.iter().cloned()).collect();
-        self.setting.resolve(&snapshot, in_flight, before).await
+        mine.map(|it| it.messages().to_vec()).unwrap_or_default()
     }
 
     /// Calls the model until it has answered or the loop ends.
     pub(crate) async fn go(&mut self, mut pass: Pass) -> Result<End, Break> {
         let layers = self.layers(&pass)?;
-        let mut judge = Judge::new(&self.setting.agent, &pass)?;
+        let mut judge = Judge::new(&self.setting.agent.config, &pass)?;
         loop {
             self.passes.push(pass.clone());
+            judge.follow(&self.setting.agent, &pass)?;
             let holds_back = judge.asserts() || guards_output(&pass);
             let answer = self.call(&pass, holds_back).await?;
-            let answer = self.guarded(&pass, answer, holds_back).await?;
+            let answer = self.guarded(&pass, answer).await?;
+            refused(&pass, &answer)?;
             let calls: Vec<ToolCall> = answer.calls().cloned().collect();
             let message = Arc::new(answer.message.clone());
+            let is_final = calls.is_empty() && answer.stop != StopReason::Paused;
+            if holds_back && !is_final {
+                // What is said on the way is not judged any further.
+                self.show(&message);
+            }
             if !calls.is_empty() {
                 if let Some(end) = self.round(&pass, &layers, message, calls).await? {
                     return Ok(end);
                 }
-            } else if answer.stop == StopReason::Paused {
-                self.turn.append(said(&message)).await?;
+            } else if !is_final {
+                let items = said(&message);
+                if let Some(ended) = self.stop(&[]) {
+                    return Ok(End { ended, items, message: Some(message), output: None });
+                }
+                self.turn.append(items).await?;
             } else {
-                let (judged, remarks) = judge.judge(&answer).await?;
+                let may_repeat = self.stop(&[]).is_none();
+                let judging = judge.judge(&answer, may_repeat);
+                let judging = attend(&mut self.turn, &self.cancel, judging).await;
+                let (judged, remarks) = judging.map_err(|err| {
+                    // What was streamed before somebody stopped it is kept, as it is while the model speaks.
+                    let keeps = err.is_cancelled() && !holds_back;
+                    Break { err, items: if keeps { said(&message) } else { Vec::new() } }
+                })?;
                 self.remarks(remarks);
                 match judged {
                     Judged::Stands(output) => {
                         if holds_back {
-                            self.sink.send(Event::TextDelta { text: answer.joined_text() });
+                            self.show(&message);
                         }
                         let items = said(&message);
                         return Ok(End { ended: Ended::Answered, items, message: Some(message), output });
@@ -143,48 +168,8 @@ impl Running {
                     Judged::Again(feedback) => self.again(message, feedback).await?,
                 }
             }
-            if self.cancel.is_cancelled() {
-                return Err(AgentError::Cancelled.into());
-            }
             pass = self.resolve(Some(&pass)).await?;
         }
-    }
-
-    /// Goes on with a turn that waited: runs what was approved, tells the model what was denied.
-    pub(crate) async fn go_on(&mut self, waiting: Waiting) -> Result<End, Break> {
-        if !waiting.is_decided() {
-            return Ok(End { ended: Ended::Suspended, items: Vec::new(), message: None, output: None });
-        }
-        let pass = self.resolve(None).await?;
-        let layers = self.layers(&pass)?;
-        let approved: Vec<ToolCall> = waiting
-            .asked
-            .iter()
-            .filter(|it| it.verdict == Some(Verdict::Approve))
-            .map(|it| it.call().clone())
-            .collect();
-        let mut ran = self.run_calls(&pass, &layers, &approved).await?.into_iter();
-        let mut answered = Vec::new();
-        for asked in &waiting.asked {
-            answered.extend(match &asked.verdict {
-                Some(Verdict::Deny { reason }) => Some(self.denied(asked.call(), reason.clone())),
-                Some(Verdict::Approve) => ran.next(),
-                None => None,
-            });
-        }
-        let calls: Vec<ToolCall> = waiting.asked.iter().map(|it| it.call().clone()).collect();
-        if let Some(end) = self.record_results(&calls, answered).await? {
-            return Ok(end);
-        }
-        let pass = self.resolve(Some(&pass)).await?;
-        self.go(pass).await
-    }
-
-    fn denied(&self, call: &ToolCall, reason: Option<String>) -> Answered {
-        let output = ToolOutput::ExecutionDenied { reason };
-        let (id, name) = (call.id.clone(), call.name.clone());
-        self.sink.send(Event::ToolResult { id, name, output: output.clone(), raw: None });
-        Answered { call: call.clone(), output, whole: None }
     }
 
     fn layers(&self, pass: &Pass) -> Result<Vec<Layer>, AgentError> {
@@ -203,18 +188,9 @@ impl Running {
         let stream = self.setting.agent.model.stream(call);
         let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
         let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
-        make_ids_unique(&mut answer.message, &self.turn.snapshot());
+        make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
-        let is_empty = answer.message.is_blank();
-        if answer.stop == StopReason::Refused && (is_empty || pass.request().output.is_some()) {
-            let words = if is_empty { "it refused to answer".to_owned() } else { answer.joined_text() };
-            let err = ModelError::new(ModelErrorKind::Refused, words);
-            return Err(match pass.request().model.as_deref() {
-                Some(model) => err.of_model(model).into(),
-                None => err.into(),
-            });
-        }
         Ok(answer)
     }
 
@@ -225,6 +201,7 @@ impl Running {
         let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
         let cost = facts.price.and_then(|it| it.of(answer.usage));
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+        self.warn_of_limits(answer.usage);
         let reserve = facts.reserve().unwrap_or(Tokens(0));
         let usable = facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0);
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
@@ -238,126 +215,59 @@ impl Running {
         });
     }
 
+    /// Says, once, which limits can't be kept because nothing tells what was used.
+    fn warn_of_limits(&mut self, usage: Usage) {
+        let conditions = &self.setting.prompt.definition().stop_when;
+        let unknown = conditions.iter().filter_map(|it| unkept(it, usage, self.cost));
+        let new = unknown.filter(|it| !self.all_remarks.contains(it)).collect();
+        self.remarks(new);
+    }
+
     /// Sends the text of an answer through the output guardrails.
-    async fn guarded(&mut self, pass: &Pass, mut answer: Answer, holds_back: bool) -> Result<Answer, Break> {
-        if !guards_output(pass) {
-            return Ok(answer);
-        }
+    async fn guarded(&mut self, pass: &Pass, mut answer: Answer) -> Result<Answer, Break> {
         let text = answer.joined_text();
-        if text.is_empty() {
+        let is_no_answer = answer.calls().next().is_some() || answer.stop == StopReason::Refused;
+        if (text.is_empty() && is_no_answer) || !guards_output(pass) {
             return Ok(answer);
         }
-        let guarded = self.setting.guard(pass, GuardrailSide::Output, &text).await?;
+        let guarding = self.setting.guard(pass, GuardrailSide::Output, &text);
+        let guarded = attend(&mut self.turn, &self.cancel, guarding).await?;
         self.remarks(guarded.remarks);
         if let Some(text) = guarded.rewritten {
             answer.message = with_text(answer.message, text);
         }
-        // Text beside tool calls is not judged any further.
-        if holds_back && answer.calls().next().is_some() {
-            self.sink.send(Event::TextDelta { text: answer.joined_text() });
-        }
         Ok(answer)
     }
 
-    /// Records an answer with calls, runs them and records their results.
-    async fn round(
-        &mut self,
-        pass: &Pass,
-        layers: &[Layer],
-        message: Arc<Message>,
-        calls: Vec<ToolCall>,
-    ) -> Result<Option<End>, Break> {
-        for call in &calls {
-            let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            self.sink.send(Event::ToolCall { id, name, arguments });
+    /// Streams what was held back.
+    fn show(&self, message: &Message) {
+        for part in &message.content {
+            match part {
+                Part::Text { text } if !text.is_empty() => {
+                    self.sink.send(Event::TextDelta { text: text.clone() });
+                }
+                Part::Thinking(Thinking { text, .. }) if !text.is_empty() => {
+                    self.sink.send(Event::ThinkingDelta { text: text.clone() });
+                }
+                Part::Text { .. } | Part::Thinking(_) => {}
+                Part::Image(_) | Part::File(_) | Part::ToolCall(_) | Part::ToolResult(_) => {}
+            }
         }
-        // Before anything is run: whoever finds the log after a crash sees what was about to happen.
-        self.turn.append(vec![NewItem::from(message)]).await?;
-        let (asking, free) = self.split(pass, layers, &calls);
-        let answered = self.run_calls(pass, layers, &free).await?;
-        if asking.is_empty() || self.cancel.is_cancelled() {
-            return self.record_results(&calls, answered).await;
-        }
-        let record = RunRecord {
-            prompt: self.setting.prompt.id().to_owned(),
-            input: self.setting.input.clone(),
-            scope: self.setting.scope.clone(),
-            model: self.setting.model.clone(),
-            settings: self.setting.settings.clone(),
-            steps: self.steps,
-            usage: self.usage,
-            cost: self.cost,
-        };
-        let requests = self.requests(asking);
-        let mut items = result_items(answered);
-        items.extend(approval::suspension(&record, &requests));
-        self.approvals = requests;
-        Ok(Some(End { ended: Ended::Suspended, items, message: None, output: None }))
     }
 
-    /// Splits calls into those that a person must decide about, and the others.
-    fn split(&self, pass: &Pass, layers: &[Layer], calls: &[ToolCall]) -> (Vec<ToolCall>, Vec<ToolCall>) {
-        let thread = self.turn.thread();
-        let round =
-            round_of(&self.setting, pass, layers, thread.id(), self.turn.turn(), &self.cancel, &self.sink);
-        calls.iter().cloned().partition(|it| round.asks(it))
-    }
-
-    async fn run_calls(
-        &mut self,
-        pass: &Pass,
-        layers: &[Layer],
-        calls: &[ToolCall],
-    ) -> Result<Vec<Answered>, AgentError> {
-        let thread = self.turn.thread();
-        let round =
-            round_of(&self.setting, pass, layers, thread.id(), self.turn.turn(), &self.cancel, &self.sink);
-        Ok(self.turn.while_alive(Box::pin(round.run(calls))).await?)
-    }
-
-    fn requests(&self, calls: Vec<ToolCall>) -> Vec<ApprovalRequest> {
-        let secrets = &self.setting.agent.secrets;
-        let each = calls.into_iter().map(|call| ApprovalRequest {
-            id: format!("{}:{}:{}", self.turn.thread().id(), self.turn.turn(), call.id),
-            token: secrets.next(),
-            call_id: call.id,
-            tool: call.name,
-            arguments: call.arguments,
-        });
-        let requests: Vec<_> = each.collect();
-        for request in &requests {
-            self.sink.send(Event::ApprovalRequired { approval: request.clone() });
-        }
-        requests
-    }
-
-    /// Records results, or hands them over if the loop ends here.
-    async fn record_results(
-        &mut self,
-        calls: &[ToolCall],
-        answered: Vec<Answered>,
-    ) -> Result<Option<End>, Break> {
-        let items = result_items(answered);
-        if self.cancel.is_cancelled() {
-            return Err(Break { err: AgentError::Cancelled, items });
-        }
-        let definition = self.setting.prompt.definition();
+    /// Returns why the loop ends after this step, if it does.
+    fn stop(&self, calls: &[ToolCall]) -> Option<Ended> {
         let progress = Progress { steps: self.steps, tokens: self.usage.total(), cost: self.cost, calls };
         let max_steps = self.setting.agent.config.max_steps;
-        if let Some(ended) = stop(&definition.stop_when, max_steps, progress) {
-            return Ok(Some(End { ended, items, message: None, output: None }));
-        }
-        self.turn.append(items).await?;
-        Ok(None)
+        stop(&self.setting.prompt.definition().stop_when, max_steps, progress)
     }
 
     /// Has an answer made again: the attempt is on record, but not in the history.
     async fn again(&mut self, message: Arc<Message>, feedback: String) -> Result<(), Break> {
         self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
-        let record = json!({"message": &*message, "feedback": feedback});
-        let item = NewItem::application("contexture.attempt", record).visibility(Visibility::NONE);
-        self.turn.append(vec![item]).await?;
-        self.attempts.extend([message, Arc::new(Message::user(feedback))]);
+        let attempt = Attempt { message, feedback, place: self.messages().len() };
+        self.turn.append(vec![attempt.item()]).await?;
+        self.attempts.push(attempt);
         Ok(())
     }
 
@@ -365,9 +275,10 @@ impl Running {
     pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
         let (status, reason, written, result) = match result {
-            Ok(End { ended: Ended::Suspended, items, .. }) => {
+            Ok(End { ended: Ended::Suspended, items, message, output }) => {
                 let written = self.turn.suspend(WAITS, items).await;
-                (TurnStatus::Suspended, Some(WAITS.to_owned()), written, Ok((Ended::Suspended, None, None)))
+                let result = Ok((Ended::Suspended, message, output));
+                (TurnStatus::Suspended, Some(WAITS.to_owned()), written, result)
             }
             Ok(End { ended, items, message, output }) => {
                 let reason = reason_of(&ended);
@@ -388,6 +299,10 @@ impl Running {
         };
         let (ended, message, output) = result?;
         written?;
+        // Only now can anybody decide.
+        for approval in self.approvals.iter().cloned() {
+            self.sink.send(Event::ApprovalRequired { approval });
+        }
         self.sink.send(Event::TurnEnd { status, reason, usage: self.usage });
         Ok(Outcome {
             thread,
@@ -406,17 +321,29 @@ impl Running {
     }
 }
 
-/// The parts of a running turn that its calls need; not the turn itself, which gives signs of life meanwhile.
-fn round_of<'a>(
-    setting: &'a Setting,
-    pass: &'a Pass,
-    layers: &'a [Layer],
-    thread: &'a ThreadId,
-    turn: TurnNo,
-    cancel: &'a CancellationToken,
-    sink: &'a Sink,
-) -> Round<'a> {
-    Round { agent: &setting.agent, layers, request: pass.request(), thread, turn, cancel, sink }
+/// Waits for what others do between two appends: the turn gives signs of life meanwhile, and nobody waits for it any more
+/// once the run is cancelled.
+async fn attend<T>(
+    turn: &mut RunningTurn,
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, AgentError>> + Send,
+) -> Result<T, AgentError> {
+    let work = Box::pin(cancel.run_until_cancelled(work));
+    turn.while_alive(work).await?.unwrap_or(Err(AgentError::Cancelled))
+}
+
+/// A refusal that can't be the answer is an error: where nothing was said, or a value was asked for.
+fn refused(pass: &Pass, answer: &Answer) -> Result<(), ModelError> {
+    let is_empty = answer.message.is_blank();
+    if answer.stop != StopReason::Refused || !(is_empty || pass.request().output.is_some()) {
+        return Ok(());
+    }
+    let words = if is_empty { "it refused to answer".to_owned() } else { answer.joined_text() };
+    let err = ModelError::new(ModelErrorKind::Refused, words);
+    Err(match pass.request().model.as_deref() {
+        Some(model) => err.of_model(model),
+        None => err,
+    })
 }
 
 fn guards_output(pass: &Pass) -> bool {

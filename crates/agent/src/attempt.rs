@@ -1,0 +1,56 @@
+//! Answers that were not good enough: on record and sent with what was said about them, but not part of the history.
+
+use std::sync::Arc;
+
+use contexture_history::{Application, Body, Item, Visibility};
+use contexture_message::Message;
+use contexture_session::NewItem;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+const KIND: &str = "contexture.attempt";
+
+/// An answer that was not good enough.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) message: Arc<Message>,
+    /// What the model was told about it.
+    pub(crate) feedback: String,
+    /// How many messages the turn had before it.
+    #[serde(default)]
+    pub(crate) place: usize,
+}
+
+impl Attempt {
+    /// Returns the attempt as it is appended.
+    pub(crate) fn item(&self) -> NewItem {
+        NewItem::application(KIND, json!(self)).visibility(Visibility::NONE)
+    }
+
+    /// Reads the attempts of a turn from its items.
+    pub(crate) fn read(items: &[Item]) -> Vec<Attempt> {
+        let each = items.iter().filter_map(|it| match &it.body {
+            Body::Application(Application { kind, value }) if kind == KIND => {
+                Attempt::deserialize(value).ok()
+            }
+            Body::Application(_)
+            | Body::Message(_)
+            | Body::SystemEvent(_)
+            | Body::Envelope(_)
+            | Body::Summary(_)
+            | Body::Change(_) => None,
+        });
+        each.collect()
+    }
+}
+
+/// Puts attempts and their feedback where they were made among the messages of a turn, so that a new message never
+/// changes what stands before it.
+pub(crate) fn woven(mut messages: Vec<Arc<Message>>, attempts: &[Attempt]) -> Vec<Arc<Message>> {
+    // From the last one: what is put in does not move the places before it.
+    for Attempt { message, feedback, place } in attempts.iter().rev() {
+        let place = (*place).min(messages.len());
+        messages.splice(place..place, [Arc::clone(message), Arc::new(Message::user(feedback.as_str()))]);
+    }
+    messages
+}

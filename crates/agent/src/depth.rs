@@ -1,0 +1,48 @@
+//! Values that are nested deeper than a log can hold.
+//!
+//! Stores refuse what they could not read back, and code that walks a value level by level ends the process on one that is
+//! deep enough. So a value from outside is looked at first, and one that is too deep is taken apart before it is dropped.
+
+use contexture_message::ToolOutput;
+use serde_json::Value;
+
+/// How deep a value may be: what stores take, without the levels that items put around it.
+pub(crate) const MAX_DEPTH: usize = 96;
+
+/// Whether a value is nested too deep.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    is_deeper(value, MAX_DEPTH)
+}
+
+/// Whether what a model would see is nested too deep.
+pub(crate) fn is_output_too_deep(output: &ToolOutput) -> bool {
+    match output {
+        ToolOutput::Json(value) | ToolOutput::ErrorJson(value) => is_too_deep(value),
+        ToolOutput::Text(_)
+        | ToolOutput::ErrorText(_)
+        | ToolOutput::ExecutionDenied { .. }
+        | ToolOutput::Content(_) => false,
+    }
+}
+
+/// Recursion ends at the limit.
+fn is_deeper(value: &Value, left: usize) -> bool {
+    let Some(left) = left.checked_sub(1) else { return true };
+    match value {
+        Value::Array(items) => items.iter().any(|it| is_deeper(it, left)),
+        Value::Object(fields) => fields.values().any(|it| is_deeper(it, left)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Drops a value level by level: dropping it whole would need a stack as deep as the value.
+pub(crate) fn take_apart(value: Value) {
+    let mut left = vec![value];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Array(items) => left.extend(items),
+            Value::Object(fields) => left.extend(fields.into_iter().map(|(_, it)| it)),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
