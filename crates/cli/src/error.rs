@@ -119,9 +119,8 @@ impl Failure {
     /// Returns how the process ends.
     pub(crate) fn exit(&self) -> Exit {
         let of_code = match self.first.code.as_str() {
-            "contributor_failed" | "deadline_exceeded" | "runtime_failed" | "write_failed" | "cancelled" => {
-                Exit::World
-            }
+            "contributor_failed" | "deadline_exceeded" | "runtime_failed" | "write_failed" | "cancelled"
+            | "panicked" => Exit::World,
             "model_auth"
             | "model_rate_limited"
             | "model_refused"
@@ -234,6 +233,7 @@ impl From<AgentError> for Failure {
             | AgentError::Model(_)
             | AgentError::Approval(_)
             | AgentError::NoModel
+            | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,
         }
     }

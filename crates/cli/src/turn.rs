@@ -55,7 +55,7 @@ impl Approver {
 /// What is asked of the agent.
 pub(crate) enum Ask {
     /// A turn of its own.
-    Turn(RunRequest),
+    Turn(Box<RunRequest>),
     /// To go on with a turn that waits.
     Decision(Decision),
 }
@@ -77,7 +77,7 @@ pub(crate) async fn play(
     approver: Approver,
 ) -> Result<Played, AgentError> {
     let (cancel, run) = match ask {
-        Ask::Turn(request) => (request.cancel.clone(), agent.run(prompt, thread, request)),
+        Ask::Turn(request) => (request.cancel.clone(), agent.run(prompt, thread, *request)),
         Ask::Decision(decision) => {
             let cancel = CancellationToken::new();
             (cancel.clone(), agent.decide(prompt, thread, decision, cancel))

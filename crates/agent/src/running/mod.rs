@@ -131,6 +131,9 @@ impl Running {
             let answer = self.guarded(&pass, answer).await?;
             refused(&pass, &answer)?;
             let calls: Vec<ToolCall> = answer.calls().cloned().collect();
+            if answer.stop == StopReason::MaxTokens {
+                self.remarks(vec![cut_short()]);
+            }
             let message = Arc::new(answer.message.clone());
             let is_final = calls.is_empty() && answer.stop != StopReason::Paused;
             if holds_back && !is_final {
@@ -344,6 +347,11 @@ fn refused(pass: &Pass, answer: &Answer) -> Result<(), ModelError> {
         Some(model) => err.of_model(model),
         None => err,
     })
+}
+
+fn cut_short() -> Remark {
+    let message = "the answer was cut: the most tokens it may have are reached".to_owned();
+    Remark { source: "model".to_owned(), message }
 }
 
 fn guards_output(pass: &Pass) -> bool {

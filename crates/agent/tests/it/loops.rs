@@ -329,6 +329,16 @@ async fn a_paused_answer_is_gone_on_with() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_cut_is_remarked_on() {
+    let stage = Stage::new().await;
+    let cut = Answer { stop: contexture_message::StopReason::MaxTokens, ..says("Once upon a") };
+    let agent = agent(&script([cut])).build().unwrap();
+    let outcome = agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!(outcome.remarks[0].source, "model");
+    assert_eq!(outcome.text(), "Once upon a");
+}
+
+#[tokio::test]
 async fn a_refusal_without_words_is_an_error() {
     let stage = Stage::new().await;
     let refused = Answer { stop: contexture_message::StopReason::Refused, ..says("") };

@@ -58,7 +58,7 @@ async fn talk(
     let mut voice = Voice::new(form, args.talk.thinking, screen);
     let ask = match decision(args) {
         Some(decision) => Ask::Decision(decision),
-        None => Ask::Turn(RunRequest { key: args.key.clone(), ..stage.request(user, id.as_ref()) }),
+        None => Ask::Turn(Box::new(RunRequest { key: args.key.clone(), ..stage.request(user, id.as_ref()) })),
     };
     let approver = Approver::of(args.talk.yes, form == Form::Text, Approver::Nobody);
     let played = play(&stage.agent, &stage.prompt, &thread, ask, &mut voice, approver).await;

@@ -152,7 +152,8 @@ impl Chat {
         let request = self.stage.request(Some(said.clone()), Some(&self.id));
         self.said = Some(said);
         let Stage { agent, prompt, .. } = &self.stage;
-        let played = play(agent, prompt, &thread, Ask::Turn(request), &mut self.voice, self.approver).await;
+        let played =
+            play(agent, prompt, &thread, Ask::Turn(Box::new(request)), &mut self.voice, self.approver).await;
         let played = match played {
             Ok(played) => played,
             // Whoever stops an answer knows that; nothing went wrong.
