@@ -29,11 +29,8 @@ pub(crate) async fn run(
     request: RunRequest,
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
-    let span = run_span(&prompt, thread.id());
-    let told = (prompt.clone(), sink.clone());
-    let result = calm(begin(agent, prompt, thread, request, sink)).instrument(span.clone()).await;
-    tell_failure(&told.0, &told.1, &span, &result);
-    result
+    let watch = Watch { span: run_span(&prompt, thread.id()), prompt: prompt.clone(), sink: sink.clone() };
+    watch.over(begin(agent, prompt, thread, request, sink)).await
 }
 
 /// Decides about a call that waits, and runs the turn to its end once everything is decided.
@@ -45,12 +42,8 @@ pub(crate) async fn decide(
     cancel: CancellationToken,
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
-    let span = run_span(&prompt, thread.id());
-    let told = (prompt.clone(), sink.clone());
-    let work = calm(resume(agent, prompt, thread, decision, cancel, sink));
-    let result = work.instrument(span.clone()).await;
-    tell_failure(&told.0, &told.1, &span, &result);
-    result
+    let watch = Watch { span: run_span(&prompt, thread.id()), prompt: prompt.clone(), sink: sink.clone() };
+    watch.over(resume(agent, prompt, thread, decision, cancel, sink)).await
 }
 
 fn run_span(prompt: &Prompt, thread: &ThreadId) -> tracing::Span {
@@ -64,14 +57,30 @@ fn run_span(prompt: &Prompt, thread: &ThreadId) -> tracing::Span {
     )
 }
 
-fn tell_failure(prompt: &Prompt, sink: &Sink, span: &tracing::Span, result: &Result<Outcome, AgentError>) {
-    let Err(err) = result else { return };
-    span.record("error.type", err.code());
-    // The prompt's own hooks were told of its own errors where they happened.
-    if !matches!(err, AgentError::Compose(_)) {
-        prompt.definition().hooks.failed(err);
+/// Whoever hears of a run that fails.
+struct Watch {
+    span: tracing::Span,
+    prompt: Prompt,
+    sink: Sink,
+}
+
+impl Watch {
+    /// Waits for a run, and tells of its failure.
+    async fn over(
+        self,
+        work: impl Future<Output = Result<Outcome, AgentError>>,
+    ) -> Result<Outcome, AgentError> {
+        let result = calm(work).instrument(self.span.clone()).await;
+        if let Err(err) = &result {
+            self.span.record("error.type", err.code());
+            // The prompt's own hooks were told of its own errors where they happened.
+            if !matches!(err, AgentError::Compose(_)) {
+                self.prompt.definition().hooks.failed(err);
+            }
+            self.sink.send(Event::Error { code: err.code().to_owned(), message: err.to_string() });
+        }
+        result
     }
-    sink.send(Event::Error { code: err.code().to_owned(), message: err.to_string() });
 }
 
 async fn begin(

@@ -141,6 +141,8 @@ impl Answer {
         match self {
             Answer::Items { items, .. } => Some(*items),
             Answer::Log(items) => Some(items.len()),
+            // The question and the answer.
+            Answer::Turn { .. } => Some(2),
             _ => None,
         }
     }

@@ -93,8 +93,8 @@ fn program(arguments: &[&str]) -> String {
 
 #[test]
 fn a_wrong_call_is_told_what_is_wrong() {
-    insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail");
-    insta::assert_snapshot!(program(&["serve", "100"]), @"2 contexture-bench: the job `serve` is not there yet; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail");
+    insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail, turn");
+    insta::assert_snapshot!(program(&["serve", "100"]), @"2 contexture-bench: the job `serve` is not there yet; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail, turn");
     insta::assert_snapshot!(program(&["compose", "many"]), @"2 contexture-bench: `many` is not a number of contexts");
     insta::assert_snapshot!(program(&["compose"]), @"2 contexture-bench: say how many contexts");
     insta::assert_snapshot!(program(&["compose", "25"]), @"2 contexture-bench: DATA/compose-25.json can't be read: No such file or directory");
