@@ -21,7 +21,10 @@ fn a_run_streams_an_answer() {
     for dialect in ["openai", "openai-responses", "anthropic"] {
         let Some(folder) = project(dialect) else { return };
         let run = folder.run(&["run", "p", "--user", "Tell me about the sea.", "--max-tokens", "16"]);
-        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{dialect}: {}", run.shown());
+        // So few tokens cut the answer, which is remarked on where the server says so.
+        let remark = "warning: model: the answer was cut: the most tokens it may have are reached\n";
+        assert!(["", remark].contains(&run.stderr.as_str()), "{dialect}: {}", run.shown());
+        assert_eq!(run.code, Some(0), "{dialect}: {}", run.shown());
         assert!(run.stdout.trim().len() > 3, "{dialect}: {}", run.stdout);
     }
 }
