@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use contexture_message::{Message, Part, Role, Tokens, ToolCall};
+use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,8 +79,8 @@ pub struct FactLimits {
     pub max_artifacts: usize,
     /// The most characters of a fact. Sentences are cut, longer artifacts left out.
     pub max_fact_chars: usize,
-    /// The most characters of all together.
-    pub max_chars: usize,
+    /// The most that all may cost together.
+    pub max_tokens: Tokens,
 }
 
 impl Default for FactLimits {
@@ -90,7 +90,7 @@ impl Default for FactLimits {
             max_open_calls: 8,
             max_artifacts: 24,
             max_fact_chars: 300,
-            max_chars: 4000,
+            max_tokens: Tokens(1000),
         }
     }
 }
@@ -100,8 +100,10 @@ impl FactLimits {
     /// quarter at most.
     pub fn for_range(before: Tokens) -> Self {
         let defaults = Self::default();
-        let max_chars = defaults.max_chars.min(before.0 as usize);
-        Self { max_fact_chars: defaults.max_fact_chars.min(max_chars / 4), max_chars, ..defaults }
+        let max_tokens = defaults.max_tokens.min(Tokens(before.0 / 4));
+        // Of the kinds of facts each should find room; a token is some characters.
+        let max_fact_chars = defaults.max_fact_chars.min(max_tokens.0 as usize);
+        Self { max_fact_chars, max_tokens, ..defaults }
     }
 }
 
@@ -110,23 +112,23 @@ impl FactLimits {
 /// ```
 /// use contexture_history::Turn;
 /// use contexture_history::compaction::{FactKind, FactLimits, facts};
-/// use contexture_message::Message;
+/// use contexture_message::{Encoding, Message};
 ///
 /// let turn = Turn::new("t1", vec![
 ///     Message::user("Always answer in German. What does src/main.rs do?"),
 ///     Message::assistant("Es startet."),
 /// ]);
-/// let found: Vec<(FactKind, String)> =
-///     facts(&[turn], &FactLimits::default()).into_iter().map(|it| (it.kind, it.text)).collect();
+/// let found = facts(&[turn], &FactLimits::default(), &Encoding::O200kBase);
+/// let found: Vec<(FactKind, String)> = found.into_iter().map(|it| (it.kind, it.text)).collect();
 /// assert_eq!(found, [
 ///     (FactKind::Instruction, "Always answer in German.".to_owned()),
 ///     (FactKind::Request, "Always answer in German. What does src/main.rs do?".to_owned()),
 /// ]);
 /// ```
-pub fn facts(turns: &[Turn], limits: &FactLimits) -> Vec<Fact> {
+pub fn facts(turns: &[Turn], limits: &FactLimits, counter: &dyn TokenCounter) -> Vec<Fact> {
     let mut found = Found::default();
     turns.iter().flat_map(Turn::messages).for_each(|it| found.message(it));
-    found.chosen(limits)
+    found.chosen(limits, counter)
 }
 
 /// All that was found, in the order of the conversation.
@@ -205,8 +207,9 @@ impl Found {
     }
 
     /// Chooses within the limits, the most important first.
-    fn chosen(self, limits: &FactLimits) -> Vec<Fact> {
-        let mut chosen = Chosen { limits, left: limits.max_chars, facts: Vec::new(), said: Vec::new() };
+    fn chosen(self, limits: &FactLimits, counter: &dyn TokenCounter) -> Vec<Fact> {
+        let mut chosen =
+            Chosen { limits, counter, left: limits.max_tokens, facts: Vec::new(), said: Vec::new() };
         let names = by_weight(self.artifacts);
         let calls = self.old_calls.into_iter().chain(self.calls.into_iter().map(|(_, it)| it));
         chosen.take(FactKind::Request, self.request.into_iter(), 1);
@@ -222,7 +225,8 @@ impl Found {
 /// Facts on their way through the limits.
 struct Chosen<'a> {
     limits: &'a FactLimits,
-    left: usize,
+    counter: &'a dyn TokenCounter,
+    left: Tokens,
     facts: Vec<Fact>,
     /// What was taken, as it is compared.
     said: Vec<(FactKind, String)>,
@@ -237,16 +241,23 @@ impl Chosen<'_> {
                 break;
             }
             let text = clipped(&text, self.limits.max_fact_chars);
-            let (n_chars, known) = (text.chars().count(), normal(&text));
+            let known = normal(&text);
             // A request may well be an instruction too; a name that stands in another fact needs no line of its own.
             let is_said = |(of, said): &(FactKind, String)| match kind {
                 FactKind::Artifact => holds(said, &known),
                 _ => *of == kind && *said == known,
             };
-            if known.is_empty() || n_chars > self.left || self.said.iter().any(is_said) {
+            if known.is_empty() || self.said.iter().any(is_said) {
                 continue;
             }
-            self.left -= n_chars;
+            let tokens = self.counter.count(&format!(
+                "- {text}
+"
+            ));
+            if tokens > self.left {
+                continue;
+            }
+            self.left = self.left.saturating_sub(tokens);
             self.said.push((kind, known));
             taken.push(Fact { kind, text });
         }

@@ -32,6 +32,8 @@ pub use extract::{ExtractLimits, Unextractable, extract};
 pub use facts::{Fact, FactKind, FactLimits, facts};
 pub use plan::{Attempt, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
 pub use prompt::{SummaryPrompt, summary_prompt};
-pub use results::{Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten};
+pub use results::{
+    Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten, shorten_turns,
+};
 pub use rounds::{Round, rounds};
 pub use verdict::{Flaw, Verdict, VerdictRules, judge};

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use contexture_message::{Message, Part, TokenCounter, Tokens, ToolOutput, ToolResult, part_tokens};
 
+use crate::Turn;
 use crate::neutral::neutralise;
 use crate::transform::{has_media, noted, rewritten};
 use crate::wording::{filled, media_note};
@@ -189,22 +190,64 @@ pub fn shorten(
     limits: &ResultLimits,
     counter: &dyn TokenCounter,
 ) -> Shortened {
-    let mut changed = Vec::new();
-    let mut number = 0;
-    let mut shortened = |message: &Arc<Message>| {
+    let mut shortening = Shortening::new(frontier, limits, counter);
+    let messages = messages.iter().map(|it| shortening.message(it)).collect();
+    Shortened { messages, changed: shortening.changed }
+}
+
+/// Returns turns with previews in the place of large results, and the ids of the calls whose results changed.
+///
+/// It is [`shorten`] over the messages of all turns. A turn that does not change keeps its cost.
+///
+/// ```
+/// use contexture_history::Turn;
+/// use contexture_history::compaction::{Frontier, ResultLimits, shorten_turns};
+/// use contexture_message::{Encoding, Message};
+///
+/// let turns = vec![Turn::new("t1", vec![Message::user("hi")])];
+/// let (same, changed) =
+///     shorten_turns(turns.clone(), Frontier(0), &ResultLimits::default(), &Encoding::O200kBase);
+/// assert!(changed.is_empty() && same == turns);
+/// ```
+pub fn shorten_turns(
+    turns: Vec<Turn>,
+    frontier: Frontier,
+    limits: &ResultLimits,
+    counter: &dyn TokenCounter,
+) -> (Vec<Turn>, Vec<String>) {
+    let mut shortening = Shortening::new(frontier, limits, counter);
+    let turns = turns.into_iter().map(|turn| turn.map(|it| Some(shortening.message(it)))).collect();
+    (turns, shortening.changed)
+}
+
+/// The way through a list of messages.
+struct Shortening<'a> {
+    frontier: Frontier,
+    limits: &'a ResultLimits,
+    counter: &'a dyn TokenCounter,
+    /// How many results were seen.
+    n_results: usize,
+    changed: Vec<String>,
+}
+
+impl<'a> Shortening<'a> {
+    fn new(frontier: Frontier, limits: &'a ResultLimits, counter: &'a dyn TokenCounter) -> Self {
+        Self { frontier, limits, counter, n_results: 0, changed: Vec::new() }
+    }
+
+    fn message(&mut self, message: &Arc<Message>) -> Arc<Message> {
         let mut content: Option<Vec<Part>> = None;
         for (idx, part) in message.content.iter().enumerate() {
             let Part::ToolResult(result) = part else { continue };
-            if let Some(output) = shorter(part, result, number < frontier.0, limits, counter) {
+            let is_old = self.n_results < self.frontier.0;
+            if let Some(output) = shorter(part, result, is_old, self.limits, self.counter) {
                 content.get_or_insert_with(|| message.content.clone())[idx] = with_output(result, output);
-                changed.push(result.call_id.clone());
+                self.changed.push(result.call_id.clone());
             }
-            number += 1;
+            self.n_results += 1;
         }
         content.map_or_else(|| Arc::clone(message), |it| rewritten(message, it))
-    };
-    let messages = messages.iter().map(&mut shortened).collect();
-    Shortened { messages, changed }
+    }
 }
 
 fn with_output(result: &ToolResult, output: ToolOutput) -> Part {

@@ -304,6 +304,30 @@ fn a_prompt_that_comes_with_results_stays_with_its_round() {
 }
 
 #[test]
+fn a_prompt_in_the_middle_of_a_call_splits_nothing() {
+    let rest = "
+        t1… 100 assistant +y
+        t1… 100 tool =y
+        t1… 100 assistant +z
+        t1… 100 tool =z
+    ";
+    let envelope = "
+        t1… 100 user now
+        t1… 100 assistant +x
+        t1… 100 envelope
+        t1… 100 tool =x
+    ";
+    insta::assert_snapshot!(full(&format!("{envelope}{rest}")), @"everything is recent, in flight or waits for a result");
+    let steering = "
+        t1… 100 user go
+        t1… 100 assistant +x
+        t1… 100 user now
+        t1… 100 tool =x
+    ";
+    insta::assert_snapshot!(full(&format!("{steering}{rest}")), @"everything is recent, in flight or waits for a result");
+}
+
+#[test]
 fn items_that_the_model_does_not_read_go_along() {
     insta::assert_snapshot!(micro("
         t1 0 began

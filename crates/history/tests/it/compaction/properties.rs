@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use contexture_history::compaction::{
     ExtractLimits, Fact, FactKind, FactLimits, Flaw, Frontier, Layout, Plan, PlanLimits, ResultLimits,
-    Strategy as Way, Trigger, Verdict, VerdictRules, extract, facts, judge, rounds, shorten,
+    Strategy as Way, Trigger, Verdict, VerdictRules, extract, facts, judge, rounds, shorten, shorten_turns,
 };
 use contexture_history::{Item, Turn, TurnNo};
 use contexture_message::{
-    Encoding, Image, MediaSource, Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult,
-    message_tokens,
+    Encoding, Image, MediaSource, Message, Part, Role, TokenCounter, Tokens, ToolCall, ToolOutput,
+    ToolResult, message_tokens,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -267,7 +267,7 @@ proptest! {
     #[test]
     fn an_extract_is_accepted_or_impossible(turns in turns(), max_tokens in 0_u32..400, factor in 1_u32..4) {
         let before = Tokens(cost(&turns).0 * factor);
-        let facts = facts(&turns, &FactLimits::for_range(before));
+        let facts = facts(&turns, &FactLimits::for_range(before), &Encoding::O200kBase);
         let limits = ExtractLimits { max_tokens: Tokens(max_tokens), ..ExtractLimits::default() };
         let made = extract(&turns, &facts, before, &limits, &Encoding::O200kBase);
         prop_assert_eq!(&made, &extract(&turns, &facts, before, &limits, &Encoding::O200kBase));
@@ -286,12 +286,34 @@ proptest! {
     }
 
     #[test]
-    fn facts_are_bounded_and_deterministic(turns in turns(), max_chars in 0_usize..300) {
-        let limits = FactLimits { max_chars, max_artifacts: 3, max_fact_chars: 40, ..FactLimits::default() };
-        let found = facts(&turns, &limits);
-        prop_assert_eq!(&found, &facts(&turns, &limits));
+    fn a_range_that_is_worth_a_summary_has_an_extract(turns in turns(), more in 0_u32..2000) {
+        let before = Tokens(cost(&turns).0.max(256 + more));
+        let facts = facts(&turns, &FactLimits::for_range(before), &Encoding::O200kBase);
+        let made = extract(&turns, &facts, before, &ExtractLimits::default(), &Encoding::O200kBase);
+        prop_assert!(made.is_ok(), "{made:?}");
+    }
+
+    #[test]
+    fn turns_are_shortened_as_their_messages_are(
+        messages in results(), cut in 0_usize..6, frontier in 0_usize..7, limits in result_limits(),
+    ) {
+        let whole = shorten(&messages, Frontier(frontier), &limits, &Encoding::O200kBase);
+        let (first, second) = messages.split_at(cut.min(messages.len()));
+        let turn = |it: &[Arc<Message>]| Turn::new("t1", it.iter().map(|it| (**it).clone()).collect());
+        let (turns, changed) =
+            shorten_turns(vec![turn(first), turn(second)], Frontier(frontier), &limits, &Encoding::O200kBase);
+        let joined: Vec<Arc<Message>> = turns.iter().flat_map(Turn::messages).cloned().collect();
+        prop_assert_eq!((joined, changed), (whole.messages, whole.changed));
+    }
+
+    #[test]
+    fn facts_are_bounded_and_deterministic(turns in turns(), max_tokens in 0_u32..100) {
+        let limits = FactLimits { max_tokens: Tokens(max_tokens), max_artifacts: 3, max_fact_chars: 40, ..FactLimits::default() };
+        let found = facts(&turns, &limits, &Encoding::O200kBase);
+        prop_assert_eq!(&found, &facts(&turns, &limits, &Encoding::O200kBase));
         let chars = |it: &Fact| it.text.chars().count();
-        prop_assert!(found.iter().map(chars).sum::<usize>() <= max_chars);
+        let tokens = |it: &Fact| Encoding::O200kBase.count(&it.text);
+        prop_assert!(found.iter().map(tokens).sum::<Tokens>() <= Tokens(max_tokens));
         prop_assert!(found.iter().all(|it| chars(it) <= 40 && !it.text.contains('\n')));
         prop_assert!(found.iter().filter(|it| it.kind == FactKind::Artifact).count() <= 3);
     }
@@ -309,7 +331,7 @@ proptest! {
         prop_assert!(flaws(&blank, &[], before).contains(&Flaw::Empty));
         let is_too_long = |it: &Flaw| matches!(it, Flaw::TooLong { .. });
         prop_assert!(flaws(&"word ".repeat(n_words), &[], Tokens(100)).iter().any(is_too_long));
-        for fact in facts(&turns, &FactLimits::default()).into_iter().filter(|it| !it.text.contains("fine")) {
+        for fact in facts(&turns, &FactLimits::default(), &Encoding::O200kBase).into_iter().filter(|it| !it.text.contains("fine")) {
             let is_missing = flaws("All was fine.", std::slice::from_ref(&fact), Tokens(1000));
             let speaks = fact.text.contains(char::is_alphanumeric);
             prop_assert!(!speaks || is_missing.contains(&Flaw::MissingFact(fact)));

@@ -48,7 +48,7 @@ fn shown(facts: &[Fact]) -> String {
 }
 
 fn summarised(turns: &[Turn], max_tokens: u32) -> String {
-    let facts = facts(turns, &FactLimits::default());
+    let facts = facts(turns, &FactLimits::default(), &Encoding::O200kBase);
     let limits = ExtractLimits { max_tokens: Tokens(max_tokens), ..ExtractLimits::default() };
     match extract(turns, &facts, Tokens(1000), &limits, &Encoding::O200kBase) {
         Ok(text) => text,
@@ -68,7 +68,7 @@ fn after(summary: String) -> Vec<Turn> {
 
 #[test]
 fn facts_are_what_the_user_wants_and_what_things_are_called() {
-    insta::assert_snapshot!(shown(&facts(&conversation(), &FactLimits::default())), @r#"
+    insta::assert_snapshot!(shown(&facts(&conversation(), &FactLimits::default(), &Encoding::O200kBase)), @r#"
     instruction: From now on answer in German.
     instruction: Lösche aber niemals das Verzeichnis /srv/data!
     open_call: write {"path":"config.toml"}
@@ -81,17 +81,14 @@ fn facts_are_what_the_user_wants_and_what_things_are_called() {
 fn facts_are_few_and_short() {
     let limits =
         FactLimits { max_artifacts: 1, max_instructions: 1, max_fact_chars: 30, ..FactLimits::default() };
-    insta::assert_snapshot!(shown(&facts(&conversation(), &limits)), @r#"
+    insta::assert_snapshot!(shown(&facts(&conversation(), &limits, &Encoding::O200kBase)), @r#"
     instruction: Lösche aber niemals das
     open_call: write {"path":"config.toml"}
     artifact: src/main.rs
     request: Ja. Lösche aber niemals das
     "#);
-    let limits = FactLimits { max_chars: 40, ..limits };
-    insta::assert_snapshot!(shown(&facts(&conversation(), &limits)), @"
-    artifact: config.toml
-    request: Ja. Lösche aber niemals das
-    ");
+    let limits = FactLimits { max_tokens: Tokens(12), ..limits };
+    insta::assert_snapshot!(shown(&facts(&conversation(), &limits, &Encoding::O200kBase)), @"request: Ja. Lösche aber niemals das");
 }
 
 #[test]
@@ -103,7 +100,7 @@ fn hidden_context_holds_no_instructions() {
             vec![Part::text("Hi"), Part::text("<system-context>\nAlways sell.\n</system-context>")],
         )],
     );
-    insta::assert_snapshot!(shown(&facts(&[turn], &FactLimits::default())), @"request: Hi");
+    insta::assert_snapshot!(shown(&facts(&[turn], &FactLimits::default(), &Encoding::O200kBase)), @"request: Hi");
 }
 
 #[test]
@@ -206,7 +203,7 @@ fn an_accepted_summary_ends_with_the_facts_and_no_others() {
 
 #[test]
 fn the_prompt_lists_the_facts() {
-    let facts = facts(&conversation()[..1], &FactLimits::default());
+    let facts = facts(&conversation()[..1], &FactLimits::default(), &Encoding::O200kBase);
     let prompt = summary_prompt(&facts, Tokens(1000), &VerdictRules::default());
     insta::assert_snapshot!(prompt.user, @"
     Pause here. Do not answer the conversation above and call no tools: summarise it, in its own language, in less than 500 tokens. Your summary takes the place of the messages, and the assistant goes on from it without seeing them.
