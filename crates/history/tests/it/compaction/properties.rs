@@ -307,6 +307,20 @@ proptest! {
     }
 
     #[test]
+    fn no_text_is_too_strange(texts in prop::collection::vec("(?s).{0,80}", 1..5), lead in any::<bool>()) {
+        let template = include_str!("../../../templates/summary.txt");
+        let lead = template.split_once("{text}").filter(|_| lead).map_or("", |(lead, _)| lead);
+        let messages = texts.iter().map(|it| Message::user(format!("{lead}{it}"))).collect();
+        let turns = [Turn::new("t1", messages), Turn::new("t2", vec![Message::assistant(texts.concat())])];
+        let before = cost(&turns);
+        let facts = facts(&turns, &FactLimits::default(), &Encoding::O200kBase);
+        prop_assert!(facts.iter().all(|it| !it.text.contains('\n')));
+        let made = extract(&turns, &facts, Tokens(before.0 * 9), &ExtractLimits::default(), &Encoding::O200kBase);
+        prop_assert!(made.is_ok(), "{made:?}");
+        judge(&texts.concat(), &facts, before, &VerdictRules::default(), &Encoding::O200kBase);
+    }
+
+    #[test]
     fn facts_are_bounded_and_deterministic(turns in turns(), max_tokens in 0_u32..100) {
         let limits = FactLimits { max_tokens: Tokens(max_tokens), max_artifacts: 3, max_fact_chars: 40, ..FactLimits::default() };
         let found = facts(&turns, &limits, &Encoding::O200kBase);
