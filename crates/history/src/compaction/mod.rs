@@ -8,7 +8,8 @@
 //!
 //! * [`rounds`](mod@rounds): an assistant message with its results, the unit that is never split.
 //! * [`results`]: large tool results become previews with a handle.
-//! * [`plan`]: which range becomes a summary, or why none does.
+//! * [`layout`]: which range becomes a summary, or why none does.
+//! * [`plan`]: what such a decision says, and when it is due.
 //! * [`facts`](mod@facts): what a summary of that range must not lose.
 //! * [`prompt`]: what a model is asked for.
 //! * [`verdict`]: whether its summary can be trusted.
@@ -20,6 +21,7 @@ mod artifacts;
 mod cues;
 pub mod extract;
 pub mod facts;
+pub mod layout;
 mod notes;
 mod phrases;
 pub mod plan;
@@ -30,7 +32,8 @@ pub mod verdict;
 
 pub use extract::{ExtractLimits, Unextractable, extract};
 pub use facts::{Fact, FactKind, FactLimits, facts};
-pub use plan::{Attempt, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
+pub use layout::Layout;
+pub use plan::{Attempt, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
 pub use prompt::{SummaryPrompt, summary_prompt};
 pub use results::{
     Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten, shorten_turns,
