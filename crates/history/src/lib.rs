@@ -8,10 +8,12 @@
 //!
 //! An [`Item`] is an entry of a thread's log, a [`Turn`] what the model sees of one request. A [`window`()] chooses turns
 //! under a [`Limit`], and [`repair`()] sees to it that every tool call has its result directly after it. [`client`] and
-//! [`all`] are the other views of a log.
+//! [`all`] are the other views of a log. [`compaction`] decides what is shortened and summarised when a conversation
+//! outgrows its model.
 //!
 //! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
 
+pub mod compaction;
 mod cost;
 mod item;
 mod limit;

@@ -165,11 +165,11 @@ pub fn last_turns(count: usize) -> impl Transform + 'static {
     })
 }
 
-fn rewritten(message: &Message, content: Vec<Part>) -> Arc<Message> {
+pub(crate) fn rewritten(message: &Message, content: Vec<Part>) -> Arc<Message> {
     Arc::new(Message { role: message.role, content, id: message.id.clone() })
 }
 
-fn has_media(part: &Part) -> bool {
+pub(crate) fn has_media(part: &Part) -> bool {
     match part {
         Part::Image(_) | Part::File(_) => true,
         Part::ToolResult(result) => {
@@ -180,7 +180,7 @@ fn has_media(part: &Part) -> bool {
 }
 
 /// Returns the parts with one note where the first image or file stood.
-fn noted(parts: &[Part]) -> Vec<Part> {
+pub(crate) fn noted(parts: &[Part]) -> Vec<Part> {
     let n_images = parts.iter().filter(|it| matches!(it, Part::Image(_))).count();
     let n_files = parts.iter().filter(|it| matches!(it, Part::File(_))).count();
     let mut note = Some(Part::text(media_note(n_images, n_files)));

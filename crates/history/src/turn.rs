@@ -197,7 +197,7 @@ impl Turn {
     }
 
     /// Changes messages in a way that brings in no foreign text. Where one changed, the cost is not known any more.
-    pub(crate) fn map(self, change: impl Fn(&Arc<Message>) -> Option<Arc<Message>>) -> Self {
+    pub(crate) fn map(self, change: impl FnMut(&Arc<Message>) -> Option<Arc<Message>>) -> Self {
         let messages: Vec<_> = self.messages.iter().filter_map(change).collect();
         let is_same = messages.len() == self.messages.len()
             && messages.iter().zip(&self.messages).all(|(new, old)| Arc::ptr_eq(new, old));

@@ -28,6 +28,12 @@ pub(crate) fn summary_message(summary: &Summary) -> Message {
     Message::user(filled(template, &[("text", &neutralise(&summary.text))]))
 }
 
+/// Returns the text of a summary, if `text` is what [`summary_message`] makes of one.
+pub(crate) fn summary_text(text: &str) -> Option<&str> {
+    let (lead, _) = include_str!("../templates/summary.txt").split_once("{text}")?;
+    text.strip_prefix(lead)
+}
+
 /// Returns what a call that never got its result is answered with.
 pub fn interrupted() -> &'static str {
     include_str!("../templates/interrupted.txt").trim_end()
@@ -40,7 +46,7 @@ pub(crate) fn media_note(n_images: usize, n_files: usize) -> String {
 }
 
 /// Puts values into the `{…}` of a template. A value is never searched, whatever it holds.
-fn filled(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut rest = template.trim_end_matches('\n');
     let mut out = String::with_capacity(rest.len() + values.iter().map(|(_, it)| it.len()).sum::<usize>());
     while let Some((before, after)) = rest.split_once('{') {

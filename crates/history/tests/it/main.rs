@@ -1,6 +1,7 @@
 //! Tests of turns, windows, repair and transforms: text in, text out.
 
 mod cases;
+mod compaction;
 mod log;
 mod newest;
 mod notation;

@@ -1,0 +1,188 @@
+//! A summary without a model: excerpts and the facts.
+//!
+//! In come the turns of a range and its facts, out comes a text that [`judge`] accepts. The rule, in full:
+//!
+//! 1. Each turn is one line: what was asked, which tools were called and how that went, how the answer began.
+//! 2. Lines of a summary in the range stay as they are, without its facts.
+//! 3. The facts follow word for word.
+//! 4. Where that is too long, the oldest lines are left out first, then all words around the facts. The facts stay:
+//!    if they alone are too long, there is no extract.
+
+use std::fmt;
+
+use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolOutput};
+
+use super::facts::{Fact, is_engine_text};
+use super::notes::{read_facts, wording, write_facts};
+use super::phrases::{excerpt, sentences};
+use super::verdict::{Verdict, VerdictRules, judge, summary_tokens};
+use crate::Turn;
+use crate::wording::{filled, summary_text};
+
+/// How many characters of a request and of an answer are shown.
+const EXCERPT_CHARS: usize = 160;
+/// How many kinds of calls are named.
+const MAX_TOOLS: usize = 6;
+
+/// How long an extract may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractLimits {
+    /// The most tokens, as the model reads it.
+    pub max_tokens: Tokens,
+    /// What it must keep to besides.
+    pub rules: VerdictRules,
+}
+
+impl Default for ExtractLimits {
+    fn default() -> Self {
+        Self { max_tokens: Tokens(2000), rules: VerdictRules::default() }
+    }
+}
+
+/// The facts alone are longer than an extract may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unextractable {
+    /// What the facts cost.
+    pub needed: Tokens,
+    /// What is allowed.
+    pub allowed: Tokens,
+}
+
+impl fmt::Display for Unextractable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the facts need {} tokens, {} are allowed", self.needed, self.allowed)
+    }
+}
+
+impl std::error::Error for Unextractable {}
+
+/// Returns a summary of turns that cost `before`, made of excerpts.
+///
+/// ```
+/// use contexture_history::Turn;
+/// use contexture_history::compaction::{ExtractLimits, extract};
+/// use contexture_message::{Encoding, Message, Tokens};
+///
+/// let turn = Turn::new("t1", vec![Message::user("Where is it?"), Message::assistant("Here. Look!")]);
+/// let summary = extract(&[turn], &[], Tokens(200), &ExtractLimits::default(), &Encoding::O200kBase)?;
+/// assert_eq!(summary, "Earlier conversation, in excerpts:\n- asked: Where is it? | answered: Here.");
+/// # Ok::<(), contexture_history::compaction::Unextractable>(())
+/// ```
+pub fn extract(
+    turns: &[Turn],
+    facts: &[Fact],
+    before: Tokens,
+    limits: &ExtractLimits,
+    counter: &dyn TokenCounter,
+) -> Result<String, Unextractable> {
+    let allowed = limits.max_tokens.min(limits.rules.allowed(before));
+    let lines: Vec<String> = turns.iter().flat_map(turn_lines).collect();
+    let facts_text = write_facts(facts);
+    let fits = |text: &str| match judge(text, facts, before, &limits.rules, counter) {
+        Verdict::Accepted { tokens, .. } => tokens <= allowed,
+        Verdict::Rejected { .. } => false,
+    };
+    let from = |first: usize| written(&lines, first, &facts_text);
+    // The later the first line, the shorter the text.
+    let mut steps = (0, lines.len());
+    while steps.0 < steps.1 {
+        let middle = usize::midpoint(steps.0, steps.1);
+        match fits(&from(middle)) {
+            true => steps.1 = middle,
+            false => steps.0 = middle + 1,
+        }
+    }
+    let texts =
+        [from(steps.0), from(lines.len()), wording("intro").to_owned() + "\n" + &facts_text, facts_text];
+    let needed = texts.last().map_or(Tokens(0), |it| summary_tokens(it, counter));
+    let text = texts.into_iter().map(|it| it.trim().to_owned()).find(|it| fits(it));
+    text.ok_or(Unextractable { needed, allowed })
+}
+
+fn written(lines: &[String], first: usize, facts: &str) -> String {
+    let left_out = filled(wording("left_out"), &[("count", &first.to_string())]);
+    let mut text = vec![wording("intro")];
+    text.extend((first > 0).then_some(left_out.as_str()));
+    text.extend(lines[first..].iter().map(String::as_str));
+    text.extend(Some(facts).filter(|it| !it.is_empty()));
+    text.join("\n")
+}
+
+fn turn_lines(turn: &Turn) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (mut asked, mut answered) = (Vec::new(), None);
+    for message in turn.messages() {
+        for part in &message.content {
+            match (message.role, part) {
+                (Role::User, Part::Text { text }) if !is_engine_text(text) => match summary_text(text) {
+                    Some(summary) => lines.extend(kept_lines(summary)),
+                    None => asked.push(text.as_str()),
+                },
+                (Role::Assistant, Part::Text { text }) => answered = sentences(text).next().or(answered),
+                _ => {}
+            }
+        }
+    }
+    let said = |key: &str, text: &str| {
+        let text = excerpt(text, EXCERPT_CHARS);
+        (!text.is_empty()).then(|| filled(wording(key), &[("text", &text)]))
+    };
+    let parts = [
+        said("asked", &asked.join(" ")),
+        said("tools", &tools(turn.messages().iter().map(AsRef::as_ref))),
+        said("answered", answered.unwrap_or_default()),
+    ];
+    let line = parts.into_iter().flatten().collect::<Vec<_>>().join(" | ");
+    lines.extend((!line.is_empty()).then(|| format!("- {line}")));
+    lines
+}
+
+/// Returns the lines of a summary that say what happened.
+fn kept_lines(summary: &str) -> impl Iterator<Item = String> {
+    let (note, note_end) = wording("left_out").split_once("{count}").unwrap_or_default();
+    let is_note = move |line: &str| line.starts_with(note) && line.ends_with(note_end);
+    let (lines, _) = read_facts(summary);
+    lines
+        .into_iter()
+        .filter(move |it| *it != wording("intro") && !is_note(it))
+        .map(str::to_owned)
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// Says which tools were called and how that went.
+fn tools<'a>(messages: impl Iterator<Item = &'a Message> + Clone) -> String {
+    let parts = || messages.clone().flat_map(|it| &it.content);
+    let mut results: Vec<(&str, &ToolOutput)> = Vec::new();
+    for part in parts() {
+        if let Part::ToolResult(result) = part {
+            results.push((&result.call_id, &result.output));
+        }
+    }
+    let mut outcomes: Vec<(String, usize)> = Vec::new();
+    for part in parts() {
+        let Part::ToolCall(call) = part else { continue };
+        let found = results.iter().position(|(id, _)| *id == call.id).map(|it| results.remove(it).1);
+        let outcome = format!("{} {}", call.name, outcome(found));
+        match outcomes.iter_mut().find(|(it, _)| *it == outcome) {
+            Some((_, count)) => *count += 1,
+            None => outcomes.push((outcome, 1)),
+        }
+    }
+    let n_more: usize = outcomes.iter().skip(MAX_TOOLS).map(|(_, count)| count).sum();
+    let shown = outcomes.iter().take(MAX_TOOLS).map(|(it, count)| match count {
+        1 => it.clone(),
+        _ => format!("{it} ×{count}"),
+    });
+    let more = (n_more > 0).then(|| filled(wording("more"), &[("count", &n_more.to_string())]));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+fn outcome(output: Option<&ToolOutput>) -> &'static str {
+    match output {
+        None => wording("unanswered"),
+        Some(ToolOutput::Text(_) | ToolOutput::Json(_) | ToolOutput::Content(_)) => wording("ok"),
+        Some(ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_)) => wording("failed"),
+        Some(ToolOutput::ExecutionDenied { .. }) => wording("refused"),
+    }
+}

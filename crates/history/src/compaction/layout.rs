@@ -1,0 +1,366 @@
+//! Which range of a conversation becomes a summary.
+//!
+//! In come the items of a thread in the order in which the model reads them (a summary in the place of what it covers),
+//! out comes a [`Plan`] or the reason why there is [`Nothing`] to do. The rules, in full:
+//!
+//! 1. A range is one stretch of whole rounds, see [`rounds`](mod@super::rounds): no call loses its result.
+//! 2. The current prompt, which is the last message of the user in the turn in flight, with its envelopes and what
+//!    stands before it in its round, is in no range. A range lies before the prompt or behind it.
+//! 3. A call that still waits for its result, in a turn that is in flight or suspended, is in no range, nor is
+//!    anything behind it.
+//! 4. At the request boundary whole turns are taken, the oldest first, until what is left is within the target. The
+//!    turn in flight and the newest turn that has content stay.
+//! 5. Reactive plans leave the newest answered rounds alone. *Micro* takes the oldest rounds behind the summaries
+//!    that are there, and more of them while they are too small to be worth a summary. *Full* takes all that lies on
+//!    one side of the prompt: on the side that holds more.
+//! 6. A range that is small, or is a summary already, gains nothing.
+//!
+//! No summary is made here and nothing is committed.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use contexture_message::{Message, Part, Role, TokenCounter, Tokens};
+
+use super::plan::{Nothing, Plan, PlanLimits, Strategy, Trigger};
+use super::rounds::{Round, item_rounds};
+use crate::{Body, Change, Item, Seq, TurnNo, TurnStatus, item_cost};
+
+/// The items of a thread in rounds, with what each costs and which of them stay.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    entries: Vec<Entry>,
+    rounds: Vec<Round>,
+    /// What may be taken, in order.
+    free: Vec<Block>,
+    in_flight: Option<TurnNo>,
+    /// Turns that go on, now or later.
+    unfinished: Vec<TurnNo>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    first: Seq,
+    last: Seq,
+    turn: TurnNo,
+    tokens: Tokens,
+    is_message: bool,
+    /// Whether it says something of its own; a summary does not.
+    has_words: bool,
+    /// Whether the assistant speaks or calls in it.
+    is_answer: bool,
+}
+
+/// A round, or what follows the prompt in its round.
+#[derive(Clone, Debug)]
+struct Block {
+    span: Range<usize>,
+    tokens: Tokens,
+    is_summary: bool,
+    /// Blocks on different sides of something that stays are in different regions.
+    region: usize,
+}
+
+impl Layout {
+    /// Lays out items that cost what was counted when they were stored, or else what `counter` says.
+    ///
+    /// `items` are what the model reads now, in its order, and `in_flight` is the turn that runs.
+    ///
+    /// ```
+    /// use contexture_history::compaction::{Layout, Nothing, PlanLimits};
+    /// use contexture_history::Item;
+    /// use contexture_message::{Encoding, Tokens};
+    ///
+    /// let layout = Layout::new::<Item>(&[], None, &Encoding::O200kBase);
+    /// let nothing = layout.at_boundary(&PlanLimits::for_window(Tokens(1000)));
+    /// assert_eq!(nothing, Err(Nothing::BelowTrigger { tokens: Tokens(0), trigger: Tokens(800) }));
+    /// ```
+    pub fn new<I: Borrow<Item>>(items: &[I], in_flight: Option<TurnNo>, counter: &dyn TokenCounter) -> Self {
+        let name = counter.profile().name;
+        Self::weighed(items, in_flight, |item| match *item.cost.counter == *name {
+            true => item.cost.tokens,
+            false => item_cost(counter, &item.body, item.visibility),
+        })
+    }
+
+    /// Lays out items that cost what `cost` says, such as that of a shortened result.
+    pub fn weighed<I: Borrow<Item>>(
+        items: &[I],
+        in_flight: Option<TurnNo>,
+        cost: impl Fn(&Item) -> Tokens,
+    ) -> Self {
+        let entries: Vec<Entry> = items.iter().map(|it| entry(it.borrow(), &cost)).collect();
+        let rounds = item_rounds(items);
+        let pins = Pins::find(items, in_flight);
+        let free = free_blocks(&entries, &rounds, &pins);
+        Self { entries, rounds, free, in_flight, unfinished: pins.unfinished }
+    }
+
+    /// Plans the compaction at the start of a turn.
+    pub fn at_boundary(&self, limits: &PlanLimits) -> Result<Plan, Nothing> {
+        let n_settled = self.in_flight.and_then(|turn| self.entries.iter().position(|it| it.turn == turn));
+        let settled = &self.entries[..n_settled.unwrap_or(self.entries.len())];
+        let tokens: Tokens = settled.iter().map(|it| it.tokens).sum();
+        let trigger = limits.trigger_tokens;
+        if tokens <= trigger {
+            return Err(Nothing::BelowTrigger { tokens, trigger });
+        }
+        let found = settled.iter().filter(|it| it.is_message).count();
+        if found < limits.min_messages {
+            return Err(Nothing::TooFewMessages { found, needed: limits.min_messages });
+        }
+        let end = self.boundary(settled.len(), limits.target());
+        let taken: Vec<&Block> = self.free.iter().take_while(|it| it.span.end <= end).collect();
+        self.worth(Strategy::SessionCompaction, Trigger::HistoryTokens { tokens, trigger }, &taken, limits)
+    }
+
+    /// Plans a summary of some rounds.
+    pub fn micro(&self, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
+        let mut found = Err(Nothing::AllPinned);
+        for region in self.old_regions(limits) {
+            // Summaries stay as they are, and so do the bytes before what is taken.
+            for stretch in region.split(|it| it.is_summary).filter(|it| !it.is_empty()) {
+                let mut tokens = Tokens(0);
+                let is_wanted = |(idx, block): &(usize, &&Block)| {
+                    let is_wanted =
+                        *idx < limits.micro_batch_groups.max(1) || tokens < limits.min_range_tokens;
+                    tokens += block.tokens;
+                    is_wanted
+                };
+                let taken: Vec<&Block> =
+                    stretch.iter().enumerate().take_while(is_wanted).map(|(_, it)| *it).collect();
+                found = self.worth(Strategy::ReactiveMicro, trigger, &taken, limits);
+                if found.is_ok() {
+                    return found;
+                }
+            }
+        }
+        found
+    }
+
+    /// Plans a summary of all that can be.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use contexture_history::compaction::{Layout, PlanLimits, Trigger};
+    /// use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
+    /// use contexture_message::{Message, Tokens};
+    ///
+    /// let item = |seq, message| Item {
+    ///     seq: Seq(seq),
+    ///     turn: TurnNo(seq.div_ceil(2)),
+    ///     visibility: Visibility::BOTH,
+    ///     cost: Cost { counter: "o200k_base".into(), tokens: Tokens(200) },
+    ///     author: None,
+    ///     at: Timestamp(0),
+    ///     body: Body::Message(Arc::new(message)),
+    /// };
+    /// let say = |seq| item(seq, if seq % 2 == 1 { Message::user("?") } else { Message::assistant("!") });
+    /// let items: Vec<Item> = (1..=9).map(say).collect();
+    /// let layout = Layout::weighed(&items, Some(TurnNo(5)), |item| item.cost.tokens);
+    /// let plan = layout.full(Trigger::PromptTooLong, &PlanLimits::for_window(Tokens(1000)));
+    /// // Two rounds stay, and the prompt.
+    /// assert_eq!(plan.map(|it| (it.first, it.last, it.before)), Ok((Seq(1), Seq(4), Tokens(800))));
+    /// ```
+    pub fn full(&self, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
+        let mut best: Result<Plan, Nothing> = Err(Nothing::AllPinned);
+        for region in self.old_regions(limits) {
+            let next = self.worth(Strategy::ReactiveFull, trigger, &region, limits);
+            best = match (best, next) {
+                (Ok(best), Ok(next)) if next.before > best.before => Ok(next),
+                (Ok(best), _) => Ok(best),
+                (Err(_), next) => next,
+            };
+        }
+        best
+    }
+
+    /// Plans by a strategy, such as the one that is [`due`](super::due).
+    pub fn plan(&self, strategy: Strategy, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
+        match strategy {
+            Strategy::SessionCompaction => self.at_boundary(limits),
+            Strategy::ReactiveMicro => self.micro(trigger, limits),
+            Strategy::ReactiveFull => self.full(trigger, limits),
+        }
+    }
+
+    /// Returns where the turns begin that stay, of the first `n_settled` items.
+    fn boundary(&self, n_settled: usize, target: Tokens) -> usize {
+        let turn_of = |round: &Round| self.entries[round.span.end - 1].turn;
+        let settled = self.rounds.iter().take_while(|it| it.span.end <= n_settled);
+        // Rounds of one turn go together; a summary is not part of any.
+        let mut turns: Vec<(TurnNo, bool, Range<usize>)> = Vec::new();
+        for round in settled {
+            match turns.last_mut() {
+                Some((turn, false, span))
+                    if !round.is_summary && *turn == self.entries[round.span.start].turn =>
+                {
+                    *turn = turn_of(round);
+                    span.end = round.span.end;
+                }
+                _ => turns.push((turn_of(round), round.is_summary, round.span.clone())),
+            }
+        }
+        let says = |span: &Range<usize>| self.entries[span.clone()].iter().any(|it| it.has_words);
+        let newest = turns.iter().rposition(|(_, _, span)| says(span)).unwrap_or(0);
+        let mut left = Tokens(0);
+        let mut end = turns.last().map_or(0, |(_, _, span)| span.end);
+        for (idx, (_, _, span)) in turns.iter().enumerate().rev() {
+            left += self.entries[span.clone()].iter().map(|it| it.tokens).sum();
+            if left > target && idx < newest {
+                break;
+            }
+            end = span.start;
+        }
+        let goes_on = |span: &Range<usize>| {
+            self.entries[span.clone()].iter().any(|it| self.unfinished.contains(&it.turn))
+        };
+        let unfinished = turns.iter().find(|(_, is_summary, span)| !is_summary && goes_on(span));
+        unfinished.map_or(end, |(_, _, span)| end.min(span.start))
+    }
+
+    /// Returns what may be taken besides the newest rounds, in regions.
+    fn old_regions(&self, limits: &PlanLimits) -> Vec<Vec<&Block>> {
+        let answered = self.rounds.iter().rev().filter(|it| it.is_answered);
+        let recent = answered.take(limits.preserve_recent_api_rounds).last();
+        let end = recent.map_or(usize::MAX, |it| it.span.start);
+        let old: Vec<&Block> = self.free.iter().filter(|it| it.span.start < end).collect();
+        old.chunk_by(|a, b| a.region == b.region).map(<[_]>::to_vec).collect()
+    }
+
+    /// Makes a plan of neighbouring blocks, if a summary of them would gain anything.
+    fn worth(
+        &self,
+        strategy: Strategy,
+        trigger: Trigger,
+        blocks: &[&Block],
+        limits: &PlanLimits,
+    ) -> Result<Plan, Nothing> {
+        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
+            return Err(Nothing::AllPinned);
+        };
+        let span = first.span.start..last.span.end;
+        let entries = &self.entries[span.clone()];
+        let before: Tokens = entries.iter().map(|it| it.tokens).sum();
+        if before < limits.min_range_tokens || (blocks.len() == 1 && first.is_summary) {
+            return Err(Nothing::NoGain { tokens: before });
+        }
+        Ok(Plan {
+            strategy,
+            trigger,
+            first: entries.iter().map(|it| it.first).min().unwrap_or_default(),
+            last: entries.iter().map(|it| it.last).max().unwrap_or_default(),
+            turns: (self.entries[span.start].turn, self.entries[span.end - 1].turn),
+            n_items: span.len(),
+            n_messages: entries.iter().filter(|it| it.is_message).count(),
+            n_rounds: blocks.len(),
+            before,
+            span,
+        })
+    }
+}
+
+fn entry(item: &Item, cost: &impl Fn(&Item) -> Tokens) -> Entry {
+    let (first, last) = match &item.body {
+        Body::Summary(summary) => (summary.first, summary.last),
+        _ => (item.seq, item.seq),
+    };
+    let is_seen = item.visibility.history;
+    let is_message = matches!(item.body, Body::Message(_) | Body::SystemEvent(_) | Body::Summary(_));
+    let has_words = match &item.body {
+        Body::Message(message) => !message.is_blank() && !message.content.iter().all(is_result),
+        Body::SystemEvent(_) | Body::Envelope(_) => true,
+        Body::Summary(_) | Body::Application(_) | Body::Change(_) => false,
+    };
+    let is_answer = |it: &Message| it.role == Role::Assistant || it.content.iter().any(is_call);
+    Entry {
+        first,
+        last,
+        turn: item.turn,
+        tokens: if is_seen { cost(item) } else { Tokens(0) },
+        is_message: is_seen && is_message,
+        has_words: is_seen && has_words,
+        is_answer: is_seen && item.body.as_message().is_some_and(|it| is_answer(it)),
+    }
+}
+
+/// What stays whatever happens.
+struct Pins {
+    /// Positions of the prompt and of what belongs to it.
+    prompt: Vec<usize>,
+    /// Turns that go on, now or later.
+    unfinished: Vec<TurnNo>,
+}
+
+impl Pins {
+    fn find<I: Borrow<Item>>(items: &[I], in_flight: Option<TurnNo>) -> Self {
+        let mut status: BTreeMap<TurnNo, TurnStatus> = BTreeMap::new();
+        for item in items.iter().map(Borrow::borrow) {
+            if let Body::Change(Change::TurnEnded { status: ended, .. }) = &item.body {
+                status.insert(item.turn, *ended);
+            }
+        }
+        let suspended = status.into_iter().filter(|(_, it)| !it.is_over()).map(|(turn, _)| turn);
+        let unfinished = suspended.chain(in_flight).collect();
+        let is_of_turn = |it: &Item| Some(it.turn) == in_flight && it.visibility.history;
+        let is_prompt = |item: &I| {
+            let item: &Item = item.borrow();
+            is_of_turn(item) && item.body.as_message().is_some_and(|it| is_prompt(it))
+        };
+        let is_envelope = |item: &I| {
+            let item: &Item = item.borrow();
+            is_of_turn(item) && matches!(item.body, Body::Envelope(_))
+        };
+        let prompt = match items.iter().rposition(is_prompt) {
+            Some(first) => {
+                let envelopes = (first + 1..items.len()).filter(|it| is_envelope(&items[*it]));
+                [first].into_iter().chain(envelopes).collect()
+            }
+            None => Vec::new(),
+        };
+        Self { prompt, unfinished }
+    }
+}
+
+/// Whether the user asks for something in it.
+fn is_prompt(message: &Message) -> bool {
+    message.role == Role::User && !message.content.iter().all(is_result)
+}
+
+fn is_call(part: &Part) -> bool {
+    matches!(part, Part::ToolCall(_))
+}
+
+fn is_result(part: &Part) -> bool {
+    matches!(part, Part::ToolResult(_))
+}
+
+/// Returns the rounds that may be taken, and what follows the prompt in its round.
+fn free_blocks(entries: &[Entry], rounds: &[Round], pins: &Pins) -> Vec<Block> {
+    let mut blocks = Vec::with_capacity(rounds.len());
+    let mut region = 0;
+    for round in rounds {
+        let waits = entries[round.span.clone()].iter().any(|it| pins.unfinished.contains(&it.turn));
+        if round.is_open && waits {
+            break;
+        }
+        let last_pin = pins.prompt.iter().rev().find(|it| round.span.contains(it));
+        let span = match last_pin {
+            None => round.span.clone(),
+            Some(pin) => {
+                region += 1;
+                let follows = pin + 1..round.span.end;
+                let is_split = entries[round.span.start..=*pin].iter().any(|it| it.is_answer);
+                if is_split || !entries[follows.clone()].iter().any(|it| it.is_message) {
+                    continue;
+                }
+                follows
+            }
+        };
+        let tokens = entries[span.clone()].iter().map(|it| it.tokens).sum();
+        blocks.push(Block { span, tokens, is_summary: round.is_summary, region });
+    }
+    blocks
+}

@@ -1,0 +1,42 @@
+//! What is shortened and summarised when a conversation outgrows its model: the deciding part, without any doing.
+//!
+//! ```text
+//! messages ──▶ candidates ──▶ shorten                                   every call, view only
+//! items ──▶ Layout ──▶ Plan ──▶ facts ──▶ summary_prompt ──▶ a model ──▶ judge ──▶ commit
+//!                                 └────────▶ extract ───────────────────▶ judge
+//! ```
+//!
+//! * [`rounds`](mod@rounds): an assistant message with its results, the unit that is never split.
+//! * [`results`]: large tool results become previews with a handle.
+//! * [`layout`]: which range becomes a summary, or why none does.
+//! * [`plan`]: what such a decision says, and when it is due.
+//! * [`facts`](mod@facts): what a summary of that range must not lose.
+//! * [`prompt`]: what a model is asked for.
+//! * [`verdict`]: whether its summary can be trusted.
+//! * [`extract`](mod@extract): the summary without a model.
+//!
+//! Nothing here calls a model, stores anything or reads a clock. Equal input gives equal output.
+
+mod artifacts;
+mod cues;
+pub mod extract;
+pub mod facts;
+pub mod layout;
+mod notes;
+mod phrases;
+pub mod plan;
+pub mod prompt;
+pub mod results;
+pub mod rounds;
+pub mod verdict;
+
+pub use extract::{ExtractLimits, Unextractable, extract};
+pub use facts::{Fact, FactKind, FactLimits, facts};
+pub use layout::Layout;
+pub use plan::{Attempt, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
+pub use prompt::{SummaryPrompt, summary_prompt};
+pub use results::{
+    Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten, shorten_turns,
+};
+pub use rounds::{Round, rounds};
+pub use verdict::{Flaw, Verdict, VerdictRules, judge};

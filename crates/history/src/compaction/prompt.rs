@@ -1,0 +1,52 @@
+//! What a model is asked for when it summarises a range.
+//!
+//! The user's text stands alone: behind the very messages of the conversation, so that the provider's cache is used,
+//! it needs no other instructions. The system text is for a model that reads the range by itself.
+
+use contexture_message::Tokens;
+
+use super::facts::Fact;
+use super::notes::write_facts;
+use super::verdict::VerdictRules;
+use crate::neutral::neutralise;
+use crate::wording::filled;
+
+/// The texts for a model that summarises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryPrompt {
+    /// The instructions, where the model does not get those of the conversation.
+    pub system: String,
+    /// What is said behind the messages of the range.
+    pub user: String,
+    /// The most that the summary may have to be accepted.
+    pub max_tokens: Tokens,
+}
+
+/// Returns the texts that ask for a summary of a range that costs `before`.
+///
+/// ```
+/// use contexture_history::compaction::{Fact, FactKind, VerdictRules, summary_prompt};
+/// use contexture_message::Tokens;
+///
+/// let facts = [Fact { kind: FactKind::Artifact, text: "ORDER-123".into() }];
+/// let prompt = summary_prompt(&facts, Tokens(1000), &VerdictRules::default());
+/// assert!(prompt.user.contains("less than 500 tokens") && prompt.user.contains("- ORDER-123"));
+/// assert_eq!(prompt.max_tokens, Tokens(600));
+/// ```
+pub fn summary_prompt(facts: &[Fact], before: Tokens, rules: &VerdictRules) -> SummaryPrompt {
+    let max_tokens = rules.allowed(before);
+    // Models count badly, so they are asked for less than they may say.
+    let asked = Tokens(u32::try_from(u64::from(max_tokens.0) * 5 / 6).unwrap_or(u32::MAX));
+    let facts = match facts {
+        [] => String::new(),
+        facts => {
+            let template = include_str!("../../templates/summarise-facts.txt");
+            filled(template, &[("facts", &neutralise(&write_facts(facts)))])
+        }
+    };
+    let values = [("max_tokens", asked.to_string()), ("facts", facts)];
+    let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let user = filled(include_str!("../../templates/summarise-user.txt"), &values).trim_end().to_owned();
+    let system = include_str!("../../templates/summarise-system.txt").trim_end().to_owned();
+    SummaryPrompt { system, user, max_tokens }
+}
