@@ -172,7 +172,7 @@ impl Project {
                 let shown: String = name.chars().take(100).collect();
                 let message = format!("there is no block `{shown}`{}", listed(&known));
                 let hint = did_you_mean(name, known);
-                Err(Fault { hint, ..Fault::new("unknown_block", message) }.into())
+                Err(Fault { hint, ..Fault::new("unknown_entry", message) }.into())
             }
         }
     }

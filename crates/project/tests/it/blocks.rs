@@ -192,7 +192,7 @@ fn a_project_lists_its_blocks_and_finds_them_in_any_spelling() {
     assert_eq!(list, ["blocks/house_rules.md house_rules", "blocks/x.md unknown field `kind`"]);
     assert!(project.block("houseRules").is_ok() && project.block("x").is_err());
     let unknown = project.block("house-ruls").map(|_| ()).expect_err("there is none");
-    insta::assert_snapshot!(listed(&unknown.faults), @" unknown_block: there is no block `house-ruls`; there are: house-rules, x [did you mean `house-rules`?]");
+    insta::assert_snapshot!(listed(&unknown.faults), @" unknown_entry: there is no block `house-ruls`; there are: house-rules, x [did you mean `house-rules`?]");
 }
 
 #[test]
