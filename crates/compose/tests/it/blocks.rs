@@ -12,8 +12,9 @@ use contexture_compose::{
 use contexture_history::{Body, Envelope, EnvelopeTag, Item, Seq, Timestamp, TurnNo, Visibility};
 use contexture_message::tokens::{counter_for, request_tokens};
 use contexture_message::{Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult};
-use contexture_testkit::{failure, request, resolve, text};
-use proptest::prelude::{Strategy, prop_assert, prop_oneof, proptest};
+use contexture_testkit::{failure, prose, request, resolve, text};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_assert, prop_oneof, proptest};
 use proptest::sample::select;
 use serde_json::json;
 
@@ -527,6 +528,18 @@ fn engine_tags(messages: &[Arc<Message>]) -> usize {
 }
 
 proptest! {
+    #[test]
+    fn the_envelope_is_counted_and_keeps_to_the_limit(bodies in vec(prose(), 0..8), limit in 30..300u32, says in any::<bool>()) {
+        let blocks = bodies.iter().enumerate().map(|(n, it)| Block::text(format!("b{n}"), it.as_str()).user().turn());
+        let prompt = blocks.fold(Prompt::builder("p").system("Own."), PromptBuilder::include).input_budget(limit);
+        let options = if says { ResolveOptions::default().user_message("Hi") } else { ResolveOptions::default() };
+        let pass = resolve(&prompt.build().expect("it builds"), options).expect("all blocks may give way");
+        let counted = request_tokens(&*counter_for(None), pass.request()).0;
+        prop_assert!(counted <= limit, "{counted} > {limit}");
+        let n_blocks = u32::try_from(bodies.len()).expect("few");
+        prop_assert!(pass.explain().total_tokens.0.abs_diff(counted) <= 4 + 2 * n_blocks);
+    }
+
     #[test]
     fn no_text_in_any_slot_makes_a_tag_of_the_engine(it in proptest::array::uniform12(sly())) {
         let [system, context, frozen, raw, dynamic, live, last, hidden, inline, said, result, logged_text] = it;
