@@ -6,6 +6,7 @@
 
 mod block;
 mod context;
+mod node;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,13 +19,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::block::{block_name, block_stamp};
 pub(crate) use self::block::{lower_inline, pinned_contribution};
 use self::context::{ContextContributor, inferred_volatility};
-use crate::define::{ContextParts, Predicate, Selector};
+use self::node::Made;
+pub(crate) use self::node::{Choice, Item, Node, Pick};
+use crate::define::ContextParts;
 use crate::schema::{InputSchema, OwnedSchema};
 use crate::segment::{SharedTool, Volatility};
 use crate::tags::validate_tag_name;
 use crate::{
-    Branch, Contribution, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority,
-    Profile, Source,
+    Branch, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority, Source,
 };
 
 /// Why something under a condition took no part.
@@ -92,54 +94,6 @@ impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt").field("id", &self.id()).finish_non_exhaustive()
     }
-}
-
-/// One position in the lowered tree.
-#[derive(Clone)]
-pub(crate) enum Item {
-    /// A contributor.
-    Node(Arc<Node>),
-    /// A choice between lists of positions.
-    Choice(Arc<Choice>),
-}
-
-/// An entry, lowered.
-pub(crate) struct Node {
-    pub(crate) source: Source,
-    /// The author's id, shared by all notations of one entry.
-    pub(crate) identity: usize,
-    /// Where it stands: unique in its prompt, for errors and for what is remembered of it.
-    pub(crate) place: String,
-    pub(crate) contributor: Arc<dyn Contributor>,
-    /// Tells versions of the same entry apart, where something is remembered of it.
-    pub(crate) stamp: u64,
-    /// What it contributes, where that is the same in every pass.
-    pub(crate) constant: Option<Arc<Contribution>>,
-    pub(crate) profile: Profile,
-    pub(crate) gate_reason: &'static str,
-    /// Its name, if a thread may pin what it says.
-    pub(crate) frozen: Option<Arc<str>>,
-    /// Whether what it says holds for all steps of a turn.
-    pub(crate) lasts: bool,
-    pub(crate) input: Option<Arc<OwnedSchema>>,
-    pub(crate) children: Vec<Item>,
-    is_gated: bool,
-    height: usize,
-}
-
-/// Lists of positions of which at most one takes part.
-pub(crate) struct Choice {
-    pub(crate) source: Source,
-    pub(crate) pick: Pick,
-    pub(crate) arms: Vec<Vec<Item>>,
-}
-
-/// How an arm is chosen.
-pub(crate) enum Pick {
-    /// The only arm, if the predicate holds.
-    When(Predicate),
-    /// The arm of the selected value, or the last one if there is a default.
-    Match { on: Selector, cases: Vec<String>, has_default: bool },
 }
 
 /// Compiles a definition. See [`crate::PromptBuilder::build`].
@@ -213,21 +167,6 @@ fn collect_owners(
                 }
             }
         }
-    }
-}
-
-/// What an entry becomes, with what only its kind knows.
-struct Made {
-    contributor: Arc<dyn Contributor>,
-    constant: Option<Arc<Contribution>>,
-    gate_reason: Option<&'static str>,
-    frozen: Option<Arc<str>>,
-    lasts: Option<bool>,
-}
-
-impl Made {
-    fn new(contributor: Arc<dyn Contributor>) -> Self {
-        Self { contributor, constant: None, gate_reason: None, frozen: None, lasts: None }
     }
 }
 
@@ -446,15 +385,6 @@ impl Lowering {
                 self.errors.push(err);
                 None
             }
-        }
-    }
-}
-
-impl Item {
-    fn height(&self) -> usize {
-        match self {
-            Item::Node(node) => node.height,
-            Item::Choice(choice) => 1 + choice.arms.iter().flatten().map(Item::height).max().unwrap_or(0),
         }
     }
 }

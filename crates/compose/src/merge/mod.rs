@@ -10,6 +10,7 @@
 
 mod segments;
 mod tools;
+mod turn;
 pub(crate) mod values;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,11 +18,12 @@ use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, Repaired, repair};
-use contexture_message::{Message, Part, Role, Settings, Tokens, ToolChoice};
+use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use self::segments::{node_segment, own_segment, piece_segment, without_leading_break};
 use self::tools::{collect_tools, merge_tools, tool_segment};
+use self::turn::{in_flight, is_said};
 use self::values::{Owner, Valued, count_shares, flattened};
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::fit::Usage;
@@ -30,11 +32,11 @@ use crate::history::history_segments;
 use crate::lower::Node;
 use crate::own::OwnText;
 use crate::ports::Verdict;
-use crate::render::{envelope, is_engines, is_of_the_user};
+use crate::render::{envelope, is_of_the_user};
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::setup::Setup;
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, ResolveOptions, Segment, Source};
+use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, Source};
 
 /// Everything that may go into the request, in order.
 #[derive(Debug)]
@@ -370,25 +372,6 @@ impl Merging<'_> {
             usage: Usage::default(),
             envelope: self.envelope,
         }
-    }
-}
-
-/// Returns what has happened in this turn so far. In a turn of a log, the engine's tags are the engine's.
-fn in_flight(options: &ResolveOptions) -> Vec<Arc<Message>> {
-    let (turn, plain) = (options.in_flight_turn.iter(), options.in_flight.iter());
-    let logged = turn.flat_map(|turn| {
-        let neutral = |it| if turn.is_neutral() { Arc::clone(it) } else { neutral_message(it) };
-        turn.messages().iter().map(neutral)
-    });
-    logged.chain(plain.map(neutral_message)).filter(|it| !it.is_blank()).collect()
-}
-
-/// Whether the user says exactly this in a message, whatever the engine has put behind it.
-fn is_said(message: &Message, text: &str) -> bool {
-    let mut words = message.content.iter().filter(|it| !is_engines(it));
-    match (words.next(), words.next()) {
-        (Some(Part::Text { text: said }), None) => message.role == Role::User && said == text,
-        _ => false,
     }
 }
 
