@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, ModelLimits, Pass, Prompt, ResolveOptions, Scope};
-use contexture_history::TurnStatus;
-use contexture_message::{Message, Settings, Tool};
+use contexture_history::{Turn, TurnStatus};
+use contexture_message::{Settings, Tool};
 use contexture_session::Snapshot;
 use contexture_wire::ModelFacts;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl Setting {
     pub(crate) async fn resolve(
         &self,
         thread: &Snapshot,
-        in_flight: Vec<Arc<Message>>,
+        in_flight: Turn,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
         let chosen = thread.model().map(|it| format!("{}/{}", it.provider, it.model));
@@ -47,7 +47,7 @@ impl Setting {
             settings: self.settings.clone(),
             tools: self.agent.offered.iter().map(|it| it.tool().clone()).collect::<Vec<Tool>>(),
             history: history.map(|it| (**it).clone()).collect(),
-            in_flight,
+            in_flight_turn: Some(in_flight),
             user: self.own_words.clone(),
             instructions: thread.instructions().map(Arc::from),
             continues: before.cloned(),

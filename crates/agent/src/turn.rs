@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass, Prompt};
-use contexture_history::{Body, Item, Seq, TurnStatus};
+use contexture_history::{Body, Item, Seq, Turn, TurnStatus};
 use contexture_message::{Message, Role, Usage};
 use contexture_session::{Begun, NewItem, SessionError, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
 use tokio_util::sync::CancellationToken;
@@ -142,7 +142,7 @@ async fn open(
 ) -> Result<Opening, AgentError> {
     // Whoever hands it in: what the user says has the user's rank.
     let user = user.map(|it| Message { role: Role::User, ..it });
-    let pass = setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?;
+    let pass = setting.resolve(before, said(user.as_ref()), None).await?;
     let own = user_text(&pass);
     let (own, mut user) = match user {
         Some(user) => (own, Some(user)),
@@ -163,10 +163,15 @@ async fn open(
     }
     setting.own_words = Some(own.into());
     let pass = match is_rewritten {
-        true => setting.resolve(before, user.iter().cloned().map(Arc::new).collect(), None).await?,
+        true => setting.resolve(before, said(user.as_ref()), None).await?,
         false => pass,
     };
     Ok(Opening { pass, user, remarks })
+}
+
+/// Returns the turn before anything of it is on record.
+fn said(user: Option<&Message>) -> Turn {
+    Turn::new("in_flight", user.into_iter().cloned().collect())
 }
 
 async fn resume(

@@ -1,8 +1,8 @@
 //! Puts the Segments of the system message in order and decides where caches may be marked.
 //!
-//! In comes a fitted draft, out comes the same draft with its system message in order and cache breakpoints. The rule, in full: the prompt's own text, then what is declared `cached`, then the rest,
-//! each in the author's order; or, with `cache_first`, by volatility. The tag block comes last. Priorities
-//! play no part here.
+//! In comes a fitted draft, out comes the same draft with its system message in order and cache breakpoints. The rule, in full: the prompt's own text, then the frozen prefix, then what is declared `cached`, then the rest,
+//! each in the author's order; or, with `cache_first`, by volatility. The tag block comes last, and behind it only what is
+//! declared to change each turn. Priorities play no part here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +44,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     let system = system_text(&draft, &order);
     let rules = setup.options.cache_rules.unwrap_or_else(|| assumed_rules(setup.model.as_deref()));
     draft.warnings.extend(order_warnings(&draft, &system));
+    draft.warnings.extend(turn_warnings(&draft));
     let stable = Stable::of(&draft, &system);
     let cache = CacheFacts {
         prefix_tokens: stable.tokens,
@@ -63,8 +64,9 @@ pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Ve
         let segment = &segments[it];
         let rank = match arrangement {
             Arrangement::Author if is_own(&segment.source) => 0,
-            Arrangement::Author => 1 + u8::from(!segment.cached),
-            Arrangement::CacheFirst => segment.volatility as u8,
+            Arrangement::Author if segment.pin.is_some() => 1,
+            Arrangement::Author => 2 + u8::from(!segment.cached),
+            Arrangement::CacheFirst => 2 * segment.volatility as u8 + u8::from(segment.pin.is_none()),
         };
         (segment.slot, if segment.slot == Slot::System { rank } else { 0 })
     });
@@ -98,6 +100,20 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Warns of what changes each turn before the history, which no cache can keep then.
+fn turn_warnings(draft: &Draft) -> Vec<String> {
+    let history: Tokens = sent(draft).filter(|it| it.slot == Slot::History).map(|it| it.tokens).sum();
+    let last = sent(draft).filter(|it| it.slot == Slot::SystemLast);
+    let warning = |it: &Segment| {
+        format!(
+            "{} changes each turn and stands before the history: {history} history tokens can't be cached; \
+             put it into the user's message instead",
+            it.source
+        )
+    };
+    last.map(warning).collect()
 }
 
 /// The beginning of the request that does not change with the turn.

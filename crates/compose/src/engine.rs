@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arrange::arrange;
 use crate::fit::fit;
-use crate::gate::gate;
+use crate::gate::{Step, gate};
 use crate::gather::{gather, lasting};
+use crate::lower::lower_inline;
 use crate::merge::merge;
 use crate::pass::Inner;
 use crate::render::render;
@@ -48,7 +49,9 @@ impl Prompt {
 
 async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let setup = Setup::new(prompt, options);
-    let gated = gate(&prompt.0, &setup.call())?;
+    let mut gated = gate(&prompt.0, &setup.call())?;
+    let inline = lower_inline(&options.blocks, |name| prompt.0.place_of(name))?;
+    gated.steps.extend(inline.into_iter().map(Step::Active));
     let gathered = gather(gated, &setup).await?; // The only stage that waits for anything.
     let lasting = lasting(&gathered);
     let draft = merge(gathered, &setup)?;

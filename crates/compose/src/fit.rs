@@ -118,6 +118,9 @@ struct Ledger {
     n_pieces: u64,
     /// Shares of the tag block.
     n_shares: u64,
+    /// Pieces of the envelope, and what it costs around them.
+    n_envelopes: u64,
+    envelope: Tokens,
 }
 
 impl Ledger {
@@ -136,15 +139,11 @@ impl Ledger {
             return;
         }
         match segment.slot {
-            Slot::System | Slot::Section | Slot::SystemEnd => apply(&mut self.n_pieces, 1),
+            Slot::System | Slot::Section | Slot::SystemEnd | Slot::SystemLast => apply(&mut self.n_pieces, 1),
             Slot::Tags => apply(&mut self.n_shares, 1),
+            Slot::Envelope => apply(&mut self.n_envelopes, 1),
             Slot::User => apply(&mut self.tokens, self.framing.message.into()),
-            Slot::Tools
-            | Slot::Context
-            | Slot::Provider
-            | Slot::History
-            | Slot::Envelope
-            | Slot::InFlight => {}
+            Slot::Tools | Slot::Context | Slot::Provider | Slot::History | Slot::InFlight => {}
         }
         apply(&mut self.tokens, segment.tokens.0.into());
     }
@@ -157,7 +156,12 @@ impl Ledger {
         let separators = u64::from(self.separator.0) * self.pieces().saturating_sub(1);
         let is_request = self.scope == Scope::Request;
         let system = if is_request && self.pieces() > 0 { u64::from(self.framing.message) } else { 0 };
-        let total = self.tokens + separators + system + u64::from(self.fixed.0);
+        // The pieces of the envelope stand on lines of their own: a break between two of them.
+        let envelope = match self.n_envelopes {
+            0 => 0,
+            n_pieces => u64::from(self.envelope.0) + n_pieces - 1,
+        };
+        let total = self.tokens + separators + system + envelope + u64::from(self.fixed.0);
         Tokens(u32::try_from(total).unwrap_or(u32::MAX))
     }
 
@@ -174,7 +178,10 @@ impl Fitting<'_> {
             Scope::Request => Tokens(self.framing.request) + self.schema,
         };
         let (framing, separator) = (self.framing, self.separator);
-        let mut ledger = Ledger { scope, framing, separator, fixed, tokens: 0, n_pieces: 0, n_shares: 0 };
+        let envelope = self.draft.envelope;
+        let (tokens, n_pieces, n_shares, n_envelopes) = (0, 0, 0, 0);
+        let mut ledger =
+            Ledger { scope, framing, separator, fixed, tokens, n_pieces, n_shares, n_envelopes, envelope };
         self.draft.segments.iter().filter(|it| it.fate.is_sent()).for_each(|it| ledger.add(it));
         ledger
     }

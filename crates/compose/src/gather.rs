@@ -4,7 +4,7 @@
 //! first. A contributor may have a deadline; its failure ends the pass, or leaves it out with a reason,
 //! as its `on_error` says. Entries that a contributor returns are lowered, gated and gathered in its place.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,9 @@ use futures::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::gate::{Gated, Step, gate_reentered};
-use crate::lower::{Node, lower_reentered};
+use crate::lower::{Node, lower_reentered, pinned_contribution};
 use crate::own::{Own, own_texts};
 use crate::ports::{Event, MemoKey};
-use crate::segment::Volatility;
 use crate::setup::Setup;
 use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source};
 
@@ -55,6 +54,7 @@ pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, 
         engine: setup.engine,
         before: setup.options.continues.as_ref().map(|it| &it.0.lasting),
         active: &active,
+        pinned: &setup.options.pinned,
         call: &call,
     };
     let warnings = gathering.clock_warnings(&steps);
@@ -77,7 +77,7 @@ impl fmt::Debug for Lasting {
 /// Returns what the next step of the same turn need not gather again: contributions of entries that say of themselves
 /// that they do not change with the turn.
 pub(crate) fn lasting(gathered: &Gathered) -> Lasting {
-    let lasts = |node: &Node| node.constant.is_none() && !is_dynamic(node);
+    let lasts = |node: &Node| node.constant.is_none() && node.lasts;
     let kept = gathered.outcomes.iter().filter_map(|it| match it {
         Outcome::Contributed { node, contribution } if lasts(node) => {
             Some((node.identity, (Arc::clone(node), Arc::clone(contribution))))
@@ -87,10 +87,6 @@ pub(crate) fn lasting(gathered: &Gathered) -> Lasting {
     Lasting(kept.collect())
 }
 
-fn is_dynamic(node: &Node) -> bool {
-    node.profile.volatility.is_none_or(|it| it == Volatility::Turn)
-}
-
 struct Gathering<'a> {
     prompt_id: &'a str,
     engine: &'a Engine,
@@ -98,6 +94,8 @@ struct Gathering<'a> {
     before: Option<&'a Lasting>,
     /// The entries of the prompt's own tree that take part.
     active: &'a [usize],
+    /// What the thread has pinned, by the name of the block.
+    pinned: &'a BTreeMap<String, Arc<str>>,
     call: &'a Call,
 }
 
@@ -144,19 +142,26 @@ impl Gathering<'_> {
         .boxed()
     }
 
-    /// Returns what needs no waiting (an exclusion, or a contribution that is the same in every pass), or
-    /// whom to wait for.
+    /// Returns what needs no waiting (an exclusion, what is pinned, or a contribution that is the same in every pass),
+    /// or whom to wait for.
     fn at_once(&self, step: Step) -> Result<Done, Arc<Node>> {
         let outcome = match step {
             Step::Excluded { source, priority, reason } => Outcome::Excluded { source, priority, reason },
             Step::Active(node) => {
-                let Some(contribution) = node.constant.clone() else { return Err(node) };
+                let known = self.pinned(&node).or_else(|| node.constant.clone());
+                let Some(contribution) = known else { return Err(node) };
                 let (source, took) = (node.source.clone(), Duration::ZERO);
                 self.engine.sink.record(Event::Contributed { source, took, ok: true });
                 Outcome::Contributed { node, contribution }
             }
         };
         Ok(Done::new(outcome, None))
+    }
+
+    /// What a thread has pinned is not evaluated again.
+    fn pinned(&self, node: &Node) -> Option<Arc<Contribution>> {
+        let name = node.frozen.as_deref()?;
+        self.pinned.get(name).map(|body| Arc::new(pinned_contribution(name, body)))
     }
 
     async fn node(&self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
@@ -226,7 +231,7 @@ impl Gathering<'_> {
         if contribution.entries.is_empty() {
             return Ok(Vec::new());
         }
-        let items = lower_reentered(&contribution.entries, &node.source, depth + 1)?;
+        let items = lower_reentered(&contribution.entries, self.prompt_id, &node.source, depth + 1)?;
         let Gated { call, steps } =
             gate_reentered(&items, self.call, &self.active.iter().copied().collect::<HashSet<_>>())?;
         Gathering { call: &call, ..*self }.steps(steps, depth + 1).await

@@ -42,11 +42,12 @@ pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
 pub use define::{
-    Adaptation, Around, Arrangement, Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor,
-    Declaration, Definition, Entry, FnContributor, HistoryConfig, Hooks, Input, InputPolicy, Match,
-    MatchBuilder, MessageText, ModelLimits, OnError, Piece, Placement, Predicate, Priority,
-    PriorityOutOfRange, Profile, PromptBuilder, Schema, Scope, Selector, TagValue, Text, When, contributor,
-    injectable, matching, provider, when,
+    Adaptation, Around, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope,
+    Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor, Declaration, Definition, Entry,
+    FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder, MessageText,
+    ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority, PriorityOutOfRange, Profile,
+    PromptBuilder, Rank, Schema, Scope, Selector, TagValue, Text, When, contributor, injectable, matching,
+    provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};
@@ -56,7 +57,7 @@ pub use gather::Timing;
 pub use lower::{MAX_DEPTH, Prompt};
 pub use merge::Extras;
 pub use options::ResolveOptions;
-pub use pass::Pass;
+pub use pass::{CachedBlock, Pass};
 pub use ports::Engine;
 pub use registry::Prompts;
 pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};

@@ -1,12 +1,13 @@
 //! What differs from one pass to the next.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_message::{Message, Settings, Tool, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Budget, CacheRules, Engine, ModelLimits, Pass, Scope, Turn};
+use crate::{Budget, CacheRules, Engine, InlineBlock, ModelLimits, Pass, Scope, Turn};
 
 /// Everything that differs from one pass of a prompt to the next.
 ///
@@ -42,6 +43,14 @@ pub struct ResolveOptions {
     pub history: Vec<Turn>,
     /// What has happened in this turn so far, with its durable user message if there is one.
     pub in_flight: Vec<Arc<Message>>,
+    /// What a log holds of this turn so far; it stands before `in_flight`. Unlike plain messages, a turn that was built from
+    /// a log may hold envelopes of the engine, and they stay what they are.
+    pub in_flight_turn: Option<Turn>,
+    /// Blocks of this request, for the envelope of the user's message.
+    pub blocks: Vec<InlineBlock>,
+    /// Bodies that the thread has pinned, by the names of their blocks, see [`Pass::cached_blocks`]. Such a block says what is
+    /// pinned, whatever its definition says now; its function is not run.
+    pub pinned: BTreeMap<String, Arc<str>>,
     /// What stands in the place of the prompt's own text for the user's message, such as after a guardrail rewrote it. An empty
     /// text means that the prompt adds nothing to what is in flight.
     pub user: Option<Arc<str>>,
@@ -91,6 +100,20 @@ impl ResolveOptions {
     #[must_use]
     pub fn user_message(mut self, text: impl Into<String>) -> Self {
         self.in_flight.push(Arc::new(Message::user(text)));
+        self
+    }
+
+    /// Adds a block of this request.
+    #[must_use]
+    pub fn block(mut self, name: impl Into<String>, body: impl Into<String>) -> Self {
+        self.blocks.push(InlineBlock { name: name.into(), body: body.into(), order: 0 });
+        self
+    }
+
+    /// Pins everything that the frozen prefix of an earlier pass said.
+    #[must_use]
+    pub fn pinned_by(mut self, pass: &Pass) -> Self {
+        self.pinned.extend(pass.cached_blocks().into_iter().map(|it| (it.name.to_string(), it.body)));
         self
     }
 

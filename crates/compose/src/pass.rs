@@ -9,7 +9,7 @@ use crate::arrange::Arranged;
 use crate::explain::explain;
 use crate::gather::Lasting;
 use crate::render::Rendered;
-use crate::{Explanation, Segment};
+use crate::{Explanation, Pin, Segment};
 
 /// One resolution of a Prompt: what is sent, and why it looks like that. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -23,6 +23,17 @@ pub(crate) struct Inner {
     /// What the next step of the same turn takes over instead of running it again.
     pub(crate) lasting: Lasting,
     pub(crate) fingerprint: OnceLock<String>,
+}
+
+/// What a block of the frozen prefix said.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CachedBlock {
+    /// The block's name, as its tag is written.
+    pub name: Arc<str>,
+    /// Its body as it was rendered, without the tag; empty if it had nothing to say.
+    pub body: Arc<str>,
+    /// The hash of the body.
+    pub hash: String,
 }
 
 impl Pass {
@@ -44,6 +55,18 @@ impl Pass {
     /// Returns all Segments in order, with their fates.
     pub fn segments(&self) -> &[Segment] {
         &self.0.arranged.draft.segments
+    }
+
+    /// Returns what the blocks of the frozen prefix said, in order, so that a thread can pin it: handed in as
+    /// [`ResolveOptions::pinned`](crate::ResolveOptions::pinned), it gives the same bytes in every later pass.
+    pub fn cached_blocks(&self) -> Vec<CachedBlock> {
+        let pins = self.segments().iter().filter_map(|it| it.pin.as_ref());
+        let block = |Pin { name, body }: &Pin| CachedBlock {
+            name: Arc::clone(name),
+            body: Arc::clone(body),
+            hash: format!("{:032x}", xxh3_128(body.as_bytes())),
+        };
+        pins.map(block).collect()
     }
 
     /// Returns what is joined from all contributors besides text and tools.

@@ -1,11 +1,14 @@
 //! Turns an arranged draft into a Request.
 //!
 //! Order: one system message (own text, contexts, tag block, joined by blank lines), messages of the context
-//! slot, of providers, the history, the user's turn with its hidden envelopes, what is in flight. Tools are
+//! slot, of providers, the history, the user's turn with its hidden envelope, what is in flight. Tools are
 //! already sorted. Nothing is decided here.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use contexture_history::neutral::neutralise;
+use contexture_history::{Envelope, EnvelopeTag, envelope_part};
 use contexture_message::{Message, Part, Request, Role};
 
 use crate::arrange::{Arranged, SystemPiece};
@@ -105,7 +108,7 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
             Body::Nothing | Body::Tags(_) | Body::Tool(_) => {}
         }
     }
-    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelopes().into_iter().unzip();
+    let (messages, origins): (Vec<_>, Vec<_>) = turn.with_envelope().into_iter().unzip();
     let tools = draft.segments.iter().filter_map(|it| match &it.body {
         Body::Tool(tool) if it.fate.is_sent() => Some(Arc::clone(tool.tool())),
         _ => None,
@@ -124,15 +127,16 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
 
 /// The messages behind the system message while they are put together.
 #[derive(Default)]
-struct Turn {
+struct Turn<'a> {
     messages: Vec<(Arc<Message>, Source)>,
     /// Where this turn's messages begin.
     start: usize,
-    envelopes: Vec<Part>,
+    /// The pieces of the hidden envelope.
+    envelope: Vec<&'a str>,
     envelope_source: Option<Source>,
 }
 
-impl Turn {
+impl<'a> Turn<'a> {
     fn push(&mut self, segment: &Segment, message: Arc<Message>) {
         self.messages.push((message, segment.source.clone()));
         if segment.slot <= Slot::History {
@@ -140,22 +144,49 @@ impl Turn {
         }
     }
 
-    fn envelope(&mut self, segment: &Segment, text: &str) {
-        self.envelopes.push(Part::text(text));
+    fn envelope(&mut self, segment: &Segment, text: &'a str) {
+        self.envelope.push(text);
         self.envelope_source.get_or_insert_with(|| segment.source.clone());
     }
 
-    /// Puts hidden envelopes behind the visible text of this turn's user message.
-    fn with_envelopes(mut self) -> Vec<(Arc<Message>, Source)> {
+    /// Puts the hidden envelope behind the visible text of this turn's user message.
+    fn with_envelope(mut self) -> Vec<(Arc<Message>, Source)> {
         let Some(source) = self.envelope_source else { return self.messages };
-        let user = self.messages[self.start..].iter_mut().find(|(it, _)| it.role == Role::User);
+        let part = envelope_part(&hidden(&self.envelope));
+        let user = self.messages[self.start..].iter_mut().find(|(it, _)| is_of_the_user(it));
         match user {
-            Some((message, _)) => Arc::make_mut(message).content.extend(self.envelopes),
+            Some((message, _)) => Arc::make_mut(message).content.push(part),
             None => {
-                let message = Arc::new(Message::parts(Role::User, self.envelopes));
+                let message = Arc::new(Message::parts(Role::User, vec![part]));
                 self.messages.insert(self.start, (message, source));
             }
         }
         self.messages
     }
+}
+
+/// Returns the envelope with these pieces, each on lines of its own.
+fn hidden(pieces: &[&str]) -> Envelope {
+    Envelope { tag: EnvelopeTag::SystemContext, text: pieces.join("\n") }
+}
+
+/// Returns the text of the envelope with these pieces.
+pub(crate) fn envelope(pieces: &[&str]) -> String {
+    match envelope_part(&hidden(pieces)) {
+        Part::Text { text } => text,
+        _ => String::new(),
+    }
+}
+
+/// Whether a message holds words of the user: it is not the engine's own, nor does it bring results of tools.
+pub(crate) fn is_of_the_user(message: &Message) -> bool {
+    let is_result = |it: &Part| matches!(it, Part::ToolResult(_));
+    message.role == Role::User
+        && !message.content.iter().any(is_result)
+        && !message.content.iter().all(is_engines)
+}
+
+/// Whether a part is the engine's: in everything else its tags were neutralised before.
+pub(crate) fn is_engines(part: &Part) -> bool {
+    matches!(part, Part::Text { text } if matches!(neutralise(text), Cow::Owned(_)))
 }

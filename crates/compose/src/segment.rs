@@ -9,7 +9,7 @@ use contexture_message::tokens::{message_tokens, tool_tokens};
 use contexture_message::{Message, TokenCounter, Tokens, Tool};
 use serde::{Deserialize, Serialize};
 
-use crate::{Priority, Source};
+use crate::{Pin, Priority, Source};
 
 /// One contribution on its way into a request. Nothing is removed on the way: what does not take part keeps
 /// its place, with a [`Fate`] that says why.
@@ -27,6 +27,8 @@ pub struct Segment {
     pub pinned: bool,
     /// Whether the author declared it stable, which moves it to the front of the system message.
     pub cached: bool,
+    /// What a thread may pin of it: it belongs to the frozen prefix, right behind the prompt's own text.
+    pub pin: Option<Pin>,
     /// How often its bytes change.
     pub volatility: Volatility,
     /// Where its words come from.
@@ -71,6 +73,8 @@ pub enum Slot {
     Section,
     /// The first system message of the prompt's own list, which ends the composed one.
     SystemEnd,
+    /// What changes each turn and therefore stands last in the composed one.
+    SystemLast,
     /// A message of the prompt's own list, or of the context slot in array form.
     Context,
     /// Messages of a context provider.
@@ -79,7 +83,7 @@ pub enum Slot {
     History,
     /// This turn's user message.
     User,
-    /// A hidden envelope of this turn's user message.
+    /// A piece of the hidden envelope of this turn's user message.
     Envelope,
     /// What has happened in this turn so far.
     InFlight,
@@ -88,14 +92,14 @@ pub enum Slot {
 impl Slot {
     /// Whether it belongs to the composed system message.
     pub fn is_system(self) -> bool {
-        matches!(self, Slot::System | Slot::Tags | Slot::Section | Slot::SystemEnd)
+        matches!(self, Slot::System | Slot::Tags | Slot::Section | Slot::SystemEnd | Slot::SystemLast)
     }
 
     /// Returns the name used in explanations.
     pub fn as_str(self) -> &'static str {
         match self {
             Slot::Tools => "tools",
-            Slot::System | Slot::Section | Slot::SystemEnd => "system",
+            Slot::System | Slot::Section | Slot::SystemEnd | Slot::SystemLast => "system",
             Slot::Tags => "tags",
             Slot::Context => "context",
             Slot::Provider => "provider",
@@ -264,11 +268,6 @@ impl SharedText {
         Self(Arc::new(Counted::new(neutralise(text).into())))
     }
 
-    /// Takes over text that the engine itself made, and that may hold its tags.
-    pub(crate) fn engine_made(text: String) -> Self {
-        Self(Arc::new(Counted::new(text.into_boxed_str())))
-    }
-
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0.value
@@ -319,6 +318,7 @@ impl Segment {
             priority: Priority::DEFAULT,
             pinned: false,
             cached: false,
+            pin: None,
             volatility: Volatility::Turn,
             trust: Trust::Developer,
             order: usize::MAX,

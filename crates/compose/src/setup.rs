@@ -62,7 +62,9 @@ impl<'a> Setup<'a> {
     }
 
     pub(crate) fn call(&self) -> Call {
-        Call::new(Input::new(self.options.input.clone()), self.options.scope.clone(), self.config())
+        let call =
+            Call::new(Input::new(self.options.input.clone()), self.options.scope.clone(), self.config());
+        call.after_turns(self.options.history.len())
     }
 
     /// What templates see as `config` before anything was gathered.

@@ -137,7 +137,7 @@ pub mod prelude {
         Decision, Ended, Event, Outcome, Run, RunRequest, ToolRefused, Verdict,
     };
     pub use contexture_compose::{
-        Adaptation, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error,
+        Adaptation, Block, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error,
         Explanation, HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions,
         Schema, TagValue, Text, Turn, contributor, injectable, matching, provider, when,
     };

@@ -45,4 +45,4 @@ pub use transform::{
 pub use turn::{Turn, turns};
 pub use view::{all, client};
 pub use window::{RepairedTurn, Window, window};
-pub use wording::interrupted;
+pub use wording::{envelope_part, interrupted};

@@ -14,7 +14,7 @@ pub(crate) fn event_message(event: &SystemEvent) -> Message {
 }
 
 /// Returns the part that an envelope adds to the user's message.
-pub(crate) fn envelope_part(envelope: &Envelope) -> Part {
+pub fn envelope_part(envelope: &Envelope) -> Part {
     let template = match envelope.tag {
         EnvelopeTag::SystemContext => include_str!("../templates/system-context.txt"),
         EnvelopeTag::SystemReminders => include_str!("../templates/system-reminders.txt"),

@@ -6,14 +6,16 @@
 //! 1. A context file is lowered once, after the contexts that it uses; a clone is the same context everywhere.
 //! 2. Contexts that use each other in a circle are never lowered; the entry that closes the circle is a fault.
 //! 3. A unit none of whose files changed is taken over from the previous compilation.
-//! 4. A prompt is built if nothing it reaches has a fault. What the engine refuses in a definition is `file_invalid`
+//! 4. Blocks are read first, for any entry may name one; those that apply to a prompt are among its entries.
+//! 5. A prompt is built if nothing it reaches has a fault. What the engine refuses in a definition is `file_invalid`
 //!    here, with the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_compose::{Context, Prompt, PromptBuilder, Volatility};
+use contexture_compose::{Context, Entry, Prompt, PromptBuilder, Volatility};
 
+use crate::blocks::{BLOCKS, BlockUnit, Blocks, PROMPTS, applying, blocks, names as block_names};
 use crate::config::Config;
 use crate::context_file::context_file;
 use crate::decode;
@@ -53,6 +55,8 @@ pub(crate) struct PromptUnit {
     pub(crate) prompt: Result<Prompt, ProjectError>,
     pub(crate) reads: BTreeSet<String>,
     pub(crate) facts: Facts,
+    /// The blocks that apply to it.
+    pub(crate) blocks: Vec<Arc<BlockUnit>>,
     /// Whether the file gives any text of its own.
     pub(crate) has_text: bool,
     pub(crate) arranges_by_author: bool,
@@ -64,6 +68,9 @@ pub(crate) struct PromptUnit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Compiled {
     index: Arc<Index>,
+    /// The ids of all prompts.
+    ids: Arc<BTreeSet<String>>,
+    pub(crate) blocks: Blocks,
     pub(crate) contexts: BTreeMap<String, Arc<ContextUnit>>,
     pub(crate) prompts: BTreeMap<String, Arc<PromptUnit>>,
 }
@@ -75,7 +82,7 @@ pub(crate) struct Previous<'a> {
 }
 
 impl Previous<'_> {
-    fn is_untouched(&self, reads: &BTreeSet<String>) -> bool {
+    pub(crate) fn is_untouched(&self, reads: &BTreeSet<String>) -> bool {
         self.changes.is_disjoint(reads)
     }
 }
@@ -88,23 +95,68 @@ pub(crate) fn compile(sources: &Sources, config: &Config, previous: Option<&Prev
     if previous.is_some_and(|it| *it.compiled.index != index) {
         changes.insert(INDEX.to_owned());
     }
+    let ids = prompt_ids(sources, previous);
+    if previous.is_some_and(|it| *it.compiled.ids != ids) {
+        changes.insert(PROMPTS.to_owned());
+    }
+    let (none, no_blocks) = (BTreeMap::new(), Blocks::new());
+    let shelf = Shelf {
+        sources,
+        library: &library,
+        index: &index,
+        blocks: &no_blocks,
+        contexts: &none,
+        circles: &BTreeMap::new(),
+    };
+    let before = previous.map(|it| Previous { changes: &changes, ..*it });
+    let blocks = blocks(shelf, &ids, before.as_ref());
+    if previous.is_some_and(|it| block_names(&it.compiled.blocks) != block_names(&blocks)) {
+        changes.insert(BLOCKS.to_owned());
+    }
+    let shelf = Shelf { blocks: &blocks, ..shelf };
     let previous = previous.map(|it| Previous { changes: &changes, ..*it });
     let previous = previous.as_ref();
-    let none = BTreeMap::new();
-    let shelf =
-        Shelf { sources, library: &library, index: &index, contexts: &none, circles: &BTreeMap::new() };
     let contexts = contexts(shelf, documents, previous);
     let shelf = Shelf { contexts: &contexts, ..shelf };
     let mut prompts = BTreeMap::new();
     for file in sources.of_kind(FileKind::Prompt) {
         let before = previous.and_then(|it| Some((it, it.compiled.prompts.get(file)?)));
         let unit = match before {
-            Some((previous, unit)) if previous.is_untouched(&unit.reads) => Arc::clone(unit),
+            Some((previous, unit)) if previous.is_untouched(&unit.reads) && unit.has_same_blocks(&blocks) => {
+                Arc::clone(unit)
+            }
             _ => Arc::new(prompt(file, shelf, config)),
         };
         prompts.insert(file.to_owned(), unit);
     }
-    Compiled { index: Arc::new(index), contexts, prompts }
+    Compiled { index: Arc::new(index), ids: Arc::new(ids), blocks, contexts, prompts }
+}
+
+impl PromptUnit {
+    /// Whether the blocks that apply to it are the same as before.
+    fn has_same_blocks(&self, blocks: &Blocks) -> bool {
+        let now = applying(blocks, &self.id);
+        now.len() == self.blocks.len()
+            && now.iter().zip(&self.blocks).all(|((_, now), before)| Arc::ptr_eq(now, before))
+    }
+}
+
+/// Lists the ids of all prompts.
+fn prompt_ids(sources: &Sources, previous: Option<&Previous<'_>>) -> BTreeSet<String> {
+    let id = |file: &str| {
+        let unchanged = previous.filter(|it| !it.changes.contains(file));
+        if let Some(unit) = unchanged.and_then(|it| it.compiled.prompts.get(file)) {
+            return unit.id.clone();
+        }
+        let document = sources.text(file).map(front::split).ok();
+        let declared = document.as_ref().and_then(declared_id);
+        declared.unwrap_or_else(|| prompt_name(file).unwrap_or(file).to_owned())
+    };
+    // Only blocks ask for them.
+    match sources.of_kind(FileKind::Block).next() {
+        Some(_) => sources.of_kind(FileKind::Prompt).map(id).collect(),
+        None => BTreeSet::new(),
+    }
 }
 
 /// The context files that were read to learn their ids.
@@ -245,10 +297,22 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
         Ok(text) => front::split(text),
         Err(error) => return unreadable(file, error),
     };
-    let definition = prompt_file(&mut reader, document, config);
+    let mut definition = prompt_file(&mut reader, document, config);
     let mut faults = reader.faults();
     let reached = reached(&reader.facts.uses, shelf.contexts);
     faults.extend(reached.values().flat_map(|unit| unit.faults.iter().cloned()));
+    let named: BTreeSet<&str> = std::iter::once(&reader.facts)
+        .chain(reached.values().map(|it| &it.facts))
+        .flat_map(|it| it.blocks.iter().map(String::as_str))
+        .collect();
+    let applying = applying(shelf.blocks, &definition.id);
+    let added = applying.iter().filter(|(file, _)| !named.contains(file)).map(|(_, unit)| *unit);
+    let used: Vec<&Arc<BlockUnit>> =
+        named.iter().filter_map(|it| shelf.blocks.get(*it)).chain(added.clone()).collect();
+    faults.extend(used.iter().flat_map(|unit| unit.faults.iter().cloned()));
+    definition.entries.extend(added.filter_map(|it| it.block.clone()).map(Entry::Block));
+    reader.reads.extend(used.iter().flat_map(|it| it.reads.iter().cloned()));
+    let blocks = applying.iter().map(|(_, unit)| Arc::clone(unit)).collect();
     let has_text = definition.system.is_some()
         || definition.prompt.is_some()
         || definition.user.is_some()
@@ -266,7 +330,7 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
         false => Err(ProjectError::new(faults)),
     };
     let Reader { reads, facts, .. } = reader;
-    PromptUnit { id, prompt, reads, facts, has_text, arranges_by_author, own_text_changes }
+    PromptUnit { id, prompt, reads, facts, blocks, has_text, arranges_by_author, own_text_changes }
 }
 
 fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
@@ -275,6 +339,7 @@ fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
         prompt: Err(error),
         reads: BTreeSet::from([file.to_owned()]),
         facts: Facts::default(),
+        blocks: Vec::new(),
         has_text: true,
         arranges_by_author: true,
         own_text_changes: false,

@@ -13,7 +13,7 @@ use crate::error::{Place, Problem};
 use crate::facts::{Remark, Spot, Use};
 use crate::front::Document;
 use crate::index::default_id;
-use crate::reader::{Fields, Reader};
+use crate::reader::{Fields, Reader, changes_each_turn};
 use crate::sections::{Section, stripped};
 use crate::yaml::{Data, Node};
 
@@ -236,12 +236,8 @@ fn belongings(reader: &mut Reader<'_>, fields: Fields<'_>, mut context: Context)
 
 /// A context that is declared stable should not read what changes.
 fn remark_if_volatile(reader: &mut Reader<'_>, name: &str, noted: usize, fields: Fields<'_>) {
-    let changes = |path: &[String]| match path.first().map(String::as_str) {
-        Some("input") => true,
-        Some("ctx") => path.get(1).is_none_or(|it| it == "now"),
-        _ => false,
-    };
-    let read = reader.facts.variables.get(noted..).into_iter().flatten().find(|it| changes(&it.path));
+    let read =
+        reader.facts.variables.get(noted..).into_iter().flatten().find(|it| changes_each_turn(&it.path));
     let Some(read) = read.map(|it| it.path.join(".")) else { return };
     let place = fields.pair("cached").map_or(Place::START, |it| it.place);
     reader.remark(Remark {

@@ -1,9 +1,10 @@
-//! Reads `use`: names of contexts, inline contexts, `when` and `match`.
+//! Reads `use`: names of contexts, inline contexts, blocks, `when` and `match`.
 
 use std::sync::Arc;
 
 use contexture_compose::{Branch, Entry, MAX_DEPTH, Match, Predicate, Selector, When};
 
+use crate::blocks::named_block;
 use crate::context_file::inline_context;
 use crate::decode;
 use crate::error::{Place, Problem};
@@ -15,12 +16,11 @@ use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node, Pair};
 
 /// The kinds of entries that are maps, by the key that tells them apart.
-const KINDS: [&str; 3] = ["context", "when", "match"];
+const KINDS: [&str; 4] = ["context", "block", "when", "match"];
 
 /// Kinds of entries that a file can't hold yet.
-const LATER: [&str; 11] = [
+const LATER: [&str; 10] = [
     "skill",
-    "block",
     "memory",
     "blackboard",
     "retriever",
@@ -182,6 +182,10 @@ fn mapped(reader: &mut Reader<'_>, node: &Node, pairs: &[Pair], uses: &mut Vec<U
                 Some((inner, Data::Text(name))) => named(reader, name, inner.place, uses),
                 Some((inner, _)) => inline_context(reader, inner, uses),
             }
+        }
+        Some("block") => {
+            let fields = reader.fields(node, &["block"]);
+            fields.get("block").map_or(Entry::Nothing, |it| named_block(reader, it, uses))
         }
         Some("when") => when(reader, node, uses),
         Some("match") => matching(reader, node, uses),

@@ -1,5 +1,7 @@
 //! What `lint` wants to know of a file, noted while it is read.
 
+use std::collections::BTreeSet;
+
 use contexture_compose::Volatility;
 use contexture_message::Tool;
 use serde_json::Value;
@@ -17,6 +19,8 @@ pub(crate) struct Facts {
     pub(crate) schemas: Vec<Value>,
     /// Its entries, in order.
     pub(crate) uses: Vec<Use>,
+    /// The files of the blocks that its entries name.
+    pub(crate) blocks: BTreeSet<String>,
     /// Tools that the project itself can run.
     pub(crate) tools: Vec<(ProjectTool, Place)>,
     /// Tools that the application runs, unless another file says how.

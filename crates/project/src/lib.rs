@@ -14,6 +14,8 @@
 //! through a `reader`; `index` finds contexts by name, `compile` puts all in order, and `lint` says what could be
 //! better.
 
+mod block_file;
+mod blocks;
 mod compile;
 mod config;
 mod context_file;

@@ -65,9 +65,13 @@ impl fmt::Display for Lint {
 pub(crate) fn lint(sources: &Sources, compiled: &Compiled, mut faults: Vec<Fault>) -> Vec<Lint> {
     let is_broken = !faults.is_empty();
     faults.extend(compiled.contexts.values().flat_map(|it| it.faults.clone()));
+    faults.extend(compiled.blocks.values().flat_map(|it| it.faults.clone()));
     let mut findings = Findings { compiled, found: Vec::new() };
     findings.other_files(sources, &mut faults);
     for (file, unit) in &compiled.contexts {
+        findings.file_alone(file, &unit.facts);
+    }
+    for (file, unit) in &compiled.blocks {
         findings.file_alone(file, &unit.facts);
     }
     for (file, unit) in &compiled.prompts {
@@ -119,7 +123,7 @@ impl Findings<'_> {
         });
     }
 
-    /// Reads the files that no unit reads: blocks, flows, skills and partials.
+    /// Reads the files that no unit reads: flows, skills and partials.
     fn other_files(&mut self, sources: &Sources, faults: &mut Vec<Fault>) {
         let library = Library::new(sources);
         let mut note = |file: &str, problems: Vec<Problem>| {
@@ -131,12 +135,6 @@ impl Findings<'_> {
         for file in sources.of_kind(FileKind::Flow) {
             match sources.text(file) {
                 Ok(text) => note(file, yaml::parse(text, 1).1),
-                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
-            }
-        }
-        for file in sources.of_kind(FileKind::Block) {
-            match sources.text(file) {
-                Ok(text) => note(file, front::split(text).problems),
                 Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
             }
         }
@@ -199,6 +197,7 @@ impl Findings<'_> {
                 keys.extend(context.facts.slot.iter().map(|it| (path.as_str(), it)));
             }
         }
+        reads.extend(unit.blocks.iter().flat_map(|it| &it.facts.variables));
         if !schemas.is_empty() {
             reads.into_iter().for_each(|it| self.undeclared(it, &schemas));
         }

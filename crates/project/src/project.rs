@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture_compose::{ModelLimits, Prompt, ResolveOptions};
+use contexture_compose::tags::validate_tag_name;
+use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions};
 use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
@@ -153,6 +154,29 @@ impl Project {
         self.prompts.iter().map(|(path, held)| (path.as_str(), held.prompt.as_ref()))
     }
 
+    /// Returns all blocks with their files, in the order of the files; a broken one returns its faults.
+    pub fn blocks(&self) -> impl Iterator<Item = (&str, Result<&Block, ProjectError>)> {
+        self.compiled.blocks.iter().map(|(file, unit)| {
+            let block = unit.block.as_ref().ok_or_else(|| ProjectError::new(unit.faults.clone()));
+            (file.as_str(), block)
+        })
+    }
+
+    /// Returns the block with that name, in any spelling.
+    pub fn block(&self, name: &str) -> Result<&Block, ProjectError> {
+        let tag = validate_tag_name(name).unwrap_or_else(|_| name.to_owned());
+        match self.compiled.blocks.values().find(|it| it.name == tag) {
+            Some(unit) => unit.block.as_ref().ok_or_else(|| ProjectError::new(unit.faults.clone())),
+            None => {
+                let known: Vec<&str> = self.compiled.blocks.values().map(|it| it.name.as_str()).collect();
+                let shown: String = name.chars().take(100).collect();
+                let message = format!("there is no block `{shown}`{}", listed(&known));
+                let hint = did_you_mean(name, known);
+                Err(Fault { hint, ..Fault::new("unknown_entry", message) }.into())
+            }
+        }
+    }
+
     /// Returns the options for a pass: the model of the call, of the prompt or of the configuration, in this order,
     /// with what the catalogue and the configuration know of it.
     pub fn options(&self, prompt: &Prompt, provider: Option<&str>, model: Option<&str>) -> ResolveOptions {
@@ -181,7 +205,9 @@ impl Project {
             let Some((file, line)) = fault.file.as_deref().zip(fault.line) else { continue };
             let of_prompt = || self.compiled.prompts.get(file).map(|it| &it.facts);
             let of_context = || self.compiled.contexts.get(file).map(|it| &it.facts);
-            if let Some((facts, column)) = of_prompt().or_else(of_context).zip(fault.column) {
+            let of_block = || self.compiled.blocks.get(file).map(|it| &it.facts);
+            if let Some((facts, column)) = of_prompt().or_else(of_context).or_else(of_block).zip(fault.column)
+            {
                 let place = facts.in_file(Place { line, column });
                 (fault.line, fault.column) = (Some(place.line), Some(place.column));
             }
@@ -220,13 +246,17 @@ impl Project {
     fn unknown(&self, id: &str) -> Fault {
         let known: Vec<&str> = self.prompts.values().map(|it| it.id.as_str()).collect();
         let shown: String = id.chars().take(100).collect();
-        let list = match known.get(..MAX_LISTED) {
-            Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
-            None if known.is_empty() => "; the project has none".to_owned(),
-            None => format!("; there are: {}", known.join(", ")),
-        };
+        let list = listed(&known);
         let hint = did_you_mean(id, known);
         Fault { hint, ..Fault::new("unknown_prompt", format!("there is no prompt `{shown}`{list}")) }
+    }
+}
+
+fn listed(known: &[&str]) -> String {
+    match known.get(..MAX_LISTED) {
+        Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
+        None if known.is_empty() => "; the project has none".to_owned(),
+        None => format!("; there are: {}", known.join(", ")),
     }
 }
 

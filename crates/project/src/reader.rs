@@ -7,6 +7,7 @@ use contexture_compose::{Schema, TagValue, Text};
 use contexture_message::Tool;
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 
+use crate::blocks::Blocks;
 use crate::compile::ContextUnit;
 use crate::decode;
 use crate::error::{Fault, Place, Problem};
@@ -25,6 +26,8 @@ pub(crate) struct Shelf<'a> {
     pub(crate) sources: &'a Sources,
     pub(crate) library: &'a Library<'a>,
     pub(crate) index: &'a Index,
+    /// Blocks that were read before.
+    pub(crate) blocks: &'a Blocks,
     /// Contexts that were read before.
     pub(crate) contexts: &'a BTreeMap<String, Arc<ContextUnit>>,
     /// For contexts that use each other: from a file to the files that it uses.
@@ -88,6 +91,16 @@ impl<'a> Reader<'a> {
 
     /// Opens a map of fields; keys that nobody knows are noted.
     pub(crate) fn fields<'n>(&mut self, node: &'n Node, known: &'static [&'static str]) -> Fields<'n> {
+        self.fields_but(node, known, |_| None)
+    }
+
+    /// Opens a map of fields; `special` has its own words for some of the keys that nobody knows.
+    pub(crate) fn fields_but<'n>(
+        &mut self,
+        node: &'n Node,
+        known: &'static [&'static str],
+        special: impl Fn(&Pair) -> Option<Problem>,
+    ) -> Fields<'n> {
         let pairs = match decode::map(node) {
             Ok(pairs) => pairs,
             Err(problem) => {
@@ -96,7 +109,7 @@ impl<'a> Reader<'a> {
             }
         };
         for pair in pairs.iter().filter(|it| !known.contains(&it.key.as_str())) {
-            self.problem(unknown_field(pair, known));
+            self.problem(special(pair).unwrap_or_else(|| unknown_field(pair, known)));
         }
         Fields { pairs }
     }
@@ -247,6 +260,15 @@ impl<'a> Reader<'a> {
             place: in_file(it.place.into()),
         });
         self.facts.variables.extend(reads);
+    }
+}
+
+/// Whether a variable may be another one in the next turn.
+pub(crate) fn changes_each_turn(path: &[String]) -> bool {
+    match path.first().map(String::as_str) {
+        Some("input") => true,
+        Some("ctx") => path.get(1).is_none_or(|it| it == "now"),
+        _ => false,
     }
 }
 

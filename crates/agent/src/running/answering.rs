@@ -103,7 +103,7 @@ impl Running {
             return Err(Break { err: AgentError::Cancelled, items });
         }
         // The whole round counts, also what was answered before a person decided about the rest.
-        let message = self.messages().into_iter().rfind(|it| it.role == Role::Assistant);
+        let message = self.on_record().messages().iter().rfind(|it| it.role == Role::Assistant).cloned();
         let calls: Vec<ToolCall> = message.iter().flat_map(|it| calls_of(it)).cloned().collect();
         if let Some(ended) = self.stop(&calls) {
             return Ok(Some(End { ended, items, message, output: None }));

@@ -17,7 +17,7 @@ mod answering;
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass};
-use contexture_history::TurnStatus;
+use contexture_history::{Turn, TurnStatus};
 use contexture_message::{Answer, Message, Part, StopReason, Thinking, Tokens, ToolCall, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
 use contexture_session::{NewItem, RunningTurn};
@@ -108,15 +108,25 @@ impl Running {
     /// Resolves the prompt for the turn as it is now.
     pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
-        let in_flight = woven(self.messages(), &self.attempts);
+        let in_flight = self.in_flight();
         attend(&mut self.turn, &self.cancel, self.setting.resolve(&snapshot, in_flight, before)).await
     }
 
-    /// Returns what the turn has on record so far.
-    fn messages(&self) -> Vec<Arc<Message>> {
-        let (snapshot, open) = (self.turn.snapshot(), self.turn.turn().to_string());
-        let mine = snapshot.turns().last().filter(|it| **it.id() == *open);
-        mine.map(|it| it.messages().to_vec()).unwrap_or_default()
+    /// Returns what the turn has on record so far. Its envelopes are the engine's own.
+    fn on_record(&self) -> Turn {
+        let (snapshot, open) = (self.turn.snapshot(), self.turn.turn());
+        let mine = snapshot.turns().last().filter(|it| **it.id() == *open.to_string());
+        mine.map_or_else(|| Turn::start(open), |it| (**it).clone())
+    }
+
+    /// Returns what the turn has on record, and what is sent besides.
+    fn in_flight(&self) -> Turn {
+        let turn = self.on_record();
+        if self.attempts.is_empty() {
+            return turn;
+        }
+        let messages = woven(turn.messages().to_vec(), &self.attempts);
+        turn.with_messages(messages)
     }
 
     /// Calls the model until it has answered or the loop ends.
@@ -268,7 +278,7 @@ impl Running {
     /// Has an answer made again: the attempt is on record, but not in the history.
     async fn again(&mut self, message: Arc<Message>, feedback: String) -> Result<(), Break> {
         self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
-        let attempt = Attempt { message, feedback, place: self.messages().len() };
+        let attempt = Attempt { message, feedback, place: self.on_record().messages().len() };
         self.turn.append(vec![attempt.item()]).await?;
         self.attempts.push(attempt);
         Ok(())

@@ -102,6 +102,18 @@ Examples:
   contexture prompts
   contexture prompts --json | jq -r '.[].id'";
 
+pub(super) const BLOCKS: &str = "\
+Examples:
+  contexture blocks
+  contexture blocks preview house_rules
+  contexture blocks --json | jq -r '.[].name'";
+
+pub(super) const BLOCKS_PREVIEW: &str = "\
+Examples:
+  contexture blocks preview page --set page=7
+  contexture blocks preview house_rules --body 'Be brief, {{ ctx.user }}.' --scope-user ada
+  contexture blocks preview house_rules --body @draft.md --json";
+
 pub(super) const SESSIONS: &str = "\
 Examples:
   contexture sessions list

@@ -66,12 +66,15 @@ pub(crate) enum Command {
     /// Count tokens.
     #[command(after_help = help::TOKENS)]
     Tokens(TokensArgs),
-    /// Check all prompts and contexts of the project.
+    /// Check all prompts, contexts and blocks of the project.
     #[command(after_help = help::LINT)]
     Lint(LintArgs),
     /// List the prompts of the project.
     #[command(after_help = help::PROMPTS)]
     Prompts,
+    /// List the prompt blocks of the project, or preview one.
+    #[command(after_help = help::BLOCKS)]
+    Blocks(BlocksArgs),
     /// Look after stored sessions: list, show, export, import, fork, delete.
     #[command(after_help = help::SESSIONS)]
     Sessions(SessionsArgs),
@@ -248,6 +251,35 @@ pub(crate) struct LintArgs {
     /// Exit with 1 also if there are only warnings.
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BlocksArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<BlocksCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BlocksCommand {
+    /// Show what a block says for an input, and what it costs.
+    #[command(after_help = help::BLOCKS_PREVIEW)]
+    Preview(PreviewArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PreviewArgs {
+    /// The block's name; `contexture blocks` lists them.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Another body, a template, to see how it would look; it is not stored.
+    #[arg(long, value_name = "TEXT|@FILE|-")]
+    pub(crate) body: Option<String>,
+    /// The model whose tokens are counted; by default o200k_base is used.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
 }
 
 #[derive(Debug, Args)]

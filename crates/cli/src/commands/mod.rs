@@ -1,6 +1,7 @@
 //! One module per command: arguments in, a reply out. Nothing is printed here, but what `run` and `chat` print as it
 //! happens.
 
+mod blocks;
 mod chat;
 mod completions;
 mod diff;
@@ -35,6 +36,7 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Tokens(args) => tokens::run(&args, globals.json, screen),
         Command::Lint(args) => lint::run(&args, &globals, screen),
         Command::Prompts => prompts::run(&globals, screen),
+        Command::Blocks(args) => blocks::run(&args, &globals, screen),
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
         Command::Completions(args) => Ok(completions::run(&args, globals.json)),
     }

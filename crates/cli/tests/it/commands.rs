@@ -283,3 +283,101 @@ fn colours_are_for_terminals_and_for_those_who_insist() {
     let refused = folder.run_with(&["inspect", "support"], "", &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]);
     assert!(refused.stdout.is_ascii());
 }
+
+#[test]
+fn blocks_are_listed_and_previewed() {
+    let folder = Folder::new([
+        ("prompts/p.md", "Own."),
+        ("blocks/house_rules.md", "Be kind to <{{ ctx.user }}>."),
+        (
+            "blocks/page.md",
+            "---\nmessage: user\nscope: turn\norder: 3\nagents: [p]\nenabled: false\n---\nPage {{ input.page }}",
+        ),
+        ("draft.md", "Draft & {{ input.page }}\n"),
+    ]);
+    insta::assert_snapshot!(folder.run(&["blocks"]).shown(), @"
+    name         message  scope         mode    order  agents  enabled
+    house_rules  system   conversation  cached      0  all     yes
+    page         user     turn          cached      3  p       no
+    [exit 0]
+    ");
+    let listed = folder.run(&["blocks", "--json"]).json();
+    assert_eq!(
+        listed[1],
+        json!({
+            "name": "page", "path": "blocks/page.md", "description": null, "message": "user", "scope": "turn",
+            "mode": "cached", "order": 3, "agents": ["p"], "enabled": false, "tags": [], "raw": false, "ttl_s": null,
+        })
+    );
+    let preview = |args: &[&str], stdin: &str| {
+        let all: Vec<&str> = ["blocks", "preview"].iter().chain(args).copied().collect();
+        folder.run_with(&all, stdin, &[]).shown()
+    };
+    insta::assert_snapshot!(preview(&["houseRules", "--scope-user", "ada"], ""), @"
+    <house-rules>
+    Be kind to &lt;ada&gt;.
+    </house-rules>
+
+    20 tokens (o200k_base, exact) | system conversation cached
+    [exit 0]
+    ");
+    insta::assert_snapshot!(preview(&["page", "--set", "page=7"], ""), @"
+    <page>
+    Page 7
+    </page>
+
+    10 tokens (o200k_base, exact) | user turn cached
+    [exit 0]
+    ");
+    insta::assert_snapshot!(preview(&["page", "--input", r#"{"page": 8}"#, "--body", "@draft.md"], ""), @"
+    <page>
+    Draft &amp; 8
+    </page>
+
+    13 tokens (o200k_base, exact) | user turn cached
+    [exit 0]
+    ");
+    insta::assert_snapshot!(preview(&["page", "--body", "-"], " \n"), @"
+    the body is blank: the block is left out
+    0 tokens (o200k_base, exact) | user turn cached
+    [exit 0]
+    ");
+    insta::assert_snapshot!(preview(&["page"], ""), @"
+    error[template_error]: undefined variable `input.page`
+     --> blocks/page.md:8:9
+    hint: declare it in `input`, or guard it with `{% if %}` or the `default` filter
+    [exit 2]
+    ");
+    insta::assert_snapshot!(preview(&["page", "--body", "a\n{{ b"], ""), @"
+    error[input_invalid]: --body: 2:1: output `{{` is not closed by `}}`
+    [exit 2]
+    ");
+    insta::assert_snapshot!(preview(&["pge"], ""), @"
+    error[unknown_entry]: there is no block `pge`; there are: house-rules, page
+    hint: did you mean `page`?
+    [exit 2]
+    ");
+    let document = folder.run(&["blocks", "preview", "page", "--body", "<b>", "--json"]).json();
+    assert_eq!(
+        document,
+        json!({
+            "name": "page", "message": "user", "scope": "turn", "mode": "cached", "state": "kept",
+            "text": "<page>\n&lt;b&gt;\n</page>", "tokens": 10, "counter": {"name": "o200k_base", "exact": true},
+            "body_given": true,
+        })
+    );
+    assert!(
+        folder.run(&["blocks", "preview", "page", "--set", "page=1", "--json"]).json()["text"]
+            == "<page>\nPage 1\n</page>"
+    );
+
+    let broken = Folder::new([("prompts/p.md", "Own."), ("blocks/b.md", "---\nkind: x\n---\n")]);
+    insta::assert_snapshot!(broken.run(&["blocks"]).shown(), @"
+    broken: blocks/b.md:2:1: unknown field `kind`
+    [exit 0]
+    ");
+    insta::assert_snapshot!(Folder::new([("prompts/p.md", "Own.")]).run(&["blocks"]).shown(), @"
+    The project has no blocks; they go to blocks/NAME.md.
+    [exit 0]
+    ");
+}

@@ -25,6 +25,7 @@ fn help() {
         "tokens",
         "lint",
         "prompts",
+        "blocks",
         "sessions",
         "completions",
     ] {

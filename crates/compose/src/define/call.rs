@@ -33,6 +33,7 @@ pub struct Call {
     /// the prompt's own texts also `tools` and `context`.
     pub config: Arc<Value>,
     ctx: Arc<Value>,
+    is_first_turn: bool,
 }
 
 impl Call {
@@ -41,7 +42,24 @@ impl Call {
         let ctx = json!({
             "session": scope.session, "tenant": scope.tenant, "user": scope.user, "now": scope.now,
         });
-        Self { input, scope: Arc::new(scope), config: Arc::new(config), ctx: Arc::new(ctx) }
+        Self {
+            input,
+            scope: Arc::new(scope),
+            config: Arc::new(config),
+            ctx: Arc::new(ctx),
+            is_first_turn: true,
+        }
+    }
+
+    /// Whether no turn of the conversation stands before this one.
+    pub fn is_first_turn(&self) -> bool {
+        self.is_first_turn
+    }
+
+    /// Returns the view of a pass with turns before it.
+    #[must_use]
+    pub fn after_turns(self, n_turns: usize) -> Self {
+        Self { is_first_turn: n_turns == 0, ..self }
     }
 
     pub(crate) fn with_input(&self, input: Input) -> Self {

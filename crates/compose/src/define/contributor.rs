@@ -80,6 +80,8 @@ pub struct Profile {
     pub volatility: Option<Volatility>,
     /// Where its text goes.
     pub placement: Placement,
+    /// Where it stands among those of the same place, unless that is the author's.
+    pub rank: Rank,
     /// Where its words come from.
     pub trust: Trust,
     /// Under pressure, cut to so many tokens before it is dropped.
@@ -97,11 +99,34 @@ pub struct Profile {
 /// Which message the text of an entry belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Placement {
-    /// The composed system message.
+    /// The composed system message, in the author's place.
     #[default]
     System,
-    /// A hidden envelope of this turn's user message.
+    /// The frozen prefix of the system message, behind the prompt's own text.
+    Prefix,
+    /// The end of the system message.
+    SystemLast,
+    /// The hidden envelope of this turn's user message.
     User,
+    /// The hidden envelope of the first user message of the conversation.
+    FirstUser,
+}
+
+impl Placement {
+    /// Whether the author's order decides; elsewhere it is the rank.
+    pub(crate) fn is_authors(self) -> bool {
+        self == Placement::System
+    }
+}
+
+/// The rank of an entry among those of the same place: lower first, then by name. What has none stands before the names
+/// of its order.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Rank {
+    /// Lower comes first.
+    pub order: i32,
+    /// Decides among equals.
+    pub name: String,
 }
 
 /// What the failure of a contributor means for the pass.
@@ -144,6 +169,17 @@ pub struct Piece {
     pub priority: Option<Priority>,
     /// Shorter wordings for when it does not fit, longest first.
     pub shorter: Vec<SharedText>,
+    /// What a thread may pin of it, if it belongs to the frozen prefix.
+    pub pin: Option<Pin>,
+}
+
+/// What a thread may pin of the frozen prefix.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Pin {
+    /// The block's name, as its tag is written.
+    pub name: Arc<str>,
+    /// Its body as it was rendered, without the tag; empty if it had nothing to say.
+    pub body: Arc<str>,
 }
 
 impl Piece {
@@ -155,7 +191,7 @@ impl Piece {
 
 impl From<SharedText> for Piece {
     fn from(text: SharedText) -> Self {
-        Self { text, priority: None, shorter: Vec::new() }
+        Self { text, priority: None, shorter: Vec::new(), pin: None }
     }
 }
 

@@ -11,15 +11,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::contributor::{FnContributor, contributor};
-use super::{Call, Context, Contribution, Contributor};
+use super::{Block, Call, Context, Contribution, Contributor};
 use crate::BoxError;
 
-/// One entry of `use`. Contexts and contributors convert into it, and so does `Option`: `None` contributes
+/// One entry of `use`. Contexts, blocks and contributors convert into it, and so does `Option`: `None` contributes
 /// nothing and still counts as a position.
 #[derive(Clone)]
 pub enum Entry {
     /// Text or tag values with all that belongs to them.
     Context(Context),
+    /// A named piece of context with a place of its own: `block:<name>`.
+    Block(Block),
     /// Entries that take part if a predicate holds.
     When(Arc<When>),
     /// One of several branches.
@@ -208,6 +210,7 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Entry::Context(context) => f.debug_tuple("Context").field(&context.0.id).finish(),
+            Entry::Block(block) => f.debug_tuple("Block").field(&block.0.name).finish(),
             Entry::When(when) => when.branch.fmt(f),
             Entry::Match(matching) => {
                 let cases: BTreeMap<_, _> =
@@ -225,6 +228,12 @@ impl fmt::Debug for Entry {
 impl From<Context> for Entry {
     fn from(context: Context) -> Self {
         Entry::Context(context)
+    }
+}
+
+impl From<Block> for Entry {
+    fn from(block: Block) -> Self {
+        Entry::Block(block)
     }
 }
 

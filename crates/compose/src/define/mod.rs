@@ -1,6 +1,7 @@
 //! What authors say: prompts, entries, texts and values. Nothing is checked here; `lower` does that.
 
 mod adapt;
+mod block;
 mod budget;
 mod call;
 pub(crate) mod checks;
@@ -19,12 +20,14 @@ mod values;
 
 pub(crate) use adapt::matching_keys;
 pub use adapt::{Adaptation, Around};
+pub use block::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 pub use budget::{Arrangement, Budget, CacheConfig, ModelLimits};
 pub use call::{Call, Scope};
 pub use context::Context;
 pub(crate) use context::ContextParts;
 pub use contributor::{
-    Contribution, Contributor, Declaration, FnContributor, OnError, Piece, Placement, Profile, contributor,
+    Contribution, Contributor, Declaration, FnContributor, OnError, Piece, Pin, Placement, Profile, Rank,
+    contributor,
 };
 pub use entry::{
     Branch, Entry, Match, MatchBuilder, Predicate, Selector, When, injectable, matching, provider, when,

@@ -161,6 +161,14 @@ impl Text {
         }
     }
 
+    /// Returns the author's own words of a literal.
+    pub(crate) fn as_original(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Literal(literal) => Some(literal.original()),
+            Kind::Template(_) | Kind::Sync(_) | Kind::Async(_) => None,
+        }
+    }
+
     /// Whether a template may read what is only known after all entries were gathered.
     pub(crate) fn is_template(&self) -> bool {
         matches!(self.0, Kind::Template(_))

@@ -4,7 +4,9 @@
 //! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas and nesting are
 //! checked here, and all faults are reported together. Nothing runs yet.
 
+mod block;
 mod context;
+mod node;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -14,13 +16,17 @@ use contexture_message::Tool;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::block::{block_name, block_stamp};
+pub(crate) use self::block::{lower_inline, pinned_contribution};
 use self::context::{ContextContributor, inferred_volatility};
-use crate::define::{ContextParts, Predicate, Selector};
+use self::node::Made;
+pub(crate) use self::node::{Choice, Item, Node, Pick};
+use crate::define::ContextParts;
 use crate::schema::{InputSchema, OwnedSchema};
-use crate::segment::SharedTool;
+use crate::segment::{SharedTool, Volatility};
+use crate::tags::validate_tag_name;
 use crate::{
-    Branch, Contribution, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority,
-    Profile, Source,
+    Branch, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority, Source,
 };
 
 /// Why something under a condition took no part.
@@ -40,6 +46,20 @@ pub(crate) struct Compiled {
     pub(crate) items: Vec<Item>,
     pub(crate) input: InputSchema,
     pub(crate) tools: Vec<SharedTool>,
+    /// Where the entries stand that have an id.
+    places: HashMap<Source, String>,
+}
+
+impl Compiled {
+    /// Returns an entry whose id is that name, in any spelling, with its place.
+    pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
+        let is_same = |it: &&Source| {
+            let id = it.as_str().split_once(':').map_or("", |(_, id)| id);
+            id == name || validate_tag_name(id).is_ok_and(|it| it == name)
+        };
+        let first = self.places.keys().filter(is_same).min()?;
+        self.places.get(first).map(String::as_str)
+    }
 }
 
 impl Prompt {
@@ -76,50 +96,6 @@ impl fmt::Debug for Prompt {
     }
 }
 
-/// One position in the lowered tree.
-#[derive(Clone)]
-pub(crate) enum Item {
-    /// A contributor.
-    Node(Arc<Node>),
-    /// A choice between lists of positions.
-    Choice(Arc<Choice>),
-}
-
-/// An entry, lowered.
-pub(crate) struct Node {
-    pub(crate) source: Source,
-    /// The author's id, shared by all notations of one entry.
-    pub(crate) identity: usize,
-    /// Where it stands: unique in its prompt, for errors and for what is remembered of it.
-    pub(crate) place: String,
-    pub(crate) contributor: Arc<dyn Contributor>,
-    /// Tells versions of the same entry apart, where something is remembered of it.
-    pub(crate) stamp: u64,
-    /// What it contributes, where that is the same in every pass.
-    pub(crate) constant: Option<Arc<Contribution>>,
-    pub(crate) profile: Profile,
-    pub(crate) gate_reason: &'static str,
-    pub(crate) input: Option<Arc<OwnedSchema>>,
-    pub(crate) children: Vec<Item>,
-    is_gated: bool,
-    height: usize,
-}
-
-/// Lists of positions of which at most one takes part.
-pub(crate) struct Choice {
-    pub(crate) source: Source,
-    pub(crate) pick: Pick,
-    pub(crate) arms: Vec<Vec<Item>>,
-}
-
-/// How an arm is chosen.
-pub(crate) enum Pick {
-    /// The only arm, if the predicate holds.
-    When(Predicate),
-    /// The arm of the selected value, or the last one if there is a default.
-    Match { on: Selector, cases: Vec<String>, has_default: bool },
-}
-
 /// Compiles a definition. See [`crate::PromptBuilder::build`].
 pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
     let at = definition.file.clone().unwrap_or_else(|| definition.id.clone());
@@ -127,7 +103,8 @@ pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
 }
 
 fn compile(definition: Definition) -> Result<Prompt, Error> {
-    let mut lowering = Lowering { overrides: definition.overrides.clone(), ..Lowering::default() };
+    let (prompt, overrides) = (definition.id.clone(), definition.overrides.clone());
+    let mut lowering = Lowering { prompt, overrides, ..Lowering::default() };
     if definition.prompt.is_some() && definition.user.is_some() {
         lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "user" }.into());
     }
@@ -139,16 +116,26 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let items = lowering.entries(&definition.entries, "use", 0);
     let tools = lowering.tools(&Source::prompt(), &definition.tools);
     Error::all(lowering.errors)?;
+    let places = lowering.ids.into_iter().map(|(source, (_, place))| {
+        let place = format!("{source} at {place}");
+        (source, place)
+    });
+    let places = places.collect();
 
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
     collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
-    Ok(Prompt(Arc::new(Compiled { definition, items, input, tools }), Engine::default()))
+    Ok(Prompt(Arc::new(Compiled { definition, items, input, tools, places }), Engine::default()))
 }
 
 /// Lowers entries that a contributor returned while a pass was running.
-pub(crate) fn lower_reentered(entries: &[Entry], owner: &Source, depth: usize) -> Result<Vec<Item>, Error> {
-    let mut lowering = Lowering::default();
+pub(crate) fn lower_reentered(
+    entries: &[Entry],
+    prompt: &str,
+    owner: &Source,
+    depth: usize,
+) -> Result<Vec<Item>, Error> {
+    let mut lowering = Lowering { prompt: prompt.to_owned(), ..Lowering::default() };
     let items = lowering.entries(entries, owner.as_str(), depth);
     Error::all(lowering.errors)?;
     Ok(items)
@@ -185,6 +172,8 @@ fn collect_owners(
 
 #[derive(Default)]
 struct Lowering {
+    /// The prompt's id.
+    prompt: String,
     overrides: Vec<String>,
     /// Nodes by identity: an entry that is used in several places is lowered once.
     nodes: HashMap<usize, Arc<Node>>,
@@ -239,7 +228,23 @@ impl Lowering {
                 self.node(source, identity, place, depth, is_gated, stamp, |it, source| {
                     let contributor = it.context(&context.0, source);
                     let constant = contributor.constant().map(Arc::new);
-                    (Arc::new(contributor), constant)
+                    Made { constant, ..Made::new(Arc::new(contributor)) }
+                })
+            }
+            Entry::Block(block) => {
+                let name = match block_name(&block.0) {
+                    Ok(name) => name,
+                    Err(err) => {
+                        let place = block.0.file.as_deref().unwrap_or(place);
+                        self.errors.push(Error::from(err).or_at(place));
+                        return None;
+                    }
+                };
+                let identity = Arc::as_ptr(&block.0).addr();
+                let place = block.0.file.as_deref().unwrap_or(place);
+                let stamp = || block_stamp(&block.0);
+                self.node(Source::named("block", &name), identity, place, depth, true, stamp, |it, _| {
+                    it.block(&block.0, &name)
                 })
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
@@ -261,7 +266,7 @@ impl Lowering {
         depth: usize,
     ) -> Option<Item> {
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
-        self.node(source, identity, place, depth, true, || 0, |_, _| (contributor, None))
+        self.node(source, identity, place, depth, true, || 0, |_, _| Made::new(contributor))
     }
 
     fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {
@@ -281,7 +286,7 @@ impl Lowering {
         depth: usize,
         is_gated: bool,
         stamp: impl FnOnce() -> u64,
-        contributor: impl FnOnce(&mut Self, &Source) -> (Arc<dyn Contributor>, Option<Arc<Contribution>>),
+        make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Option<Item> {
         if let Some(node) = self.nodes.get(&identity) {
             let node = Arc::clone(node);
@@ -292,15 +297,32 @@ impl Lowering {
             return Some(Item::Node(node));
         }
         self.claim_id(&source, identity, place);
-        let (contributor, constant) = contributor(self, &source);
+        let node = self.new_node(source, identity, place, depth, is_gated, stamp, make);
+        self.nodes.insert(identity, Arc::clone(&node));
+        Some(Item::Node(node))
+    }
+
+    #[allow(clippy::too_many_arguments)] // As above.
+    fn new_node(
+        &mut self,
+        source: Source,
+        identity: usize,
+        place: &str,
+        depth: usize,
+        is_gated: bool,
+        stamp: impl FnOnce() -> u64,
+        make: impl FnOnce(&mut Self, &Source) -> Made,
+    ) -> Arc<Node> {
+        let Made { contributor, constant, gate_reason, frozen, lasts } = make(self, &source);
         let Declaration { input, entries, profile } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = source.as_str().starts_with("context");
-        let gate_reason = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
+        let of_kind = if is_context { CONTEXT_WHEN_FALSE } else { PREDICATE_FALSE };
+        let changes = profile.volatility.is_none_or(|it| it == Volatility::Turn);
         let stamp = if profile.remember.is_some() { stamp() } else { 0 };
         let height = 1 + children.iter().map(Item::height).max().unwrap_or(0);
-        let node = Node {
+        Arc::new(Node {
             source,
             identity,
             place: place.to_owned(),
@@ -308,15 +330,14 @@ impl Lowering {
             contributor,
             constant,
             profile,
-            gate_reason,
+            gate_reason: gate_reason.unwrap_or(of_kind),
+            frozen,
+            lasts: lasts.unwrap_or(!changes),
             input,
             children,
             is_gated,
             height,
-        };
-        let node = Arc::new(node);
-        self.nodes.insert(identity, Arc::clone(&node));
-        Some(Item::Node(node))
+        })
     }
 
     fn claim_id(&mut self, source: &Source, identity: usize, place: &str) {
@@ -368,15 +389,6 @@ impl Lowering {
     }
 }
 
-impl Item {
-    fn height(&self) -> usize {
-        match self {
-            Item::Node(node) => node.height,
-            Item::Choice(choice) => 1 + choice.arms.iter().flatten().map(Item::height).max().unwrap_or(0),
-        }
-    }
-}
-
 /// Returns the notation of an entry at a position of its author's array.
 fn entry_source(entry: &Entry, position: usize) -> Source {
     match entry {
@@ -384,6 +396,7 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
             Some(id) => Source::named("context", id),
             None => Source::at("context", position),
         },
+        Entry::Block(block) => Source::named("block", &block.0.name),
         Entry::Provider(it) => Source::named("provider", it.id()),
         Entry::Injectable(it) => Source::named("injectable", it.id()),
         Entry::Contributor(it) => Source::named("contributor", it.id()),

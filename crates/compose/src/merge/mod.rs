@@ -10,18 +10,20 @@
 
 mod segments;
 mod tools;
+mod turn;
 pub(crate) mod values;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use contexture_history::neutral::{neutral_message, neutralise};
+use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, Repaired, repair};
 use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use self::segments::{node_segment, own_segment, piece_segment, without_leading_break};
 use self::tools::{collect_tools, merge_tools, tool_segment};
+use self::turn::{in_flight, is_said};
 use self::values::{Owner, Valued, count_shares, flattened};
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::fit::Usage;
@@ -30,10 +32,11 @@ use crate::history::history_segments;
 use crate::lower::Node;
 use crate::own::OwnText;
 use crate::ports::Verdict;
+use crate::render::{envelope, is_of_the_user};
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::setup::Setup;
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Segment, Source};
+use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, Source};
 
 /// Everything that may go into the request, in order.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub(crate) struct Draft {
     pub(crate) repairs: Vec<(Source, Repair)>,
     /// What it all costs; filled in by `fit`.
     pub(crate) usage: Usage,
+    /// What the envelope costs around its pieces, if there are any.
+    pub(crate) envelope: Tokens,
 }
 
 /// The parts of a request that are not Segments.
@@ -82,6 +87,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
         values: Vec::new(),
         repairs: Vec::new(),
         extras: Extras::default(),
+        envelope: Tokens(0),
     };
     let outcomes = distinct(outcomes)?;
     let entry_tools = collect_tools(&outcomes);
@@ -116,12 +122,15 @@ struct Merging<'a> {
     values: Vec<Valued>,
     repairs: Vec<(Source, Repair)>,
     extras: Extras,
+    envelope: Tokens,
 }
 
 impl Merging<'_> {
-    /// Turns contributions into Segments, in resolved order; tag values are put aside.
+    /// Turns contributions into Segments, in resolved order; tag values are put aside. What has no place in the author's
+    /// order stands behind, by rank.
     fn entries(&mut self, outcomes: &[Outcome]) -> Vec<Segment> {
         let mut segments = Vec::with_capacity(outcomes.len());
+        let mut ranked: Vec<(&Rank, Vec<Segment>)> = Vec::new();
         for (order, outcome) in outcomes.iter().enumerate() {
             match outcome {
                 Outcome::Excluded { source, priority, reason } => {
@@ -129,10 +138,20 @@ impl Merging<'_> {
                     segments.push(Segment { priority: *priority, ..excluded });
                 }
                 Outcome::Contributed { node, contribution } => {
-                    self.entry(node, contribution, order, &mut segments);
+                    let profile = &node.profile;
+                    if profile.placement.is_authors() {
+                        self.entry(node, contribution, order, &mut segments);
+                    } else {
+                        let mut placed = Vec::new();
+                        self.entry(node, contribution, order, &mut placed);
+                        ranked.push((&profile.rank, placed));
+                    }
                 }
             }
         }
+        // A stable sort: what ranks equal stays in resolved order.
+        ranked.sort_by_key(|(rank, _)| *rank);
+        segments.extend(ranked.into_iter().flat_map(|(_, placed)| placed));
         let definition = self.setup.prompt.definition();
         self.extras.constraints.extend(definition.constraints.iter().cloned());
         self.extras.guardrails.extend(definition.guardrails.iter().cloned());
@@ -153,8 +172,9 @@ impl Merging<'_> {
             segments.push(Segment { fate: Fate::Empty, ..node_segment(node, Slot::System, Body::Nothing) });
         }
         let slot = match node.profile.placement {
-            Placement::System => Slot::System,
-            Placement::User => Slot::Envelope,
+            Placement::System | Placement::Prefix => Slot::System,
+            Placement::SystemLast => Slot::SystemLast,
+            Placement::User | Placement::FirstUser => Slot::Envelope,
         };
         segments.extend(pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) }));
         for value in values.iter().cloned().flat_map(flattened) {
@@ -288,15 +308,11 @@ impl Merging<'_> {
         }
         let text = pieces.join("\n\n");
         // The prompt's user slot and the durable item may have the same source: the model sees it once.
-        let is_in_flight = |it: &Arc<Message>| {
-            it.role == Role::User && it.as_text().is_some_and(|it| neutralise(it) == text)
-        };
-        if !text.is_empty() && !self.setup.options.in_flight.iter().any(is_in_flight) {
+        let in_flight = in_flight(self.setup.options);
+        if !text.is_empty() && !in_flight.iter().any(|it| is_said(it, &text)) {
             let text = SharedText::authored(&text);
             self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));
         }
-        let in_flight: Vec<_> =
-            self.setup.options.in_flight.iter().filter(|it| !it.is_blank()).map(neutral_message).collect();
         if !in_flight.is_empty() {
             let Repaired { messages, repairs } = repair(&in_flight);
             let (source, body) = (Source::in_flight(), Body::Messages(messages));
@@ -324,14 +340,15 @@ impl Merging<'_> {
         for segment in self.segments.iter_mut().filter(|it| !is_counted(it)) {
             segment.tokens = segment.body_tokens(counter);
         }
-        let options = self.setup.options;
-        let has_user = self.segments.iter().any(|it| it.slot == Slot::User && it.fate.is_sent())
-            || options.in_flight.iter().any(|it| it.role == Role::User);
-        // Without words of the user the envelopes make a message of their own.
-        let envelope = self.segments.iter_mut().find(|it| it.slot == Slot::Envelope && it.fate.is_sent());
-        if let Some(first) = envelope.filter(|_| !has_user) {
-            first.tokens += Tokens(counter.profile().framing.message);
-        }
+        let has_words = |it: &Segment| match (it.slot, &it.body) {
+            (Slot::User, _) => true,
+            (Slot::InFlight, Body::Messages(messages)) => messages.iter().any(|it| is_of_the_user(it)),
+            _ => false,
+        };
+        let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));
+        // Without words of the user the envelope makes a message of its own.
+        let message = if has_user { 0 } else { counter.profile().framing.message };
+        self.envelope = counter.count(&envelope(&[])) + Tokens(message);
     }
 
     fn draft(self, tree: TagTree, timings: Vec<Timing>, warnings: Vec<String>) -> Draft {
@@ -353,6 +370,7 @@ impl Merging<'_> {
             warnings,
             repairs: self.repairs,
             usage: Usage::default(),
+            envelope: self.envelope,
         }
     }
 }

@@ -8,24 +8,16 @@ use crate::{Body, Piece, Segment, Source};
 
 /// Returns the Segment of one text of a contribution.
 pub(super) fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
-    let is_envelope = slot == Slot::Envelope;
-    let text = if is_envelope { envelope(&piece.text) } else { piece.text.clone() };
     let max_tokens = node.profile.max_tokens;
     let has_offers = !piece.shorter.is_empty() || max_tokens.is_some();
-    // Cutting an envelope would cut its end off.
-    let offers = match has_offers && !is_envelope {
+    let offers = match has_offers {
         true => Arc::new(Offers { shorter: piece.shorter.clone(), max_tokens }),
         false => Offers::none(),
     };
-    let segment = node_segment(node, slot, text);
+    let segment = node_segment(node, slot, piece.text.clone());
     let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
     let priority = piece.priority.unwrap_or(segment.priority);
-    Segment { priority, offers, fate, ..segment }
-}
-
-/// Hidden context stands in an envelope that no body can forge.
-fn envelope(text: &str) -> SharedText {
-    SharedText::engine_made(format!("<system-context>\n{text}\n</system-context>"))
+    Segment { priority, offers, fate, pin: piece.pin.clone(), ..segment }
 }
 
 /// Returns a Segment that is treated as its entry says.

@@ -79,6 +79,27 @@ fn a_missed_deadline_fails_the_pass_or_leaves_the_entry_out() {
 }
 
 #[test]
+fn blocks_run_at_once_and_a_late_one_is_left_out() {
+    let block = |name: &str, wait: u64| {
+        let text = name.to_owned();
+        let waiting = contexture_compose::Block::dynamic(name, move |_| {
+            let text = text.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+                Ok(text)
+            }
+        });
+        waiting.deadline(Duration::from_millis(200)).on_error(OnError::Skip)
+    };
+    let prompt =
+        Prompt::builder("p").include(block("b", 20)).include(block("a", 20)).include(block("late", 60_000));
+    let options = ResolveOptions::default().engine(&with_clock());
+    let pass = resolve(&prompt.build().expect("it builds"), options).expect("it resolves");
+    assert_eq!(request(&pass), "[system]\n<a>\na\n</a>\n\n<b>\nb\n</b>");
+    assert_eq!(pass.explain().excluded[0].reason, "skipped: block:late did not finish within 200ms");
+}
+
+#[test]
 fn a_failure_names_its_source_and_keeps_the_original_error() {
     let failing = |on_error| {
         let context = Context::text("broken", Text::try_of(|_: &Value| Err::<String, _>("no database")))

@@ -1,6 +1,7 @@
 //! Tests of the composition engine: text in, text out.
 
 mod adapt;
+mod blocks;
 mod budget;
 mod cache;
 mod concurrency;

@@ -571,11 +571,15 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         assert_eq!(neutralise(text), expected, "{text:?}");
         assert_eq!(neutralise(&format!("é<{text}<b> & {text}")), format!("é<{expected}<b> & {expected}"));
     }
+    // What is joined behind a text could complete the tag.
+    for text in ["<", "a </", "</ \n"] {
+        assert_eq!(neutralise(text), text.replacen('<', "&lt;", 1), "{text:?}");
+    }
     for text in [
         "",
-        "<",
-        "</",
         "a < b",
+        "<b",
+        "</b",
         "system-context",
         "<system>",
         "<system-contexts>",

@@ -2,7 +2,7 @@
 //!
 //! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any
 //! case, closing or opening, `_` for `-`, white space, control and invisible characters before the name,
-//! invisible ones inside. Every other `<` stays.
+//! invisible ones inside. So does a `<` at the end of a text, to which a name may be added later. Every other `<` stays.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,8 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
 /// Whether `rest`, which follows a `<`, makes it the tag of an engine name.
 fn is_engine_tag(rest: &str) -> bool {
     let rest = rest.trim_start_matches(|c: char| c == '/' || c.is_whitespace() || is_invisible(c));
-    ENGINE_TAG_NAMES.iter().any(|name| starts_with_name(rest, name))
+    // Whatever is joined behind the text could complete the tag.
+    rest.is_empty() || ENGINE_TAG_NAMES.iter().any(|name| starts_with_name(rest, name))
 }
 
 /// Whether `text` starts with `name`, and the name ends there. The end of the text ends a name too:

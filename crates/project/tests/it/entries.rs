@@ -80,7 +80,7 @@ fn entries_of_later_kinds_are_refused_by_name() {
     insta::assert_snapshot!(faults_of("---\nuse:\n  - skill: refunds\n  - memory: {id: m}\n  - block: [a]\n---\n"), @r"
     prompts/p.md:3:5 unknown_entry: there is no entry `skill:refunds` [this version does not have entries of the kind `skill` yet]
     prompts/p.md:4:5 unknown_entry: there is no entry `memory:m` [this version does not have entries of the kind `memory` yet]
-    prompts/p.md:5:5 unknown_entry: there is no entry `block` [this version does not have entries of the kind `block` yet]
+    prompts/p.md:5:12 file_invalid: `block`: expected the name of a block, found a list
     ");
 }
 

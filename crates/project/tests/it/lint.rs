@@ -36,6 +36,7 @@ fn errors_of_files_that_nobody_uses_are_found() {
         ("skills/s/SKILL.md", "---\na: b: c\n---\n"),
     ];
     insta::assert_snapshot!(linted(&files), @r"
+    blocks/b.md:1:1: warning[empty_block]: the block has no text
     blocks/b.md:2:1: error[file_invalid]: the front matter must be a map of fields, found a list
     contexts/lonely.md:1:1: warning[context_unused]: no prompt uses the context `lonely`
     contexts/lonely.md:1:1: warning[empty_context]: the context says nothing: it has no text, values, tools or entries

@@ -167,3 +167,29 @@ fn a_new_prompt_with_a_known_id_is_told() {
     project.reload().unwrap();
     assert!(project.prompt("same").is_ok());
 }
+
+#[test]
+fn a_changed_block_reaches_the_prompts_it_applies_to() {
+    let (files, mut project) = opened(&[
+        ("prompts/one.md", "One."),
+        ("prompts/two.md", "Two."),
+        ("prompts/three.md", "---\nuse: [{block: named}]\n---\nThree."),
+        ("blocks/of_one.md", "---\nagents: [one]\n---\nB."),
+        ("blocks/named.md", "---\nagents: [two]\n---\nN."),
+    ]);
+    assert_eq!(reloaded(&mut project), "changed [] removed []");
+    files.set("blocks/of_one.md", "---\nagents: [one]\n---\nB2.");
+    assert_eq!(reloaded(&mut project), "changed [\"one\"] removed []");
+    files.set("blocks/named.md", "---\nagents: [two]\n---\nN2.");
+    assert_eq!(reloaded(&mut project), "changed [\"three\", \"two\"] removed []");
+    files.set("blocks/new.md", "New.");
+    assert_eq!(reloaded(&mut project), "changed [\"one\", \"three\", \"two\"] removed []");
+    files.remove("blocks/new.md");
+    assert_eq!(reloaded(&mut project), "changed [\"one\", \"three\", \"two\"] removed []");
+    // A prompt that is gone makes the block's list wrong; the others keep their last good version.
+    files.remove("prompts/two.md");
+    insta::assert_snapshot!(reloaded(&mut project), @r#"
+    changed ["one", "three"] removed ["two"]
+    blocks/named.md:2:10 unknown_prompt: `agents`: there is no prompt `two`
+    "#);
+}

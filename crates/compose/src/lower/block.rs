@@ -1,0 +1,233 @@
+//! Blocks as contributors.
+//!
+//! The place of a block, in full: `system` and `conversation` stand in the frozen prefix if `cached`, else in the
+//! author's place; `system` and `turn` at the end of the system message; `user` in the envelope of the first user's
+//! message, or with `turn` of this turn's.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Lowering, Made, Node};
+use crate::define::{BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
+use crate::segment::{SharedText, Volatility};
+use crate::tags::{TagError, escape_text, validate_tag_name};
+use crate::{
+    BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Piece, Pin, Placement, Profile,
+    Rank, Source, Text, Trust,
+};
+
+/// Why a block that is switched off took no part.
+const NOT_ENABLED: &str = "the block is not enabled";
+/// Why a block of other prompts took no part.
+const OTHER_AGENTS: &str = "`agents` of the block does not list this prompt";
+/// Why a block of the first turn took no part.
+const NOT_FIRST: &str = "the block belongs to the first turn of the conversation";
+
+/// A block as a contributor.
+struct BlockContributor {
+    block: Arc<BlockDefinition>,
+    /// Its name as a tag.
+    name: Arc<str>,
+    takes_part: bool,
+}
+
+impl BlockContributor {
+    fn piece(&self, body: &str) -> Piece {
+        let body = match (&self.block.body, self.block.raw) {
+            (BlockBody::Static(_), false) => escape_text(body),
+            (BlockBody::Static(_), true) | (BlockBody::Dynamic(_), _) => body.into(),
+        };
+        tagged(&self.name, &body, is_frozen(&self.block))
+    }
+
+    async fn body(&self, call: Call) -> Result<String, BoxError> {
+        match &self.block.body {
+            BlockBody::Static(text) => text.evaluate(&call).wait_original().await,
+            BlockBody::Dynamic(function) => function(call).await,
+        }
+    }
+}
+
+impl Contributor for BlockContributor {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        async move { Ok(contribution(self.piece(&self.body(call).await?))) }.boxed()
+    }
+
+    fn gate(&self, call: &Call) -> Result<bool, BoxError> {
+        let is_of_first_turn = placement(&self.block) == Placement::FirstUser;
+        Ok(self.takes_part && (!is_of_first_turn || call.is_first_turn()))
+    }
+
+    fn declare(&self) -> Declaration {
+        let BlockDefinition { ttl, deadline, on_error, order, .. } = &*self.block;
+        let profile = Profile {
+            placement: placement(&self.block),
+            rank: Rank { order: *order, name: self.name.to_string() },
+            volatility: Some(volatility(&self.block)),
+            // What a thread has pinned must not come and go with the length of the history.
+            pinned: is_frozen(&self.block),
+            deadline: *deadline,
+            on_error: *on_error,
+            remember: *ttl,
+            ..Profile::default()
+        };
+        Declaration { profile, ..Declaration::default() }
+    }
+}
+
+/// A block of a request as a contributor.
+struct InlineContributor {
+    name: String,
+    order: i32,
+    piece: Piece,
+}
+
+impl Contributor for InlineContributor {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    fn contribute(&self, _call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        let contribution = contribution(self.piece.clone());
+        async move { Ok(contribution) }.boxed()
+    }
+
+    fn declare(&self) -> Declaration {
+        let rank = Rank { order: self.order, name: self.name.clone() };
+        let (placement, volatility) = (Placement::User, Some(Volatility::Turn));
+        let profile = Profile { placement, rank, volatility, trust: Trust::User, ..Profile::default() };
+        Declaration { profile, ..Declaration::default() }
+    }
+}
+
+impl Lowering {
+    /// Returns what is made of a block.
+    pub(super) fn block(&mut self, block: &Arc<BlockDefinition>, name: &str) -> Made {
+        let is_other = !block.agents.is_empty() && !block.agents.contains(&self.prompt);
+        let gate_reason = match (block.enabled, is_other) {
+            (false, _) => NOT_ENABLED,
+            (true, true) => OTHER_AGENTS,
+            (true, false) => NOT_FIRST,
+        };
+        let name: Arc<str> = name.into();
+        let takes_part = block.enabled && !is_other;
+        let contributor = BlockContributor { block: Arc::clone(block), name: Arc::clone(&name), takes_part };
+        let literal = match &block.body {
+            BlockBody::Static(text) => text.as_original(),
+            BlockBody::Dynamic(_) => None,
+        };
+        let constant = literal.map(|it| Arc::new(contribution(contributor.piece(it))));
+        Made {
+            constant,
+            gate_reason: Some(gate_reason),
+            frozen: is_frozen(block).then_some(name),
+            // What the user's message holds does not change while its turn runs.
+            lasts: Some(block.message == BlockMessage::User || block.mode == BlockMode::Cached),
+            ..Made::new(Arc::new(contributor))
+        }
+    }
+}
+
+/// Lowers the blocks of a request. `known` says which of the prompt's own entries has a name.
+pub(crate) fn lower_inline<'a>(
+    blocks: &[InlineBlock],
+    known: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Vec<Arc<Node>>, Error> {
+    let mut lowering = Lowering::default();
+    let mut nodes = Vec::with_capacity(blocks.len());
+    for (position, InlineBlock { name, body, order }) in blocks.iter().enumerate() {
+        let place = format!("blocks[{position}] of the request");
+        let name = match validate_tag_name(name) {
+            Ok(name) => name,
+            Err(err) => {
+                lowering.errors.push(Error::from(err).or_at(place));
+                continue;
+            }
+        };
+        if let Some(first) = known(&name) {
+            let (id, first) = (name.clone(), first.to_owned());
+            lowering.errors.push(ErrorKind::DuplicateId { id, first, second: place }.into());
+            continue;
+        }
+        let piece = tagged(&name, &escape_text(body), false);
+        let constant = Some(Arc::new(contribution(piece.clone())));
+        let source = Source::named("block", &name);
+        let contributor = Arc::new(InlineContributor { name, order: *order, piece });
+        let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
+        lowering.claim_id(&source, identity, &place);
+        let node = lowering.new_node(
+            source,
+            identity,
+            &place,
+            0,
+            false,
+            || 0,
+            |_, _| Made { constant, ..Made::new(contributor) },
+        );
+        nodes.push(node);
+    }
+    Error::all(lowering.errors)?;
+    Ok(nodes)
+}
+
+/// Returns what stands for a block that the thread has pinned, as it was rendered then.
+pub(crate) fn pinned_contribution(name: &str, body: &str) -> Contribution {
+    contribution(tagged(name, body, true))
+}
+
+/// Returns the name of a block as a tag.
+pub(super) fn block_name(block: &BlockDefinition) -> Result<String, TagError> {
+    validate_tag_name(&block.name)
+}
+
+/// Tells versions of a block apart.
+pub(super) fn block_stamp(block: &BlockDefinition) -> u64 {
+    xxh3_64(format!("{block:?}").as_bytes())
+}
+
+fn contribution(piece: Piece) -> Contribution {
+    Contribution { pieces: vec![piece], ..Contribution::default() }
+}
+
+/// Puts a body into its tag. A blank body makes no text.
+fn tagged(name: &str, body: &str, is_frozen: bool) -> Piece {
+    // Neutral before it is pinned, so that what is pinned is what was sent.
+    let body = SharedText::authored(body.trim_matches(['\n', '\r']));
+    let body = if body.trim().is_empty() { "" } else { body.as_str() };
+    let text = match body.is_empty() {
+        true => SharedText::authored(""),
+        false => SharedText::authored(&format!("<{name}>\n{body}\n</{name}>")),
+    };
+    let pin = is_frozen.then(|| Pin { name: name.into(), body: body.into() });
+    Piece { pin, ..Piece::from(text) }
+}
+
+fn is_frozen(block: &BlockDefinition) -> bool {
+    placement(block) == Placement::Prefix
+}
+
+fn placement(block: &BlockDefinition) -> Placement {
+    match (block.message, block.scope, block.mode) {
+        (BlockMessage::System, BlockScope::Conversation, BlockMode::Cached) => Placement::Prefix,
+        (BlockMessage::System, BlockScope::Conversation, BlockMode::RealTime) => Placement::System,
+        (BlockMessage::System, BlockScope::Turn, _) => Placement::SystemLast,
+        (BlockMessage::User, BlockScope::Conversation, _) => Placement::FirstUser,
+        (BlockMessage::User, BlockScope::Turn, _) => Placement::User,
+    }
+}
+
+fn volatility(block: &BlockDefinition) -> Volatility {
+    match (placement(block), &block.body) {
+        (Placement::Prefix, _) => Volatility::Conversation,
+        // Rebuilt for each request: what it reads decides.
+        (Placement::System, BlockBody::Static(text)) => Text::volatility(text),
+        (Placement::System, BlockBody::Dynamic(_)) => Volatility::Turn,
+        (Placement::SystemLast | Placement::User | Placement::FirstUser, _) => Volatility::Turn,
+    }
+}

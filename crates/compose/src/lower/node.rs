@@ -1,0 +1,79 @@
+//! The lowered tree: positions, and what stands there.
+
+use std::sync::Arc;
+
+use crate::define::{Predicate, Selector};
+use crate::schema::OwnedSchema;
+use crate::{Contribution, Contributor, Profile, Source};
+
+/// One position in the lowered tree.
+#[derive(Clone)]
+pub(crate) enum Item {
+    /// A contributor.
+    Node(Arc<Node>),
+    /// A choice between lists of positions.
+    Choice(Arc<Choice>),
+}
+
+/// An entry, lowered.
+pub(crate) struct Node {
+    pub(crate) source: Source,
+    /// The author's id, shared by all notations of one entry.
+    pub(crate) identity: usize,
+    /// Where it stands: unique in its prompt, for errors and for what is remembered of it.
+    pub(crate) place: String,
+    pub(crate) contributor: Arc<dyn Contributor>,
+    /// Tells versions of the same entry apart, where something is remembered of it.
+    pub(crate) stamp: u64,
+    /// What it contributes, where that is the same in every pass.
+    pub(crate) constant: Option<Arc<Contribution>>,
+    pub(crate) profile: Profile,
+    pub(crate) gate_reason: &'static str,
+    /// Its name, if a thread may pin what it says.
+    pub(crate) frozen: Option<Arc<str>>,
+    /// Whether what it says holds for all steps of a turn.
+    pub(crate) lasts: bool,
+    pub(crate) input: Option<Arc<OwnedSchema>>,
+    pub(crate) children: Vec<Item>,
+    pub(super) is_gated: bool,
+    pub(super) height: usize,
+}
+
+/// Lists of positions of which at most one takes part.
+pub(crate) struct Choice {
+    pub(crate) source: Source,
+    pub(crate) pick: Pick,
+    pub(crate) arms: Vec<Vec<Item>>,
+}
+
+/// How an arm is chosen.
+pub(crate) enum Pick {
+    /// The only arm, if the predicate holds.
+    When(Predicate),
+    /// The arm of the selected value, or the last one if there is a default.
+    Match { on: Selector, cases: Vec<String>, has_default: bool },
+}
+
+impl Item {
+    pub(super) fn height(&self) -> usize {
+        match self {
+            Item::Node(node) => node.height,
+            Item::Choice(choice) => 1 + choice.arms.iter().flatten().map(Item::height).max().unwrap_or(0),
+        }
+    }
+}
+
+/// What an entry becomes, with what only its kind knows.
+pub(super) struct Made {
+    pub(super) contributor: Arc<dyn Contributor>,
+    pub(super) constant: Option<Arc<Contribution>>,
+    pub(super) gate_reason: Option<&'static str>,
+    pub(super) frozen: Option<Arc<str>>,
+    pub(super) lasts: Option<bool>,
+}
+
+impl Made {
+    pub(super) fn new(contributor: Arc<dyn Contributor>) -> Self {
+        Self { contributor, constant: None, gate_reason: None, frozen: None, lasts: None }
+    }
+}

@@ -1,0 +1,142 @@
+//! The blocks of a project: one unit per file of `blocks/`, and which prompts they apply to.
+//!
+//! The rule, in full: a block applies to all prompts, or to those that `agents` lists. It stands behind the entries of
+//! the prompt, by `order` and name, unless an entry of the prompt names it: then it stands there, and only there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_compose::{Block, Entry};
+
+use crate::block_file::{BlockFile, block_file};
+use crate::compile::Previous;
+use crate::decode;
+use crate::error::{Fault, Problem, ProjectError};
+use crate::facts::{Facts, Spot, Use};
+use crate::files::FileKind;
+use crate::front;
+use crate::nearest::did_you_mean;
+use crate::reader::{Reader, Shelf};
+use crate::yaml::{Data, Node};
+
+/// Stands among the files that a unit reads if it names a block.
+pub(crate) const BLOCKS: &str = "blocks/";
+/// Stands among the files that a unit reads if it names a prompt.
+pub(crate) const PROMPTS: &str = "prompts/";
+
+/// The units of all block files, by file.
+pub(crate) type Blocks = BTreeMap<String, Arc<BlockUnit>>;
+
+/// A block file, read.
+#[derive(Debug)]
+pub(crate) struct BlockUnit {
+    /// There unless the file has a fault.
+    pub(crate) block: Option<Block>,
+    /// Its name as a tag.
+    pub(crate) name: String,
+    order: i32,
+    agents: Vec<String>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) reads: BTreeSet<String>,
+    pub(crate) facts: Facts,
+    spot: Option<Spot>,
+}
+
+/// Reads the block files; takes over from `previous` what has not changed. `prompts` are the ids of all prompts.
+pub(crate) fn blocks(
+    shelf: Shelf<'_>,
+    prompts: &BTreeSet<String>,
+    previous: Option<&Previous<'_>>,
+) -> Blocks {
+    let mut units = Blocks::new();
+    for file in shelf.sources.of_kind(FileKind::Block) {
+        let before = previous.and_then(|it| Some((it, it.compiled.blocks.get(file)?)));
+        let unit = match before {
+            Some((previous, unit)) if previous.is_untouched(&unit.reads) => Arc::clone(unit),
+            _ => Arc::new(unit(file, shelf, prompts)),
+        };
+        units.insert(file.to_owned(), unit);
+    }
+    units
+}
+
+fn unit(file: &str, shelf: Shelf<'_>, prompts: &BTreeSet<String>) -> BlockUnit {
+    let mut reader = Reader::new(file, shelf);
+    let document = match shelf.sources.text(file) {
+        Ok(text) => front::split(text),
+        Err(error) => return unreadable(file, error),
+    };
+    let BlockFile { block, name, spot } =
+        block_file(&mut reader, document, prompts.iter().map(String::as_str));
+    let faults = reader.faults();
+    let Reader { reads, facts, .. } = reader;
+    let (order, agents) = (block.definition().order, block.definition().agents.clone());
+    let block = Some(block).filter(|_| faults.is_empty());
+    BlockUnit { block, name, order, agents, faults, reads, facts, spot }
+}
+
+fn unreadable(file: &str, error: ProjectError) -> BlockUnit {
+    BlockUnit {
+        block: None,
+        name: file_name(file).to_owned(),
+        order: 0,
+        agents: Vec::new(),
+        faults: error.faults,
+        reads: BTreeSet::from([file.to_owned()]),
+        facts: Facts::default(),
+        spot: None,
+    }
+}
+
+/// Returns the name of a block file that declares none.
+pub(crate) fn file_name(file: &str) -> &str {
+    let name = file.strip_prefix(BLOCKS).unwrap_or(file);
+    name.strip_suffix(".md").unwrap_or(name)
+}
+
+/// Returns the names of all blocks by file, to see whether they changed.
+pub(crate) fn names(blocks: &Blocks) -> Vec<(&str, &str)> {
+    blocks.iter().map(|(file, it)| (file.as_str(), it.name.as_str())).collect()
+}
+
+/// Returns the blocks that apply to a prompt, by `order` and name, with their files.
+pub(crate) fn applying<'a>(blocks: &'a Blocks, prompt: &str) -> Vec<(&'a str, &'a Arc<BlockUnit>)> {
+    let applies = |it: &BlockUnit| it.agents.is_empty() || it.agents.iter().any(|it| it == prompt);
+    let mut found: Vec<_> = blocks.iter().filter(|(_, it)| applies(it)).collect();
+    found.sort_by_key(|(_, it)| (it.order, it.name.as_str()));
+    found.into_iter().map(|(file, unit)| (file.as_str(), unit)).collect()
+}
+
+/// Reads an entry that names a block. What is wrong is noted; the entry is then nothing.
+pub(crate) fn named_block(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<Use>) -> Entry {
+    let shelf = reader.shelf;
+    reader.reads.insert(BLOCKS.to_owned());
+    let Data::Text(name) = &node.data else {
+        reader.problem(decode::wrong(node, "the name of a block").under("block"));
+        return Entry::Nothing;
+    };
+    let tag = contexture_compose::tags::validate_tag_name(name).unwrap_or_else(|_| name.clone());
+    let found: Vec<(&String, &Arc<BlockUnit>)> =
+        shelf.blocks.iter().filter(|(_, it)| it.name == tag).collect();
+    match found[..] {
+        [] => {
+            let hint = did_you_mean(name, shelf.blocks.values().map(|it| it.name.as_str()));
+            let problem = Problem::new("unknown_entry", format!("there is no block `{name}`")).at(node.place);
+            reader.problem(problem.hint(hint));
+            Entry::Nothing
+        }
+        [(file, unit)] => {
+            reader.reads.extend(unit.reads.iter().cloned());
+            reader.facts.blocks.insert(file.clone());
+            uses.extend(unit.spot.clone().map(|it| Use::Inline(Spot { place: node.place, ..it })));
+            unit.block.clone().map_or(Entry::Nothing, Entry::Block)
+        }
+        _ => {
+            let files: Vec<String> = found.iter().map(|(file, _)| (*file).clone()).collect();
+            let message = format!("two blocks have the name `{tag}`: {}", files.join(" and "));
+            let problem = Problem::new("duplicate_id", message).at(node.place).sources(files);
+            reader.problem(problem.hint(Some("give one of them another `name`".to_owned())));
+            Entry::Nothing
+        }
+    }
+}
