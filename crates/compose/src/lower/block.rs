@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Lowering, Made, Node};
+use super::{Lowering, Made, Node, Spot};
 use crate::define::{BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 use crate::segment::{SharedText, Volatility};
 use crate::tags::{TagError, escape_text, validate_tag_name};
@@ -161,15 +161,8 @@ pub(crate) fn lower_inline<'a>(
         let contributor = Arc::new(InlineContributor { name, order: *order, piece });
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         lowering.claim_id(&source, identity, &place);
-        let node = lowering.new_node(
-            source,
-            identity,
-            &place,
-            0,
-            false,
-            || 0,
-            |_, _| Made { constant, ..Made::new(contributor) },
-        );
+        let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
+        let node = lowering.new_node(spot, || 0, |_, _| Made { constant, ..Made::new(contributor) });
         nodes.push(node);
     }
     Error::all(lowering.errors)?;

@@ -170,6 +170,15 @@ fn collect_owners(
     }
 }
 
+/// Where a contributor stands, and whose it is.
+struct Spot<'a> {
+    source: Source,
+    identity: usize,
+    place: &'a str,
+    depth: usize,
+    is_gated: bool,
+}
+
 #[derive(Default)]
 struct Lowering {
     /// The prompt's id.
@@ -225,7 +234,8 @@ impl Lowering {
                 let is_gated = context.0.when.is_some();
                 // An edited file is another version; of a function nothing can be told.
                 let stamp = || xxh3_64(format!("{:?}", context.0).as_bytes());
-                self.node(source, identity, place, depth, is_gated, stamp, |it, source| {
+                let spot = Spot { source, identity, place, depth, is_gated };
+                self.node(spot, stamp, |it, source| {
                     let contributor = it.context(&context.0, source);
                     let constant = contributor.constant().map(Arc::new);
                     Made { constant, ..Made::new(Arc::new(contributor)) }
@@ -243,9 +253,9 @@ impl Lowering {
                 let identity = Arc::as_ptr(&block.0).addr();
                 let place = block.0.file.as_deref().unwrap_or(place);
                 let stamp = || block_stamp(&block.0);
-                self.node(Source::named("block", &name), identity, place, depth, true, stamp, |it, _| {
-                    it.block(&block.0, &name)
-                })
+                let spot =
+                    Spot { source: Source::named("block", &name), identity, place, depth, is_gated: true };
+                self.node(spot, stamp, |it, _| it.block(&block.0, &name))
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
                 let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
@@ -266,7 +276,8 @@ impl Lowering {
         depth: usize,
     ) -> Option<Item> {
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
-        self.node(source, identity, place, depth, true, || 0, |_, _| Made::new(contributor))
+        let spot = Spot { source, identity, place, depth, is_gated: true };
+        self.node(spot, || 0, |_, _| Made::new(contributor))
     }
 
     fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {
@@ -277,42 +288,34 @@ impl Lowering {
     }
 
     /// Lowers one contributor, or returns what was made of it before.
-    #[allow(clippy::too_many_arguments)] // Three kinds of entries meet here, each with its own way to be made.
     fn node(
         &mut self,
-        source: Source,
-        identity: usize,
-        place: &str,
-        depth: usize,
-        is_gated: bool,
+        spot: Spot<'_>,
         stamp: impl FnOnce() -> u64,
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Option<Item> {
+        let Spot { identity, place, depth, .. } = spot;
         if let Some(node) = self.nodes.get(&identity) {
             let node = Arc::clone(node);
             if depth + node.height > MAX_DEPTH {
-                let entry = format!("{source} at {place}");
+                let entry = format!("{} at {place}", spot.source);
                 self.errors.push(ErrorKind::DepthExceeded { entry, limit: MAX_DEPTH }.into());
             }
             return Some(Item::Node(node));
         }
-        self.claim_id(&source, identity, place);
-        let node = self.new_node(source, identity, place, depth, is_gated, stamp, make);
+        self.claim_id(&spot.source, identity, place);
+        let node = self.new_node(spot, stamp, make);
         self.nodes.insert(identity, Arc::clone(&node));
         Some(Item::Node(node))
     }
 
-    #[allow(clippy::too_many_arguments)] // As above.
     fn new_node(
         &mut self,
-        source: Source,
-        identity: usize,
-        place: &str,
-        depth: usize,
-        is_gated: bool,
+        spot: Spot<'_>,
         stamp: impl FnOnce() -> u64,
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Arc<Node> {
+        let Spot { source, identity, place, depth, is_gated } = spot;
         let Made { contributor, constant, gate_reason, frozen, lasts } = make(self, &source);
         let Declaration { input, entries, profile } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
