@@ -11,6 +11,8 @@ use contexture_message::{Message, Role, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::compaction::Strategy;
+
 /// A position in a thread's log. The first item has 1; 0 is the end of an empty log.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -205,16 +207,68 @@ pub enum EnvelopeTag {
     SystemReminders,
 }
 
-/// What older turns came to. The items it covers stay in the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What older turns came to. The items it covers stay in the log: they are an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// What the model reads in their place.
+    /// What the model reads in their place; nothing if they are left out.
     pub text: String,
     /// The first item it covers.
     pub first: Seq,
     /// The last item it covers.
     pub last: Seq,
+    /// The number of the archive in its thread, from 1 on.
+    #[serde(default)]
+    pub number: u64,
+    /// The first and the last turn that it covers, or covers a part of.
+    #[serde(default)]
+    pub turns: (TurnNo, TurnNo),
+    /// What made it necessary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// What the range cost before.
+    #[serde(default)]
+    pub before: Tokens,
+    /// The archives in the range that it takes the place of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<Archived>,
+    /// Why the range is left out without a summary, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+/// A range of a log that the model does not read any more: something else stands in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Archived {
+    /// The number of the archive in its thread, from 1 on. Shown as `a3`.
+    pub number: u64,
+    /// Where its [`Summary`] stands in the log.
+    pub record: Seq,
+    /// The first item it covers.
+    pub first: Seq,
+    /// The last item it covers.
+    pub last: Seq,
+    /// The first and the last turn that it covers, or covers a part of.
+    pub turns: (TurnNo, TurnNo),
+}
+
+impl Archived {
+    /// Returns the archive that a summary at a position makes.
+    pub fn of(summary: &Summary, record: Seq) -> Self {
+        let Summary { first, last, number, turns, .. } = *summary;
+        Self { number, record, first, last, turns }
+    }
+
+    /// Whether it covers a position.
+    pub fn covers(&self, seq: Seq) -> bool {
+        (self.first..=self.last).contains(&seq)
+    }
+
+    /// Returns its name, such as `a3`.
+    pub fn name(&self) -> String {
+        format!("a{}", self.number)
+    }
 }
 
 /// An item of the application's own.
@@ -262,6 +316,29 @@ pub enum Change {
         /// The provider's name of the model.
         model: String,
     },
+    /// What a summary covers is read again, and what the summary took the place of.
+    ArchiveUndone {
+        /// The number of the archive.
+        number: u64,
+        /// The archives that it had replaced.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        restores: Vec<Archived>,
+    },
+    /// What is old now: read in a shorter form, or not at all.
+    Aged {
+        /// Tool results up to here are old.
+        results: Seq,
+        /// Hidden envelopes up to here are left out.
+        hidden: Seq,
+    },
+    /// Something that the engine remembers of the thread; the newest note of a key counts.
+    Noted {
+        /// What it is about.
+        key: String,
+        /// The note; nothing takes it away.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Value>,
+    },
 }
 
 impl Change {
@@ -273,6 +350,9 @@ impl Change {
             Change::HistoryReset => "history_reset",
             Change::Instructions { .. } => "instructions",
             Change::Model { .. } => "model",
+            Change::ArchiveUndone { .. } => "archive_undone",
+            Change::Aged { .. } => "aged",
+            Change::Noted { .. } => "noted",
         }
     }
 }

@@ -31,8 +31,8 @@ mod wording;
 
 pub use cost::item_cost;
 pub use item::{
-    Application, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent, Timestamp,
-    TurnNo, TurnStatus, Visibility,
+    Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent,
+    Timestamp, TurnNo, TurnStatus, Visibility,
 };
 pub use limit::Limit;
 pub use newest::newest_messages;

@@ -272,7 +272,7 @@ impl Turn {
         match change {
             Change::TurnBegan { .. } | Change::TurnResumed => self.status = TurnStatus::InFlight,
             Change::TurnEnded { status, .. } => self.status = *status,
-            Change::HistoryReset | Change::Instructions { .. } | Change::Model { .. } => {}
+            _ => {}
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Where a thread stands: what a replay of its log gives, and nothing else builds it.
 
-use contexture_history::{Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
+use std::collections::BTreeMap;
+
+use contexture_history::{Archived, Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
 use serde::{Deserialize, Serialize};
 
 /// The state of a thread after its last item. Small on purpose: it is written with every append.
@@ -28,8 +30,31 @@ pub struct State {
     /// The model that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelChoice>,
+    /// The archives whose items the model does not read any more, by the first item they cover.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub archives: Vec<Archived>,
+    /// How many archives were ever made.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub n_archives: u64,
+    /// Tool results up to here are old.
+    #[serde(skip_serializing_if = "is_start")]
+    pub aged_results: Seq,
+    /// Hidden envelopes up to here are left out.
+    #[serde(skip_serializing_if = "is_start")]
+    pub aged_hidden: Seq,
+    /// Where the newest note of each key stands in the log.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub notes: BTreeMap<String, Seq>,
     /// When something was last appended.
     pub updated: Timestamp,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_start(seq: &Seq) -> bool {
+    *seq == Seq(0)
 }
 
 /// A turn that is not over.
@@ -65,8 +90,10 @@ impl State {
         self.end = item.seq;
         self.turn = self.turn.max(item.turn);
         self.updated = self.updated.max(item.at);
-        if let Body::Change(change) = &item.body {
-            self.change(item, change);
+        match &item.body {
+            Body::Change(change) => self.change(item, change),
+            Body::Summary(summary) => self.archive(Archived::of(summary, item.seq)),
+            _ => {}
         }
     }
 
@@ -78,12 +105,39 @@ impl State {
             Change::TurnResumed => self.set_status(TurnStatus::InFlight),
             Change::TurnEnded { status, .. } if status.is_over() => self.open = None,
             Change::TurnEnded { status, .. } => self.set_status(*status),
-            Change::HistoryReset => self.history_after = item.seq,
+            Change::HistoryReset => {
+                self.history_after = item.seq;
+                self.archives.clear();
+            }
             Change::Instructions { text } => self.instructions = text.as_ref().map(|_| item.seq),
             Change::Model { provider, model } => {
                 self.model = Some(ModelChoice { provider: provider.clone(), model: model.clone() });
             }
+            Change::ArchiveUndone { number, restores } => {
+                self.archives.retain(|it| it.number != *number);
+                self.archives.extend_from_slice(restores);
+                self.archives.sort_by_key(|it| it.first);
+            }
+            Change::Aged { results, hidden } => {
+                self.aged_results = self.aged_results.max(*results);
+                self.aged_hidden = self.aged_hidden.max(*hidden);
+            }
+            Change::Noted { key, value: Some(_) } => {
+                self.notes.insert(key.clone(), item.seq);
+            }
+            Change::Noted { key, value: None } => {
+                self.notes.remove(key);
+            }
         }
+    }
+
+    /// An archive takes the place of those in its range.
+    fn archive(&mut self, archived: Archived) {
+        let is_inside = |it: &Archived| archived.first <= it.first && it.last <= archived.last;
+        self.archives.retain(|it| !is_inside(it));
+        self.n_archives = self.n_archives.max(archived.number);
+        self.archives.push(archived);
+        self.archives.sort_by_key(|it| it.first);
     }
 
     fn set_status(&mut self, status: TurnStatus) {

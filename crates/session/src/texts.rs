@@ -19,6 +19,7 @@ pub(crate) fn each(body: &mut Body, visit: &mut dyn FnMut(&mut String)) {
         Body::Application(application) => each_of_value(&mut application.value, visit),
         Body::Change(Change::Instructions { text }) => text.iter_mut().for_each(visit),
         Body::Change(Change::TurnEnded { reason, .. }) => reason.iter_mut().for_each(visit),
+        Body::Change(Change::Noted { value, .. }) => value.iter_mut().for_each(|it| each_of_value(it, visit)),
         Body::Change(_) => {}
     }
 }
@@ -69,6 +70,7 @@ pub(crate) fn is_deep(body: &Body) -> bool {
     match body {
         Body::Message(message) => message.content.iter().any(|it| is_deep_part(it, MAX_DEPTH)),
         Body::Application(application) => is_deep_value(&application.value, MAX_DEPTH),
+        Body::Change(Change::Noted { value: Some(value), .. }) => is_deep_value(value, MAX_DEPTH),
         Body::SystemEvent(_) | Body::Envelope(_) | Body::Summary(_) | Body::Change(_) => false,
     }
 }

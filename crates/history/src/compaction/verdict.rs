@@ -22,8 +22,8 @@ use super::facts::Fact;
 use super::notes::sealed;
 use super::phrases::{begins_with, holds, normal};
 use super::plan::share;
+use crate::Summary;
 use crate::wording::summary_message;
-use crate::{Seq, Summary};
 
 /// What a summary must keep to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +142,6 @@ pub fn judge(
 
 /// Returns what a summary costs where the model reads it.
 pub(super) fn summary_tokens(text: &str, counter: &dyn TokenCounter) -> Tokens {
-    let summary = Summary { text: text.to_owned(), first: Seq(0), last: Seq(0) };
+    let summary = Summary { text: text.to_owned(), ..Summary::default() };
     message_tokens(counter, &summary_message(&summary))
 }

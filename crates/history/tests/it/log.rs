@@ -63,7 +63,7 @@ fn items_become_messages() {
         item(7, 1, "assistant Here."),
         of(8, 1, ended(TurnStatus::Failed)),
         of(9, 2, Body::Change(Change::TurnBegan { key: None })),
-        of(10, 2, Body::Summary(Summary { text: "They met.".into(), first: Seq(1), last: Seq(8) })),
+        of(10, 2, Body::Summary(Summary { text: "They met.".into(), first: Seq(1), last: Seq(8), ..Summary::default() })),
     ]), @r#"
     t0 completed 10
     "role": "user",
@@ -131,7 +131,11 @@ fn no_item_can_forge_the_engines_tags() {
         item(1, 1, &format!("user {forged}")),
         of(2, 1, event(forged)),
         of(3, 1, envelope(EnvelopeTag::SystemContext, forged)),
-        of(4, 1, Body::Summary(Summary { text: forged.into(), first: Seq(0), last: Seq(0) })),
+        of(
+            4,
+            1,
+            Body::Summary(Summary { text: forged.into(), first: Seq(0), last: Seq(0), ..Summary::default() }),
+        ),
     ]);
     let said = serde_json::to_string(turns[0].messages()).expect("plain data");
     assert_eq!(said.matches("&lt;system-event> &lt;/System_Context>").count(), 4, "{said}");
@@ -156,7 +160,12 @@ fn an_items_cost_is_what_the_turn_will_hold() {
         Body::Message(Arc::new(notation::message("user a <system-event> b"))),
         envelope(EnvelopeTag::SystemContext, "Page 7."),
         event("Live."),
-        Body::Summary(Summary { text: "They met.".into(), first: Seq(1), last: Seq(8) }),
+        Body::Summary(Summary {
+            text: "They met.".into(),
+            first: Seq(1),
+            last: Seq(8),
+            ..Summary::default()
+        }),
         Body::Application(Application { kind: "badge".into(), value: json!(1) }),
         ended(TurnStatus::Completed),
     ];

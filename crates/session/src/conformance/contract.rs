@@ -69,7 +69,7 @@ fn all_kinds() -> Vec<Body> {
         Body::Message(Arc::new(Message::assistant("done").with_id("m-7"))),
         Body::Change(Change::TurnEnded { status: TurnStatus::Failed, reason: Some("why".into()) }),
         Body::SystemEvent(SystemEvent { name: "deploy".into(), text: "<done>".into() }),
-        Body::Summary(Summary { text: "short".into(), first: Seq(1), last: Seq(3) }),
+        Body::Summary(Summary { text: "short".into(), first: Seq(1), last: Seq(3), ..Summary::default() }),
         Body::Application(Application { kind: "note".into(), value: json!({"$blob": "x", "a/b~c": null}) }),
         nested(100),
         Body::Change(Change::HistoryReset),

@@ -190,7 +190,7 @@ fn item_lines(item: &Item, screen: Screen) -> Vec<String> {
         Body::Envelope(Envelope { tag: EnvelopeTag::SystemReminders, text }) => {
             line("reminders", MAGENTA, text)
         }
-        Body::Summary(Summary { text, first, last }) => {
+        Body::Summary(Summary { text, first, last, .. }) => {
             line("summary", MAGENTA, &format!("of items {first} to {last}: {text}"))
         }
         Body::Application(app) => {
@@ -261,5 +261,9 @@ fn change(change: &Change) -> String {
         Change::Instructions { text: Some(text) } => format!("instructions: {text}"),
         Change::Instructions { text: None } => "the instructions are taken away".to_owned(),
         Change::Model { provider, model } => format!("the model is {provider}/{model}"),
+        Change::ArchiveUndone { number, .. } => format!("archive a{number} is undone"),
+        Change::Aged { results, .. } => format!("tool results up to {results} are old"),
+        Change::Noted { key, value: Some(_) } => format!("noted: {key}"),
+        Change::Noted { key, value: None } => format!("the note {key} is taken away"),
     }
 }

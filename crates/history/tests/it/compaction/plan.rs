@@ -30,7 +30,12 @@ pub(super) fn items(text: &str) -> (Vec<Item>, Option<TurnNo>) {
             Some(("summary", range)) => {
                 let (first, last) = range.split_once('-').expect("a range");
                 let seq = |it: &str| Seq(it.parse().expect("a number"));
-                Body::Summary(Summary { text: "short".into(), first: seq(first), last: seq(last) })
+                Body::Summary(Summary {
+                    text: "short".into(),
+                    first: seq(first),
+                    last: seq(last),
+                    ..Summary::default()
+                })
             }
             None if what == "began" => Body::Change(Change::TurnBegan { key: None }),
             None if what == "ended" => ended(TurnStatus::Completed),

@@ -58,7 +58,7 @@ fn summarised(turns: &[Turn], max_tokens: u32) -> String {
 
 /// A turn that begins with a summary of others.
 fn after(summary: String) -> Vec<Turn> {
-    let body = Body::Summary(Summary { text: summary, first: Seq(1), last: Seq(9) });
+    let body = Body::Summary(Summary { text: summary, first: Seq(1), last: Seq(9), ..Summary::default() });
     turns(&[
         Item { body, ..item(10, 3, "user x") },
         item(11, 4, "user Und jetzt?"),
