@@ -13,6 +13,7 @@
 //!
 //! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
 
+mod archive;
 pub mod compaction;
 mod cost;
 mod item;
@@ -25,10 +26,11 @@ mod repair;
 mod transcript;
 mod transform;
 mod turn;
-mod view;
+mod views;
 mod window;
 mod wording;
 
+pub use archive::view;
 pub use cost::item_cost;
 pub use item::{
     Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent,
@@ -43,6 +45,6 @@ pub use transform::{
     without_thinking,
 };
 pub use turn::{Turn, turns};
-pub use view::{all, client};
+pub use views::{all, client};
 pub use window::{RepairedTurn, Window, window};
 pub use wording::{envelope_part, interrupted};

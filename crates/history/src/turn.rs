@@ -21,7 +21,7 @@ use contexture_message::{Message, Part, Role, TokenCounter, Tokens, message_toke
 use crate::neutral::{neutral_message, neutral_unless};
 use crate::pairing::Pairing;
 use crate::wording::{envelope_part, event_message, summary_message};
-use crate::{Body, Change, Cost, Envelope, Item, TurnNo, TurnStatus};
+use crate::{Body, Change, Cost, Envelope, Item, Summary, TurnNo, TurnStatus};
 
 /// One turn of a conversation, as the model sees it.
 ///
@@ -45,6 +45,7 @@ pub struct Turn {
     pairing: Pairing,
     /// Where envelopes go: the last message of the user.
     user: Option<usize>,
+    is_summary: bool,
 }
 
 /// Whose costs were added up.
@@ -97,7 +98,16 @@ impl Turn {
             is_neutral: true,
             pairing: Pairing::default(),
             user: None,
+            is_summary: false,
         }
+    }
+
+    /// Returns what stands in the place of archived turns: a turn of its own, named like the archive.
+    fn summary(item: &Item, summary: &Summary) -> Self {
+        let id = format!("a{}", summary.number).into();
+        let mut turn = Self { id, is_summary: true, ..Self::start(item.turn) };
+        turn.apply(item);
+        turn
     }
 
     /// Returns the same turn with a cost that was counted before.
@@ -163,6 +173,11 @@ impl Turn {
     /// Returns what became of it.
     pub fn status(&self) -> TurnStatus {
         self.status
+    }
+
+    /// Whether it is a summary that stands in the place of older turns.
+    pub fn is_summary(&self) -> bool {
+        self.is_summary
     }
 
     /// Whether it contributes anything.
@@ -289,7 +304,8 @@ fn is_result(part: &Part) -> bool {
 /// Groups items into turns, by [`Turn::apply`].
 ///
 /// Items come in the order of their log, where those of one turn stand together. What was appended before the first
-/// turn makes a turn `t0`; changes of the thread alone make none. A reset is no matter of this function: hand in what follows it.
+/// turn makes a turn `t0`; changes of the thread alone make none. The summary of an archive, where its turn has not begun
+/// (see [`view`](crate::view())), is a turn of its own: `a3`. A reset is no matter of this function: hand in what follows it.
 ///
 /// ```
 /// let no_items: [contexture_history::Item; 0] = [];
@@ -299,6 +315,14 @@ pub fn turns<'a>(items: impl IntoIterator<Item = &'a Item>) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut open = None;
     for item in items {
+        match &item.body {
+            Body::Summary(summary) if summary.number > 0 && open != Some(item.turn) => {
+                turns.push(Turn::summary(item, summary));
+                open = None;
+                continue;
+            }
+            _ => {}
+        }
         if open != Some(item.turn) && item.starts_turn() {
             open = Some(item.turn);
             turns.push(Turn::start(item.turn));

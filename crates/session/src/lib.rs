@@ -14,6 +14,8 @@
 //!
 //! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
 
+mod absent;
+mod archives;
 pub mod codec;
 mod config;
 #[cfg(feature = "conformance")]
@@ -22,6 +24,7 @@ mod error;
 mod guard;
 mod ids;
 mod live;
+mod load;
 mod memory;
 mod new_item;
 mod session_error;
@@ -36,7 +39,10 @@ mod thread;
 mod time;
 mod transfer;
 mod turn;
+mod view;
 
+pub use absent::Absent;
+pub use archives::ArchiveInfo;
 pub use config::{Policy, Ports, SessionConfig};
 pub use error::StoreError;
 pub use guard::{LeaseRow, Refused};
@@ -56,3 +62,4 @@ pub use thread::Thread;
 pub use time::{Names, Time};
 pub use transfer::{Imported, export, fork_session, import, list_all};
 pub use turn::{Begun, RunningTurn, TurnConfig, TurnOutcome};
+pub use view::{NewArchive, View};

@@ -15,8 +15,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
 use crate::session_error::SessionError;
-use crate::store::{Append, Fence, Guard, NewestTurns, Span, Store};
-use crate::{NewItem, Snapshot, State, StoreError, ThreadKey};
+use crate::store::{Append, Fence, Guard, Store};
+use crate::view::changes_view;
+use crate::{NewItem, Snapshot, State, StoreError, ThreadKey, load};
 
 /// What all sessions of one store share.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
 impl Live {
     /// Reads a thread from the store.
     async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
-        let snapshot = RwLock::new(Arc::new(load(&shared, &key).await?));
+        let snapshot = RwLock::new(Arc::new(load::snapshot(&shared, &key).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
         Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot })
     }
@@ -113,7 +114,7 @@ impl Live {
 
     /// Reads the thread anew. Only who holds the pen may call it, or an append of this process would be forgotten.
     pub(crate) async fn refresh(&self, _pen: &Pen) -> Result<(), StoreError> {
-        let snapshot = load(&self.shared, &self.key).await?;
+        let snapshot = load::snapshot(&self.shared, &self.key).await?;
         self.set_snapshot(snapshot);
         Ok(())
     }
@@ -206,6 +207,8 @@ impl Live {
         if items.is_empty() {
             return Ok(());
         }
+        // What changes the view of older items is rare, and they are not at hand one by one.
+        let reads_anew = items.iter().any(changes_view);
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
             expected: snapshot.state().end,
@@ -218,8 +221,12 @@ impl Live {
         let appended = self.shared.store.append(self.key.clone(), append).await;
         pen.unsure = matches!(appended, Err(StoreError::Unavailable { .. }));
         pen.fence = appended?.fence;
-        self.set_snapshot(next);
-        Ok(())
+        if !reads_anew {
+            self.set_snapshot(next);
+            return Ok(());
+        }
+        pen.unsure = true;
+        Ok(self.refresh(pen).await?)
     }
 
     fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {
@@ -267,35 +274,6 @@ impl Patience {
         self.pause = (pause * 2).clamp(Self::FIRST, Self::LONGEST);
         Some(pause)
     }
-}
-
-/// Reads the newest turns of a thread.
-async fn load(shared: &Shared, key: &ThreadKey) -> Result<Snapshot, StoreError> {
-    let head = shared.store.head(key.clone()).await?;
-    let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
-    let newest = Span::NewestTurns(NewestTurns {
-        turns: shared.config.history_window,
-        tokens: None,
-        after: state.history_after,
-        open: state.open.map(|it| it.turn),
-    });
-    let mut items = shared.store.read(key.clone(), newest).await?;
-    // The log may have grown since its head was read; the snapshot is of the head.
-    items.retain(|it| it.seq <= state.end);
-    let instructions = match state.instructions {
-        Some(seq) => instructions_at(shared, key, seq).await?,
-        None => None,
-    };
-    Ok(Snapshot::load(state, instructions, &items))
-}
-
-async fn instructions_at(shared: &Shared, key: &ThreadKey, seq: Seq) -> Result<Option<Arc<str>>, StoreError> {
-    let before = Seq(seq.0.saturating_sub(1));
-    let items = shared.store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;
-    Ok(items.into_iter().find_map(|it| match it.body {
-        Body::Change(Change::Instructions { text }) => text.map(Arc::from),
-        _ => None,
-    }))
 }
 
 /// Returns what must be said before anything else is appended: a turn that nobody runs any more was interrupted.

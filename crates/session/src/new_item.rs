@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Application, Body, Envelope, EnvelopeTag, SystemEvent, Visibility};
+use contexture_history::{Application, Body, Change, Envelope, EnvelopeTag, Seq, SystemEvent, Visibility};
 use contexture_message::{Message, Tokens};
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewItem {
-    /// What it says; never a [`Body::Change`], which are the thread's own.
+    /// What it says; never a change that only the thread itself makes.
     pub(crate) body: Body,
     /// Who sees it; each kind has its default.
     pub(crate) visibility: Option<Visibility>,
@@ -45,6 +45,17 @@ impl NewItem {
     /// Returns an item of the application's own, which the model never sees.
     pub fn application(kind: impl Into<String>, value: Value) -> Self {
         Self::of(Body::Application(Application { kind: kind.into(), value }))
+    }
+
+    /// Returns something that the engine remembers of the thread; nothing takes the note of that key away.
+    pub fn note(key: impl Into<String>, value: Option<Value>) -> Self {
+        Self::of(Body::Change(Change::Noted { key: key.into(), value }))
+    }
+
+    /// Returns the record that tool results up to a position are old, and that hidden envelopes up to another one are left
+    /// out from now on.
+    pub fn aged(results: Seq, hidden: Seq) -> Self {
+        Self::of(Body::Change(Change::Aged { results, hidden }))
     }
 
     /// Says who sees it.

@@ -43,6 +43,12 @@ pub enum SessionError {
         /// What was asked for.
         what: String,
     },
+    /// What the model reads of the thread was changed by someone else meanwhile.
+    #[error("the archives of thread `{thread}` changed meanwhile")]
+    ViewChanged {
+        /// The thread.
+        thread: String,
+    },
     /// An exported session can't be read.
     #[error("line {line}: {detail}")]
     Import {
@@ -63,6 +69,7 @@ impl SessionError {
             SessionError::QueueFull { .. } => "queue_full",
             SessionError::NotSuspended { .. } => "turn_not_suspended",
             SessionError::NoSuchPlace { .. } => "not_found",
+            SessionError::ViewChanged { .. } => "version_conflict",
             SessionError::Import { .. } => "import_invalid",
         }
     }

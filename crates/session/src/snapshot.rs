@@ -1,11 +1,13 @@
 //! A thread at one moment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, Window, window};
-use contexture_message::TokenCounter;
+use contexture_message::{Message, Part, TokenCounter};
+use serde_json::Value;
 
-use crate::{ModelChoice, State};
+use crate::{Absent, ModelChoice, State, absent};
 
 /// A thread at one moment, immutable: its state, its instructions and the newest turns.
 ///
@@ -16,13 +18,25 @@ pub struct Snapshot {
     state: State,
     instructions: Option<Arc<str>>,
     turns: Vec<Arc<Turn>>,
+    notes: BTreeMap<String, Arc<Value>>,
+    absent: Vec<Absent>,
+    /// How many tool results of the turns at hand are old.
+    n_old_results: usize,
 }
 
 impl Snapshot {
-    /// Builds the snapshot of a stored thread from its state and its newest items.
-    pub(crate) fn load(state: State, instructions: Option<Arc<str>>, items: &[Item]) -> Self {
+    /// Builds the snapshot of a stored thread from its state and what is read of its newest items.
+    pub(crate) fn load(
+        state: State,
+        instructions: Option<Arc<str>>,
+        notes: BTreeMap<String, Arc<Value>>,
+        items: &[Item],
+        absent: Vec<Absent>,
+    ) -> Self {
         let turns = contexture_history::turns(items).into_iter().map(Arc::new).collect();
-        Self { state, instructions, turns }
+        let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
+        let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| n_results(it)).sum();
+        Self { state, instructions, turns, notes, absent, n_old_results }
     }
 
     /// Returns the snapshot after more items; `window` is how many turns stay at hand.
@@ -30,9 +44,31 @@ impl Snapshot {
     pub(crate) fn with(&self, items: &[Item], window: usize) -> Self {
         let mut next = self.clone();
         items.iter().for_each(|it| next.apply(it));
-        let counted = next.turns.len() - usize::from(next.state.open.is_some() && next.is_open_at_hand());
-        next.turns.drain(..counted.saturating_sub(window));
+        next.slide(window);
         next
+    }
+
+    /// Lets go of turns outside of the window. Summaries stay: what they stand for is older than any window.
+    fn slide(&mut self, window: usize) {
+        let is_open = self.state.open.is_some() && self.is_open_at_hand();
+        let counted = self.turns.iter().filter(|it| !it.is_summary()).count() - usize::from(is_open);
+        let mut surplus = counted.saturating_sub(window);
+        if surplus == 0 {
+            return;
+        }
+        let mut n_gone = 0;
+        self.turns.retain(|turn| {
+            let stays = turn.is_summary() || surplus == 0;
+            if !stays {
+                surplus -= 1;
+                n_gone += turn.messages().iter().map(|it| n_results(it)).sum::<usize>();
+            }
+            stays
+        });
+        self.n_old_results = self.n_old_results.saturating_sub(n_gone);
+        let first = self.turns.iter().find_map(|it| TurnNo::parse(it.id()));
+        self.absent.retain(|it| !it.turns.starts_with(".."));
+        self.absent.insert(0, absent::older(first.unwrap_or_default(), window));
     }
 
     fn apply(&mut self, item: &Item) {
@@ -40,7 +76,15 @@ impl Snapshot {
         match &item.body {
             Body::Change(Change::HistoryReset) => {
                 self.turns.clear();
+                self.absent.clear();
+                self.n_old_results = 0;
                 return;
+            }
+            Body::Change(Change::Noted { key, value: Some(value) }) => {
+                self.notes.insert(key.clone(), Arc::new(value.clone()));
+            }
+            Body::Change(Change::Noted { key, value: None }) => {
+                self.notes.remove(key);
             }
             Body::Change(Change::Instructions { text }) => self.instructions = text.as_deref().map(Arc::from),
             _ => {}
@@ -85,8 +129,28 @@ impl Snapshot {
         &self.turns
     }
 
+    /// Returns what the engine remembers of the thread under a key.
+    pub fn note(&self, key: &str) -> Option<&Arc<Value>> {
+        self.notes.get(key)
+    }
+
+    /// Lists what of the thread is not among the turns at hand, with the reasons: what is summarised, left out, or
+    /// outside of the window.
+    pub fn absent(&self) -> &[Absent] {
+        &self.absent
+    }
+
+    /// Returns how many tool results of the turns at hand, from the oldest on, are old.
+    pub fn n_old_results(&self) -> usize {
+        self.n_old_results
+    }
+
     /// Returns the window over the turns at hand.
     pub fn history(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Window<'_, Arc<Turn>> {
         window(&self.turns, limit, counter)
     }
+}
+
+fn n_results(message: &Message) -> usize {
+    message.content.iter().filter(|it| matches!(it, Part::ToolResult(_))).count()
 }

@@ -9,9 +9,11 @@ use futures::Stream;
 use crate::config::Policy;
 use crate::live::{Draft, Live, closing, draft_items};
 use crate::session_error::SessionError;
-use crate::store::{Base, Head, KeyedTurn, NewThread, NewestTurns, Span};
+use crate::store::{Base, Head, KeyedTurn, NewThread, Span};
 use crate::turn::{self, Begun, RunningTurn, TurnConfig, TurnOutcome};
-use crate::{NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, subscribe};
+use crate::{
+    NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, subscribe,
+};
 
 /// The handle of a thread. All writes go through it; clones share one queue of writers.
 ///
@@ -100,7 +102,7 @@ impl Thread {
         .await
     }
 
-    async fn write(
+    pub(crate) async fn write(
         &self,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
@@ -140,14 +142,7 @@ impl Thread {
             Some(Limit::Turns(turns)) if turns > at_hand => turns,
             _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
         };
-        let state = snapshot.state();
-        let newest = NewestTurns {
-            turns: wanted,
-            tokens: None,
-            after: state.history_after,
-            open: state.open.map(|it| it.turn),
-        };
-        let items = self.read(Span::NewestTurns(newest)).await?;
+        let items = load::view(&self.live.shared, &self.live.key, wanted).await?.items;
         Ok(contexture_history::turns(&items).into_iter().map(Arc::new).collect())
     }
 
@@ -176,7 +171,7 @@ impl Thread {
         self.read(Span::After { seq, max }).await
     }
 
-    async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {
+    pub(crate) async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {
         Ok(self.live.shared.store.read(self.live.key.clone(), span).await?)
     }
 

@@ -9,6 +9,7 @@ use crate::config::Policy;
 use crate::live::{Draft, Live, Patience, Pen, closing, ended};
 use crate::session_error::SessionError;
 use crate::store::{Fence, Guard, KeyedTurn, Span};
+use crate::view::{NewArchive, View, archiving};
 use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 
 /// How a turn begins.
@@ -76,6 +77,15 @@ impl RunningTurn {
         let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         let items = self.live.shared.counted(items);
         self.put(guard, items.into_iter().map(|it| (self.turn, it)).collect()).await
+    }
+
+    /// Archives a range of what the model reads, as it was read. [`SessionError::ViewChanged`] if somebody changed that
+    /// meanwhile; then nothing happened.
+    pub async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
+        let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
+        let thread = self.live.key.thread.to_string();
+        let draft = archiving(self.live.snapshot().state(), &view.state, new, &thread)?;
+        self.put(guard, draft).await.map(|_| ())
     }
 
     /// Ends the turn well, with the last items.

@@ -18,7 +18,7 @@ use proptest::{collection, proptest};
 
 /// Time that moves a second with every look.
 #[derive(Debug, Default)]
-struct Ticking(AtomicU64);
+pub(crate) struct Ticking(AtomicU64);
 
 impl Time for Ticking {
     fn now(&self) -> Timestamp {
@@ -31,7 +31,7 @@ impl Time for Ticking {
 }
 
 #[derive(Debug, Default)]
-struct Counting(AtomicU64);
+pub(crate) struct Counting(AtomicU64);
 
 impl Names for Counting {
     fn next(&self) -> String {
@@ -39,7 +39,7 @@ impl Names for Counting {
     }
 }
 
-fn words(text: &str) -> Tokens {
+pub(crate) fn words(text: &str) -> Tokens {
     Tokens(text.split_whitespace().count() as u32)
 }
 

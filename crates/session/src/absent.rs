@@ -1,0 +1,57 @@
+//! What of a thread is not at hand, and why.
+
+use contexture_history::{Archived, Body, Item, TurnNo};
+
+use crate::State;
+
+/// Turns that the model does not read as they are, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// The turns, such as `t1..t7`.
+    pub turns: String,
+    /// Why, such as `summarised in a3`.
+    pub reason: String,
+}
+
+/// Says what archives keep from the model.
+pub(crate) fn archived(records: &[Item]) -> Vec<Absent> {
+    let absent = |item: &Item| match &item.body {
+        Body::Summary(summary) => {
+            let archived = Archived::of(summary, item.seq);
+            let (name, first, last) = (archived.name(), archived.first, archived.last);
+            let reason = match &summary.left_out {
+                Some(reason) => format!("left out ({name}, items {first} to {last}): {reason}"),
+                None => format!("summarised in {name} (items {first} to {last})"),
+            };
+            Some(Absent { turns: span(archived.turns), reason })
+        }
+        _ => None,
+    };
+    records.iter().filter_map(absent).collect()
+}
+
+/// Says which hidden envelopes are left out.
+pub(crate) fn hidden(state: &State, items: &[Item]) -> Option<Absent> {
+    let is_left_out = |it: &&Item| {
+        it.seq <= state.aged_hidden
+            && matches!(it.body, Body::Envelope(_))
+            && !state.archives.iter().any(|archive| archive.covers(it.seq))
+    };
+    let mut turns = items.iter().filter(is_left_out).map(|it| it.turn);
+    let first = turns.next()?;
+    let turns = span((first, turns.next_back().unwrap_or(first)));
+    Some(Absent { turns, reason: "hidden context that is older than is kept".to_owned() })
+}
+
+/// Says that older turns are outside of the window.
+pub(crate) fn older(first_at_hand: TurnNo, window: usize) -> Absent {
+    let last = TurnNo(first_at_hand.0.saturating_sub(1));
+    Absent {
+        turns: format!("..{last}"),
+        reason: format!("older than the newest {window} turns (history_window)"),
+    }
+}
+
+fn span((first, last): (TurnNo, TurnNo)) -> String {
+    if first == last { first.to_string() } else { format!("{first}..{last}") }
+}

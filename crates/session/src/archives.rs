@@ -1,0 +1,131 @@
+//! Archives of a thread: making, listing, reading and undoing them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_history::{Archived, Body, Change, Item, Seq, Summary, Timestamp};
+use contexture_message::Tokens;
+
+use crate::live::closing;
+use crate::store::Span;
+use crate::view::{NewArchive, View, archiving, newest, undoing};
+use crate::{SessionError, Snapshot, Thread, load};
+
+/// An archive in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArchiveInfo {
+    /// The range it covers.
+    pub archived: Archived,
+    /// Whether its summary is what the model reads now; else a larger one took its place.
+    pub holds: bool,
+    /// What stands in the place of the range.
+    pub summary: Summary,
+    /// What that costs.
+    pub after: Tokens,
+    /// When it was made.
+    pub at: Timestamp,
+}
+
+impl Thread {
+    /// Reads what the model reads of the thread, item by item, within the session's window.
+    pub async fn view(&self) -> Result<View, SessionError> {
+        let shared = &self.live().shared;
+        Ok(load::view(shared, &self.live().key, shared.config.history_window).await?)
+    }
+
+    /// Archives a range of what the model reads, as it was read in `view`: items that were appended meanwhile stay.
+    ///
+    /// [`SessionError::ViewChanged`] if somebody archived or undid something meanwhile; then nothing happened.
+    pub async fn archive_range(&self, view: &View, new: &NewArchive) -> Result<Arc<Snapshot>, SessionError> {
+        let thread = self.id().to_string();
+        self.write(|state| {
+            let mut draft = closing(state, false);
+            draft.extend(archiving(state, &view.state, new, &thread)?);
+            Ok(draft)
+        })
+        .await
+    }
+
+    /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among them.
+    pub async fn archives(&self) -> Result<Vec<ArchiveInfo>, SessionError> {
+        let state = self.get().state().clone();
+        let mut found = BTreeMap::new();
+        let mut waiting: Vec<(Archived, bool)> = state.archives.into_iter().map(|it| (it, true)).collect();
+        while let Some((archived, holds)) = waiting.pop() {
+            let Some(Item { body: Body::Summary(summary), cost, at, .. }) =
+                self.item(archived.record).await?
+            else {
+                continue;
+            };
+            waiting.extend(summary.replaces.iter().map(|it| (it.clone(), false)));
+            let info = ArchiveInfo { archived, holds, summary, after: cost.tokens, at };
+            found.insert(info.archived.number, info);
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Returns the items that an archive covers, as they were appended.
+    pub async fn archive(&self, number: u64) -> Result<Vec<Item>, SessionError> {
+        let found = self.archives().await?.into_iter().find(|it| it.archived.number == number);
+        let Archived { first, last, .. } = found.ok_or_else(|| self.no_archive(number))?.archived;
+        let mut items = self.log(Seq(first.0.saturating_sub(1)), last).await?;
+        items.retain(is_original);
+        Ok(items)
+    }
+
+    /// Returns everything that was ever said on the thread, as it was appended: what archives cover, and what stands before a
+    /// reset. Records of the engine's own (summaries, what is old, notes) are not among it.
+    pub async fn full_history(&self) -> Result<Vec<Item>, SessionError> {
+        let mut items = self.log(Seq(0), Seq(u64::MAX)).await?;
+        items.retain(is_original);
+        Ok(items)
+    }
+
+    /// Takes the newest archive back: the model reads again what it covers, or the archives that it took the place of.
+    /// Returns what was undone, or nothing if there is no archive.
+    pub async fn undo_archive(&self) -> Result<Option<Archived>, SessionError> {
+        let snapshot = self.refresh().await?;
+        let Some(archived) = newest(snapshot.state()).cloned() else { return Ok(None) };
+        let record = self.item(archived.record).await?;
+        let restores = match record.map(|it| it.body) {
+            Some(Body::Summary(summary)) => summary.replaces,
+            _ => Vec::new(),
+        };
+        let thread = self.id().to_string();
+        self.write(|state| undoing(state, archived.number, &restores, &thread)).await?;
+        Ok(Some(archived))
+    }
+
+    fn no_archive(&self, number: u64) -> SessionError {
+        SessionError::NoSuchPlace { thread: self.id().to_string(), what: format!("archive a{number}") }
+    }
+
+    async fn item(&self, seq: Seq) -> Result<Option<Item>, SessionError> {
+        Ok(load::item_at(&self.live().shared, &self.live().key, seq).await?)
+    }
+
+    /// Reads the log after one position up to another.
+    async fn log(&self, after: Seq, last: Seq) -> Result<Vec<Item>, SessionError> {
+        const PAGE: usize = 1024;
+        let (mut items, mut seq) = (Vec::new(), after);
+        loop {
+            let page = self.read(Span::After { seq, max: PAGE }).await?;
+            let is_last = page.len() < PAGE || page.last().is_some_and(|it| it.seq >= last);
+            seq = page.last().map_or(seq, |it| it.seq);
+            items.extend(page.into_iter().filter(|it| it.seq <= last));
+            if is_last {
+                return Ok(items);
+            }
+        }
+    }
+}
+
+/// Whether an item is no record about how others are read.
+fn is_original(item: &Item) -> bool {
+    let is_record = matches!(
+        item.body,
+        Body::Summary(_)
+            | Body::Change(Change::ArchiveUndone { .. } | Change::Aged { .. } | Change::Noted { .. })
+    );
+    !is_record
+}

@@ -1,0 +1,117 @@
+//! Reads what is at hand of a thread from its store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_history::{Body, Change, Item, Seq, TurnNo};
+use futures::future::try_join_all;
+use serde_json::Value;
+
+use crate::live::Shared;
+use crate::store::{NewestTurns, Span};
+use crate::view::{View, read_after};
+use crate::{Snapshot, State, StoreError, ThreadKey, absent};
+
+/// Reads the newest turns of a thread.
+pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapshot, StoreError> {
+    let window = shared.config.history_window;
+    let (raw, records) = raw(shared, key, window).await?;
+    let state = &raw.state;
+    let (instructions, notes) =
+        futures::try_join!(instructions(shared, key, state), notes(shared, key, state))?;
+    let mut absent = absent::archived(&records);
+    absent.extend(absent::hidden(state, &raw.items));
+    let has_older = raw.has_older;
+    let view = view_of(raw, &records);
+    let older = has_older.then(|| absent::older(first_turn(&view.items), window));
+    Ok(Snapshot::load(
+        view.state,
+        instructions,
+        notes,
+        &view.items,
+        older.into_iter().chain(absent).collect(),
+    ))
+}
+
+/// Reads what the model reads of the newest turns of a thread, item by item.
+pub(crate) async fn view(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<View, StoreError> {
+    let (raw, records) = raw(shared, key, turns).await?;
+    Ok(view_of(raw, &records))
+}
+
+fn view_of(raw: View, records: &[Item]) -> View {
+    let items = contexture_history::view(raw.items, records, raw.state.aged_hidden);
+    View { items, ..raw }
+}
+
+fn first_turn(items: &[Item]) -> TurnNo {
+    let said = items.iter().filter(|it| !matches!(it.body, Body::Summary(_)));
+    said.map(|it| it.turn).next().unwrap_or_default()
+}
+
+/// Reads the items within the window as they were appended, and the records of the archives that hold.
+async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Vec<Item>), StoreError> {
+    let head = shared.store.head(key.clone()).await?;
+    let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
+    let after = read_after(&state);
+    // One more than wanted tells whether there are older ones.
+    let newest = Span::NewestTurns(NewestTurns {
+        turns: turns.saturating_add(1),
+        tokens: None,
+        after,
+        open: state.open.map(|it| it.turn),
+    });
+    let records = state.archives.iter().map(|it| item_at(shared, key, it.record));
+    let (mut items, records) =
+        futures::try_join!(shared.store.read(key.clone(), newest), try_join_all(records))?;
+    // The log may have grown since its head was read; the snapshot is of the head.
+    items.retain(|it| it.seq <= state.end);
+    let has_older = cut(&mut items, turns, state.open.map(|it| it.turn));
+    let view = View { items, has_older, state };
+    Ok((view, records.into_iter().flatten().collect()))
+}
+
+/// Lets go of the oldest turn beyond a number of turns, and says whether there was one.
+fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
+    let begins = items.iter().filter(|it| it.starts_turn() && Some(it.turn) != open).map(|it| it.turn);
+    let mut begun: Vec<TurnNo> = begins.collect();
+    begun.dedup();
+    let Some(surplus) = begun.len().checked_sub(turns).filter(|it| *it > 0) else { return false };
+    let first = begun.get(surplus).copied().or(open);
+    let kept = items.iter().position(|it| Some(it.turn) == first && it.starts_turn());
+    items.drain(..kept.unwrap_or(items.len()));
+    true
+}
+
+/// Reads one item.
+pub(crate) async fn item_at(shared: &Shared, key: &ThreadKey, seq: Seq) -> Result<Option<Item>, StoreError> {
+    let before = Seq(seq.0.saturating_sub(1));
+    let items = shared.store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;
+    Ok(items.into_iter().next())
+}
+
+async fn instructions(
+    shared: &Shared,
+    key: &ThreadKey,
+    state: &State,
+) -> Result<Option<Arc<str>>, StoreError> {
+    let Some(seq) = state.instructions else { return Ok(None) };
+    let text = |item: Item| match item.body {
+        Body::Change(Change::Instructions { text }) => text.map(Arc::from),
+        _ => None,
+    };
+    Ok(item_at(shared, key, seq).await?.and_then(text))
+}
+
+async fn notes(
+    shared: &Shared,
+    key: &ThreadKey,
+    state: &State,
+) -> Result<BTreeMap<String, Arc<Value>>, StoreError> {
+    let items = try_join_all(state.notes.values().map(|seq| item_at(shared, key, *seq))).await?;
+    let note = |item: Item| match item.body {
+        Body::Change(Change::Noted { key, value: Some(value) }) => Some((key, Arc::new(value))),
+        _ => None,
+    };
+    Ok(items.into_iter().flatten().filter_map(note).collect())
+}

@@ -1,0 +1,140 @@
+//! What the model reads of a thread, item by item, and how parts of it are archived.
+
+use contexture_history::compaction::{Plan, Strategy};
+use contexture_history::{Archived, Body, Change, Item, Seq, Summary, TurnNo};
+use contexture_message::Tokens;
+
+use crate::live::{Draft, closing};
+use crate::{NewItem, SessionError, State};
+
+/// What the model reads of a thread, item by item, at one moment. See [`Thread::view`](crate::Thread::view).
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The items in the order in which the model reads them: a summary stands in the place of what it covers.
+    pub items: Vec<Item>,
+    /// Whether there are turns before these that neither the window nor an archive holds.
+    pub has_older: bool,
+    /// Where the thread stood when this was read.
+    pub(crate) state: State,
+}
+
+/// A range of a view that something else takes the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewArchive {
+    /// What is read in its place; nothing leaves it out.
+    pub text: Option<String>,
+    /// Why it is left out, if it is.
+    pub left_out: Option<String>,
+    /// The first and the last position it covers.
+    pub range: (Seq, Seq),
+    /// The turns of the first and of the last item in it.
+    pub turns: (TurnNo, TurnNo),
+    /// What made it necessary.
+    pub strategy: Strategy,
+    /// What the range costs.
+    pub before: Tokens,
+}
+
+impl View {
+    /// Returns the turn that runs or waits, if one does.
+    pub fn open(&self) -> Option<TurnNo> {
+        self.state.open.map(|it| it.turn)
+    }
+
+    /// Returns the archive that a plan over the items of this view makes.
+    pub fn archive(&self, plan: &Plan, text: Result<String, String>) -> NewArchive {
+        let (text, left_out) = match text {
+            Ok(text) => (Some(text), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        NewArchive {
+            text,
+            left_out,
+            range: (self.reach(plan), plan.last),
+            turns: self.turns(plan),
+            strategy: plan.strategy,
+            before: plan.before,
+        }
+    }
+
+    /// Returns where a range begins: right behind what is archived before it, or at the beginning of the history. What lies
+    /// between are records, which nobody reads.
+    fn reach(&self, plan: &Plan) -> Seq {
+        let before = plan.span.start.checked_sub(1).and_then(|it| self.items.get(it)).map(|it| &it.body);
+        let end = match before {
+            Some(Body::Summary(summary)) => Some(summary.last),
+            Some(_) => None,
+            None => {
+                let archived =
+                    self.state.archives.iter().map(|it| it.last).filter(|it| *it < plan.first).max();
+                archived.max((!self.has_older).then_some(self.state.history_after))
+            }
+        };
+        end.map_or(plan.first, |it| plan.first.min(it.next()))
+    }
+
+    /// Returns the turns that a plan covers, those of archives in it included.
+    fn turns(&self, plan: &Plan) -> (TurnNo, TurnNo) {
+        let inside = self.state.archives.iter().filter(|it| plan.first <= it.first && it.last <= plan.last);
+        inside.fold(plan.turns, |(first, last), it| (first.min(it.turns.0), last.max(it.turns.1)))
+    }
+}
+
+/// Archives a range, if the archives are those that were read.
+pub(crate) fn archiving(
+    state: &State,
+    read: &State,
+    new: &NewArchive,
+    thread: &str,
+) -> Result<Draft, SessionError> {
+    if (state.history_after, &state.archives) != (read.history_after, &read.archives) {
+        return Err(SessionError::ViewChanged { thread: thread.to_owned() });
+    }
+    let (first, last) = new.range;
+    let inside = state.archives.iter().filter(|it| first <= it.first && it.last <= last);
+    let summary = Summary {
+        text: new.text.clone().unwrap_or_default(),
+        first,
+        last,
+        number: state.n_archives + 1,
+        turns: new.turns,
+        strategy: Some(new.strategy),
+        before: new.before,
+        replaces: inside.cloned().collect(),
+        left_out: new.left_out.clone(),
+    };
+    Ok(vec![(state.turn, NewItem::of(Body::Summary(summary)))])
+}
+
+/// Takes an archive back, if it is still the newest one that holds.
+pub(crate) fn undoing(
+    state: &State,
+    number: u64,
+    restores: &[Archived],
+    thread: &str,
+) -> Result<Draft, SessionError> {
+    if newest(state).is_none_or(|it| it.number != number) {
+        return Err(SessionError::ViewChanged { thread: thread.to_owned() });
+    }
+    let mut draft = closing(state, false);
+    let undone = Change::ArchiveUndone { number, restores: restores.to_vec() };
+    draft.push((state.turn, NewItem::of(Body::Change(undone))));
+    Ok(draft)
+}
+
+/// Returns the newest archive that holds.
+pub(crate) fn newest(state: &State) -> Option<&Archived> {
+    state.archives.iter().max_by_key(|it| it.number)
+}
+
+/// Whether an item changes what the model reads of items before it.
+pub(crate) fn changes_view(item: &Item) -> bool {
+    matches!(item.body, Body::Summary(_) | Body::Change(Change::ArchiveUndone { .. } | Change::Aged { .. }))
+}
+
+/// Returns the position from which on items must be read: what lies before is archived without a gap.
+pub(crate) fn read_after(state: &State) -> Seq {
+    state.archives.iter().fold(state.history_after, |after, archived| {
+        if archived.first <= after.next() { after.max(archived.last) } else { after }
+    })
+}
