@@ -46,6 +46,9 @@ pub struct ResolveOptions {
     /// What a log holds of this turn so far; it stands before `in_flight`. Unlike plain messages, a turn that was built from
     /// a log may hold envelopes of the engine, and they stay what they are.
     pub in_flight_turn: Option<Turn>,
+    /// Whether `in_flight_turn` holds its envelopes already, as a later step of a turn does, see [`Pass::envelope`]. Then
+    /// nothing is put into the envelope again: blocks of the user's message are not evaluated.
+    pub enclosed: bool,
     /// Blocks of this request, for the envelope of the user's message.
     pub blocks: Vec<InlineBlock>,
     /// Bodies that the thread has pinned, by the names of their blocks, see [`Pass::cached_blocks`]. Such a block says what is
