@@ -312,7 +312,7 @@ impl Merging<'_> {
         }
         let text = pieces.join("\n\n");
         // The prompt's user slot and the durable item may have the same source: the model sees it once.
-        let in_flight = in_flight(self.setup.options);
+        let in_flight = in_flight(self.setup);
         if !text.is_empty() && !in_flight.iter().any(|it| is_said(it, &text)) {
             let text = SharedText::authored(&text);
             self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));
