@@ -15,7 +15,7 @@ use crate::merge::Draft;
 use crate::render::{SystemText, message_segments, system_text};
 use crate::segment::{Slot, Volatility};
 use crate::setup::Setup;
-use crate::{Segment, Source};
+use crate::{Segment, ShortenedResult, Source};
 
 /// A draft in its final order.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(crate) struct Arranged {
     /// Which bytes of it are whose.
     pub(crate) pieces: Vec<SystemPiece>,
     pub(crate) cache: CacheFacts,
+    pub(crate) shortened: Vec<ShortenedResult>,
 }
 
 impl Arranged {
@@ -53,7 +54,8 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     };
     let SystemText { text, pieces } = system;
     let system = Some(text).filter(|it| !it.is_empty()).map(|it| Arc::new(Message::system(it)));
-    Arranged { draft, arrangement, rules, system, pieces, cache }
+    let shortened = setup.turns.shortened.clone();
+    Arranged { draft, arrangement, rules, system, pieces, cache, shortened }
 }
 
 /// Returns the positions of all Segments of the system message, in its order.

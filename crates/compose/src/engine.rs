@@ -52,6 +52,9 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let mut gated = gate(&prompt.0, &setup.call())?;
     let inline = lower_inline(&options.blocks, |name| prompt.0.place_of(name))?;
     gated.steps.extend(inline.into_iter().map(Step::Active));
+    if options.enclosed {
+        gated.steps.iter_mut().for_each(Step::enclose);
+    }
     let gathered = gather(gated, &setup).await?; // The only stage that waits for anything.
     let lasting = lasting(&gathered);
     let draft = merge(gathered, &setup)?;

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::arrange::{Arranged, SystemPiece, system_order};
 use crate::cache::CacheFacts;
 use crate::segment::{Body, Slot, Volatility};
-use crate::{Fate, Priority, Segment, Source};
+use crate::{Fate, Priority, Segment, ShortenedResult, Source};
 
 /// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Explanation {
     /// What was done so that every tool call has its result directly after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RepairInfo>,
+    /// Tool results that stand there as previews.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortened_results: Vec<ShortenedResult>,
     /// How long contributors took, where a clock ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timings: Vec<TimingInfo>,
@@ -166,6 +169,7 @@ pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str)
         },
         cache: arranged.cache.clone(),
         repairs: repairs(arranged),
+        shortened_results: arranged.shortened.clone(),
         timings: timings(arranged),
         fingerprint: fingerprint.to_owned(),
         warnings: draft.warnings.clone(),

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::define::Input;
 use crate::lower::{Choice, Compiled, Item, Node, PREDICATE_FALSE, Pick};
 use crate::schema::OwnedSchema;
-use crate::{Call, Error, ErrorKind, InputFault, Priority, Source};
+use crate::{Call, Error, ErrorKind, InputFault, Placement, Priority, Source};
 
 /// Who takes part, in resolved order.
 pub(crate) struct Gated {
@@ -43,7 +43,22 @@ impl Step {
             Step::Excluded { .. } => None,
         }
     }
+
+    /// Leaves out a block of the user's message, which the turn holds already. Other entries in that place may bring
+    /// tools as well, so they take part; only their words are left out later.
+    pub(crate) fn enclose(&mut self) {
+        if let Step::Active(node) = self
+            && node.is_block()
+            && matches!(node.profile.placement, Placement::User | Placement::FirstUser)
+        {
+            let (source, priority) = (node.source.clone(), node.profile.priority);
+            *self = Step::Excluded { source, priority, reason: ENCLOSED.to_owned() };
+        }
+    }
 }
+
+/// Why what belongs into the envelope took no part.
+pub(crate) const ENCLOSED: &str = "already in the turn's envelope";
 
 /// Decides who takes part in a pass.
 pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {

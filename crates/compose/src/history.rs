@@ -2,7 +2,7 @@
 //!
 //! Every turn is a Segment of its own, oldest first. The prompt's `history.limit` decides how many take part, see
 //! [`window`]; the others are excluded with the reason. Calls and results are paired within each turn, so that any
-//! turn can give way later.
+//! turn can give way later. What was not even handed in is named in front of them.
 
 use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, RepairedTurn, window};
@@ -21,13 +21,18 @@ pub(crate) struct History {
 
 /// Returns the turns as Segments.
 pub(crate) fn history_segments(setup: &Setup<'_>) -> History {
-    let turns = &setup.options.history;
+    let (turns, absent) = (&*setup.turns.history, &setup.options.absent);
     let window = window(turns, setup.prompt.definition().history.limit, &*setup.counter);
     let (mut kept, mut dropped) = (window.repaired_turns().into_iter(), window.dropped());
-    let mut history = History { segments: Vec::with_capacity(turns.len()), repairs: Vec::new() };
+    let mut segments = Vec::with_capacity(absent.len() + turns.len());
+    segments.extend(absent.iter().map(|it| excluded(Source::told(&it.source), it.reason.clone())));
+    let mut history = History { segments, repairs: Vec::new() };
     for position in 0..turns.len() {
         if !window.is_kept(position) {
-            history.segments.extend(dropped.next().map(|(turn, reason)| excluded(turn, &reason)));
+            let outside = dropped.next();
+            history.segments.extend(
+                outside.map(|(turn, reason)| excluded(source(turn), format!("{reason} (history.limit)"))),
+            );
             continue;
         }
         let Some(turn) = kept.next() else { continue };
@@ -44,9 +49,8 @@ fn source(turn: &Turn) -> Source {
 }
 
 /// Nothing of a turn outside the window is looked at: old turns must not cost anything.
-fn excluded(turn: &Turn, reason: &str) -> Segment {
-    let excluded = Segment::excluded(source(turn), format!("{reason} (history.limit)"));
-    Segment { slot: Slot::History, ..excluded }
+fn excluded(source: Source, reason: String) -> Segment {
+    Segment { slot: Slot::History, ..Segment::excluded(source, reason) }
 }
 
 fn segment(source: Source, turn: RepairedTurn<'_>, setup: &Setup<'_>) -> Segment {

@@ -7,7 +7,7 @@ use contexture_message::{Message, Settings, Tool, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Budget, CacheRules, Engine, InlineBlock, ModelLimits, Pass, Scope, Turn};
+use crate::{Budget, CacheRules, Engine, InlineBlock, ModelLimits, Pass, ResultView, Scope, Turn};
 
 /// Everything that differs from one pass of a prompt to the next.
 ///
@@ -41,11 +41,18 @@ pub struct ResolveOptions {
     pub budget: Budget,
     /// Finished turns, oldest first.
     pub history: Vec<Turn>,
+    /// What of the thread is not in `history`, and why, oldest first. It costs nothing and is explained.
+    pub absent: Vec<Absence>,
+    /// How large tool results of `history` and `in_flight_turn`, one list in that order, are shown; by default whole.
+    pub results: Option<ResultView>,
     /// What has happened in this turn so far, with its durable user message if there is one.
     pub in_flight: Vec<Arc<Message>>,
     /// What a log holds of this turn so far; it stands before `in_flight`. Unlike plain messages, a turn that was built from
     /// a log may hold envelopes of the engine, and they stay what they are.
     pub in_flight_turn: Option<Turn>,
+    /// Whether `in_flight_turn` holds its envelopes already, as a later step of a turn does, see [`Pass::envelope`]. Then
+    /// nothing is put into the envelope again: blocks of the user's message are not evaluated.
+    pub enclosed: bool,
     /// Blocks of this request, for the envelope of the user's message.
     pub blocks: Vec<InlineBlock>,
     /// Bodies that the thread has pinned, by the names of their blocks, see [`Pass::cached_blocks`]. Such a block says what is
@@ -62,6 +69,15 @@ pub struct ResolveOptions {
     pub previous: Option<Pass>,
     /// Other ports than the prompt's own.
     pub engine: Option<Engine>,
+}
+
+/// Something of the thread that is not in the history that was handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// What, such as `history:t1..t7`.
+    pub source: String,
+    /// Why.
+    pub reason: String,
 }
 
 impl ResolveOptions {

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use contexture_history::neutral::neutralise;
 use contexture_message::Request;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::Arranged;
 use crate::explain::explain;
 use crate::gather::Lasting;
-use crate::render::Rendered;
+use crate::render::{Rendered, envelope_pieces};
 use crate::{Explanation, Pin, Segment};
 
 /// One resolution of a Prompt: what is sent, and why it looks like that. Cheap to clone.
@@ -67,6 +68,24 @@ impl Pass {
             hash: format!("{:032x}", xxh3_128(body.as_bytes())),
         };
         pins.map(block).collect()
+    }
+
+    /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. Stored with the turn's
+    /// items, it replays the same bytes, see [`ResolveOptions::enclosed`](crate::ResolveOptions::enclosed).
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// use contexture_compose::{Prompt, ResolveOptions};
+    ///
+    /// let prompt = Prompt::builder("p").build()?;
+    /// let pass = prompt.resolve(ResolveOptions::default().user_message("Hi").block("page", "7")).await?;
+    /// assert_eq!(pass.envelope().as_deref(), Some("<page>\n7\n</page>"));
+    /// # Ok::<(), contexture_compose::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn envelope(&self) -> Option<String> {
+        let pieces = envelope_pieces(&self.0.arranged.draft);
+        (!pieces.is_empty()).then(|| neutralise(&pieces.join("\n")).into_owned())
     }
 
     /// Returns what is joined from all contributors besides text and tools.

@@ -89,6 +89,11 @@ pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> 
     slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
 }
 
+/// Lists the pieces of the hidden envelope that is sent.
+pub(crate) fn envelope_pieces(draft: &Draft) -> Vec<&str> {
+    message_segments(draft).filter(|it| it.slot == Slot::Envelope).filter_map(Segment::text).collect()
+}
+
 /// A request, and who each of its messages behind the system message comes from.
 #[derive(Debug)]
 pub(crate) struct Rendered {

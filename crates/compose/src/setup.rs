@@ -11,6 +11,7 @@ use crate::define::{Input, matching_keys};
 use crate::merge::Draft;
 use crate::ports::Event;
 use crate::render::Rendered;
+use crate::results::TurnView;
 use crate::{Adaptation, Budget, Call, Engine, Prompt, ResolveOptions};
 
 /// What is settled before the first stage.
@@ -24,6 +25,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) settings: Settings,
     pub(crate) adaptations: Vec<(&'a str, &'a Adaptation)>,
     pub(crate) budget: Budget,
+    /// The turns as the model sees them.
+    pub(crate) turns: TurnView<'a>,
 }
 
 impl<'a> Setup<'a> {
@@ -45,11 +48,13 @@ impl<'a> Setup<'a> {
             .iter()
             .fold(definition.settings.clone(), |settings, (_, it)| settings.overridden_by(&it.settings));
         let engine = options.engine.as_ref().unwrap_or(&prompt.1);
+        let counter = engine.counters.for_model(model.as_deref());
         Self {
             prompt,
             options,
             engine,
-            counter: engine.counters.for_model(model.as_deref()),
+            turns: TurnView::new(options, &*counter),
+            counter,
             model,
             settings: adapted.overridden_by(&options.settings),
             adaptations,

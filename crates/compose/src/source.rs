@@ -46,6 +46,11 @@ impl Source {
         Self(format!("{kind}[{position}]").into())
     }
 
+    /// Whatever a caller calls it, in this notation.
+    pub(crate) fn told(notation: &str) -> Self {
+        Self(notation.into())
+    }
+
     /// Returns the notation.
     pub fn as_str(&self) -> &str {
         &self.0

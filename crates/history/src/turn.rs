@@ -219,6 +219,26 @@ impl Turn {
         if is_same { self } else { self.holding(messages) }
     }
 
+    /// Returns the turn with shorter results. A cost that is known is corrected by what each result cost before and costs
+    /// now; in a turn that is not neutral, what was counted is not what stands there.
+    pub(crate) fn with_previews(
+        self,
+        messages: Vec<Arc<Message>>,
+        results: impl Iterator<Item = (Tokens, Tokens)>,
+        counter: &str,
+    ) -> Self {
+        let is_known = |it: &Cost| self.is_neutral && *it.counter == *counter;
+        let cost = self.cost.clone().filter(is_known).map(|cost| {
+            let correct = |sum: Tokens, (before, after)| sum.saturating_sub(before) + after;
+            Cost { tokens: results.fold(cost.tokens, correct), ..cost }
+        });
+        let turn = self.holding(messages);
+        match cost {
+            Some(cost) => turn.with_cost(cost),
+            None => turn,
+        }
+    }
+
     /// Returns the turn with these messages in the place of its own.
     fn holding(mut self, messages: Vec<Arc<Message>>) -> Self {
         self.cost = None;

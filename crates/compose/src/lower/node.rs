@@ -39,6 +39,13 @@ pub(crate) struct Node {
     pub(super) height: usize,
 }
 
+impl Node {
+    /// Whether it is a prompt block, which contributes text and nothing else.
+    pub(crate) fn is_block(&self) -> bool {
+        self.source.as_str().starts_with("block:")
+    }
+}
+
 /// Lists of positions of which at most one takes part.
 pub(crate) struct Choice {
     pub(crate) source: Source,

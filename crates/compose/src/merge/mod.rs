@@ -21,7 +21,7 @@ use contexture_history::{Repair, Repaired, repair};
 use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
-use self::segments::{node_segment, own_segment, piece_segment, without_leading_break};
+use self::segments::{enclosed, node_segment, own_segment, piece_segment, without_leading_break};
 use self::tools::{collect_tools, merge_tools, tool_segment};
 use self::turn::{in_flight, is_said};
 use self::values::{Owner, Valued, count_shares, flattened};
@@ -176,7 +176,11 @@ impl Merging<'_> {
             Placement::SystemLast => Slot::SystemLast,
             Placement::User | Placement::FirstUser => Slot::Envelope,
         };
-        segments.extend(pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) }));
+        let placed = pieces.iter().map(|it| Segment { order, ..piece_segment(node, slot, it) });
+        match slot == Slot::Envelope && self.setup.options.enclosed {
+            true => segments.extend(placed.map(enclosed)),
+            false => segments.extend(placed),
+        }
         for value in values.iter().cloned().flat_map(flattened) {
             self.values.push(Valued::new(value, Owner::Entry(Arc::clone(node), order)));
         }
@@ -308,7 +312,7 @@ impl Merging<'_> {
         }
         let text = pieces.join("\n\n");
         // The prompt's user slot and the durable item may have the same source: the model sees it once.
-        let in_flight = in_flight(self.setup.options);
+        let in_flight = in_flight(self.setup);
         if !text.is_empty() && !in_flight.iter().any(|it| is_said(it, &text)) {
             let text = SharedText::authored(&text);
             self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::gate::ENCLOSED;
 use crate::lower::Node;
 use crate::segment::{Fate, Offers, SharedText, Slot, Volatility};
 use crate::{Body, Piece, Segment, Source};
@@ -18,6 +19,17 @@ pub(super) fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
     let fate = if piece.text.is_empty() { Fate::Empty } else { Fate::Kept };
     let priority = piece.priority.unwrap_or(segment.priority);
     Segment { priority, offers, fate, pin: piece.pin.clone(), ..segment }
+}
+
+/// Returns a Segment without its words: the turn's envelope holds them already.
+pub(super) fn enclosed(segment: Segment) -> Segment {
+    match segment.fate {
+        Fate::Empty => segment,
+        _ => {
+            let fate = Fate::Excluded { reason: ENCLOSED.to_owned() };
+            Segment { body: Body::Nothing, offers: Offers::none(), fate, ..segment }
+        }
+    }
 }
 
 /// Returns a Segment that is treated as its entry says.

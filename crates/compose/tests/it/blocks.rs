@@ -14,7 +14,7 @@ use contexture_message::tokens::{counter_for, request_tokens};
 use contexture_message::{Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult};
 use contexture_testkit::{failure, prose, request, resolve, text};
 use proptest::collection::vec;
-use proptest::prelude::{Strategy, any, prop_assert, prop_oneof, proptest};
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
 use serde_json::json;
 
@@ -527,6 +527,63 @@ fn engine_tags(messages: &[Arc<Message>]) -> usize {
     texts.map(|it| neutralise(&it).matches("&lt;").count() - it.matches("&lt;").count()).sum()
 }
 
+/// Builds a turn as its log would: what the user says, then the envelope that was sent.
+fn replayed(said: &str, envelope: Option<String>) -> Turn {
+    let mut turn = Turn::start(TurnNo(1));
+    let envelope = envelope.map(|text| Body::Envelope(Envelope { tag: EnvelopeTag::SystemContext, text }));
+    let words = (!said.trim().is_empty()).then(|| Body::Message(Arc::new(Message::user(said))));
+    for body in words.into_iter().chain(envelope) {
+        turn.apply(&Item {
+            seq: Seq(1),
+            turn: TurnNo(1),
+            visibility: Visibility::BOTH,
+            cost: Cost { counter: "o200k_base".into(), tokens: Tokens(1) },
+            author: None,
+            at: Timestamp(0),
+            body,
+        });
+    }
+    turn
+}
+
+#[test]
+fn what_the_turn_holds_already_is_neither_evaluated_nor_added() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&runs);
+    let prompt = Prompt::builder("p")
+        .include(
+            Block::dynamic("page", move |_| {
+                counting.fetch_add(1, Ordering::Relaxed);
+                async { Ok("7".to_owned()) }
+            })
+            .user()
+            .turn(),
+        )
+        .include(Block::text("about", "Ada").user())
+        .include(
+            Context::text("note", "A note.")
+                .placement(Placement::User)
+                .tool(contexture_message::Tool::new("find", "Finds.")),
+        )
+        .build()
+        .expect("it builds");
+    let options = |turn, enclosed| ResolveOptions {
+        in_flight_turn: Some(turn),
+        enclosed,
+        ..ResolveOptions::default().block("inline", "x")
+    };
+    let first = resolve(&prompt, options(replayed("Hi", None), false)).expect("it resolves");
+    let next = resolve(&prompt, options(replayed("Hi", first.envelope()), true)).expect("it resolves");
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    assert_eq!(first.request(), next.request());
+    let mut excluded: Vec<String> =
+        next.explain().excluded.iter().map(|it| format!("{}: {}", it.source, it.reason)).collect();
+    excluded.sort();
+    let names = ["block:about", "block:inline", "block:page", "context:note"];
+    assert_eq!(excluded, names.map(|it| format!("{it}: already in the turn's envelope")));
+    assert_eq!(next.envelope(), None);
+}
+
 proptest! {
     #[test]
     fn the_envelope_is_counted_and_keeps_to_the_limit(bodies in vec(prose(), 0..8), limit in 30..300u32, says in any::<bool>()) {
@@ -576,5 +633,28 @@ proptest! {
         let n_tags = engine_tags(&pass.request().messages);
         let has_hidden = [&hidden, &context, &raw, &inline].iter().any(|it| !it.trim().is_empty());
         prop_assert!(n_tags == 2 + 2 * usize::from(has_hidden), "{n_tags}: {:#?}", pass.request().messages);
+    }
+
+    #[test]
+    fn a_turn_that_holds_its_envelope_gives_the_same_bytes(
+        it in proptest::array::uniform5(sly()), ends in select(vec!["", "\n", "\r\n\n", " {text} {", "&lt;"]), own in any::<bool>(),
+    ) {
+        let [said, user, first, raw, inline] = it.map(|it| format!("{it}{ends}"));
+        let prompt = Prompt::builder("p")
+            .system("Own.")
+            .include(Context::text("hidden", user.as_str()).placement(Placement::User))
+            .include(Block::text("page", user.as_str()).user().turn())
+            .include(Block::text("raw", raw.as_str()).raw().user().turn())
+            .include(Block::text("about", first.as_str()).user())
+            .build().expect("it builds");
+        // The words may be the prompt's own or the thread's.
+        let words = ResolveOptions { user: Some(said.as_str().into()), ..ResolveOptions::default() };
+        let options = if own { words } else { ResolveOptions::default().user_message(said.as_str()) };
+        let sent = resolve(&prompt, options.clone().block("inline", inline.as_str())).expect("it resolves");
+        let turn = replayed(&said, sent.envelope());
+        let options = ResolveOptions { in_flight: Vec::new(), in_flight_turn: Some(turn), enclosed: true, ..options };
+        let again = resolve(&prompt, options.block("inline", inline.as_str())).expect("it resolves");
+        let bytes = |it: &contexture_compose::Pass| serde_json::to_string(it.request()).expect("it serialises");
+        prop_assert_eq!(bytes(&sent), bytes(&again));
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use contexture_compose::{
-    Budget, Cost, HistoryConfig, HistoryLimit, Prompt, ResolveOptions, Turn, TurnStatus,
+    Absence, Budget, Cost, HistoryConfig, HistoryLimit, Prompt, ResolveOptions, ResultView, Turn, TurnStatus,
 };
+use contexture_history::compaction::Frontier;
 use contexture_history::{Body, Envelope, EnvelopeTag, Item, Seq, Timestamp, TurnNo, Visibility, repair};
 use contexture_message::tokens::request_tokens;
 use contexture_message::{Encoding, Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult};
@@ -35,6 +36,72 @@ fn sent(limit: Option<HistoryLimit>, options: ResolveOptions) -> String {
         false => serde_json::to_string(&explanation.repairs).expect("plain data"),
     };
     format!("{}\n{}\n{repairs}", request(&pass), budget(&pass))
+}
+
+#[test]
+fn what_was_not_handed_in_is_explained_in_front_of_the_turns() {
+    let absent = vec![Absence { source: "history:t1..t7".into(), reason: "summarised (archive 1)".into() }];
+    let turns = vec![Turn::new("t8", vec![Message::user("q8")])];
+    let options = ResolveOptions { absent, ..ResolveOptions::default().history(turns) };
+    let prompt = Prompt::builder("p").build().expect("it builds");
+    let explanation = resolve(&prompt, options).expect("it resolves").explain();
+    let parts =
+        explanation.parts.iter().map(|it| format!("{} {} {} {}", it.source, it.slot, it.tokens, it.state));
+    assert_eq!(parts.collect::<Vec<_>>(), ["history:t1..t7 history 0 excluded", "history:t8 history 5 kept"]);
+    assert_eq!(explanation.excluded[0].reason, "summarised (archive 1)");
+}
+
+/// A turn of a log that calls a tool, with what its result says.
+fn logged_call(number: u64, output: ToolOutput) -> Turn {
+    let (id, name) = (format!("c{number}"), "logs".to_owned());
+    let result = ToolResult { call_id: id.clone(), name, output };
+    let messages = [
+        Message::user(format!("q{number}")),
+        call(&id),
+        Message::parts(Role::Tool, vec![Part::ToolResult(result)]),
+    ];
+    let mut turn = Turn::start(TurnNo(number));
+    for message in messages {
+        let body = Body::Message(Arc::new(message));
+        let tokens = contexture_history::item_cost(&Encoding::O200kBase, &body, Visibility::BOTH);
+        turn.apply(&Item {
+            seq: Seq(1),
+            turn: TurnNo(number),
+            visibility: Visibility::BOTH,
+            cost: Cost { counter: "o200k_base".into(), tokens },
+            author: None,
+            at: Timestamp(0),
+            body,
+        });
+    }
+    turn
+}
+
+#[test]
+fn old_results_are_previews_before_the_window_is_chosen() {
+    let lines = |n| ToolOutput::Text("one line of a log\n".repeat(n));
+    let history: Vec<Turn> =
+        [600, 3, 600].into_iter().zip(1..).map(|(n, it)| logged_call(it, lines(n))).collect();
+    let options = |frontier| ResolveOptions {
+        in_flight_turn: Some(logged_call(4, lines(600))),
+        results: Some(ResultView { frontier: Frontier(frontier), ..ResultView::default() }),
+        ..ResolveOptions::default().history(history.clone())
+    };
+    let limit = Some(HistoryLimit::Tokens(Tokens(4_500)));
+    let prompt = Prompt::builder("p").history(HistoryConfig { limit }).build().expect("it builds");
+    let shown = |frontier| {
+        let pass = resolve(&prompt, options(frontier)).expect("it resolves");
+        let explanation = pass.explain();
+        assert_eq!(explanation.total_tokens, request_tokens(&Encoding::O200kBase, pass.request()));
+        let told = explanation.shortened_results.iter().map(|it| {
+            assert!(it.before.0 > 2_000 && it.after.0 <= 500, "{it:?}");
+            format!("{} {} {}", it.turn, it.call_id, it.name)
+        });
+        (told.collect::<Vec<_>>().join(", "), explanation.excluded.len())
+    };
+    assert_eq!(shown(0), (String::new(), 1), "the window leaves out the oldest");
+    assert_eq!(shown(1), ("t1 c1 logs".into(), 0));
+    assert_eq!(shown(4), ("t1 c1 logs, t3 c3 logs, t4 c4 logs".into(), 0));
 }
 
 #[test]

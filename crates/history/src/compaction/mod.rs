@@ -28,6 +28,7 @@ pub mod plan;
 pub mod prompt;
 pub mod results;
 pub mod rounds;
+mod turn_results;
 pub mod verdict;
 
 pub use extract::{ExtractLimits, Unextractable, extract};
@@ -35,8 +36,7 @@ pub use facts::{Fact, FactKind, FactLimits, facts};
 pub use layout::Layout;
 pub use plan::{Attempt, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
 pub use prompt::{SummaryPrompt, summary_prompt};
-pub use results::{
-    Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten, shorten_turns,
-};
+pub use results::{Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten};
 pub use rounds::{Round, rounds};
+pub use turn_results::{PreviewedTurns, ShortenedResult, preview_turns, shorten_turns};
 pub use verdict::{Flaw, Verdict, VerdictRules, judge};

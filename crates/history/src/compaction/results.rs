@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use contexture_message::{Message, Part, TokenCounter, Tokens, ToolOutput, ToolResult, part_tokens};
 
-use crate::Turn;
 use crate::neutral::neutralise;
 use crate::transform::{has_media, noted, rewritten};
 use crate::wording::{filled, media_note};
@@ -51,7 +50,7 @@ impl Default for ResultLimits {
 }
 
 impl ResultLimits {
-    fn of(&self, is_old: bool) -> Tokens {
+    pub(super) fn of(&self, is_old: bool) -> Tokens {
         let limit = match is_old {
             true => self.max_tokens_per_tool_result,
             false => self.max_tokens_per_recent_tool_result,
@@ -149,9 +148,7 @@ pub fn candidates<M: Borrow<Message>>(
     for (position, message) in messages.iter().enumerate() {
         for part in &message.borrow().content {
             let Part::ToolResult(result) = part else { continue };
-            if let Some(output) = shorter(part, result, true, limits, counter) {
-                let before = part_tokens(counter, part);
-                let after = part_tokens(counter, &with_output(result, output));
+            if let Some(Shorter { before, after, .. }) = shorter(part, result, true, limits, counter) {
                 let is_large = before > limits.of(false);
                 found.push(Candidate {
                     number,
@@ -191,67 +188,62 @@ pub fn shorten(
     counter: &dyn TokenCounter,
 ) -> Shortened {
     let mut shortening = Shortening::new(frontier, limits, counter);
-    let messages = messages.iter().map(|it| shortening.message(it)).collect();
-    Shortened { messages, changed: shortening.changed }
-}
-
-/// Returns turns with previews in the place of large results, and the ids of the calls whose results changed.
-///
-/// It is [`shorten`] over the messages of all turns. A turn that does not change keeps its cost.
-///
-/// ```
-/// use contexture_history::Turn;
-/// use contexture_history::compaction::{Frontier, ResultLimits, shorten_turns};
-/// use contexture_message::{Encoding, Message};
-///
-/// let turns = vec![Turn::new("t1", vec![Message::user("hi")])];
-/// let (same, changed) =
-///     shorten_turns(turns.clone(), Frontier(0), &ResultLimits::default(), &Encoding::O200kBase);
-/// assert!(changed.is_empty() && same == turns);
-/// ```
-pub fn shorten_turns(
-    turns: Vec<Turn>,
-    frontier: Frontier,
-    limits: &ResultLimits,
-    counter: &dyn TokenCounter,
-) -> (Vec<Turn>, Vec<String>) {
-    let mut shortening = Shortening::new(frontier, limits, counter);
-    let turns = turns.into_iter().map(|turn| turn.map(|it| Some(shortening.message(it)))).collect();
-    (turns, shortening.changed)
+    let mut changed = Vec::new();
+    let tell = &mut |result: &ToolResult, _, _| changed.push(result.call_id.clone());
+    let messages = messages.iter().map(|it| shortening.message(it, tell)).collect();
+    Shortened { messages, changed }
 }
 
 /// The way through a list of messages.
-struct Shortening<'a> {
+pub(super) struct Shortening<'a> {
     frontier: Frontier,
     limits: &'a ResultLimits,
     counter: &'a dyn TokenCounter,
     /// How many results were seen.
     n_results: usize,
-    changed: Vec<String>,
 }
 
 impl<'a> Shortening<'a> {
-    fn new(frontier: Frontier, limits: &'a ResultLimits, counter: &'a dyn TokenCounter) -> Self {
-        Self { frontier, limits, counter, n_results: 0, changed: Vec::new() }
+    pub(super) fn new(frontier: Frontier, limits: &'a ResultLimits, counter: &'a dyn TokenCounter) -> Self {
+        Self { frontier, limits, counter, n_results: 0 }
     }
 
-    fn message(&mut self, message: &Arc<Message>) -> Arc<Message> {
+    /// Returns the message with shorter results, and tells of each what it cost and costs now.
+    pub(super) fn message(
+        &mut self,
+        message: &Arc<Message>,
+        tell: &mut dyn FnMut(&ToolResult, Tokens, Tokens),
+    ) -> Arc<Message> {
         let mut content: Option<Vec<Part>> = None;
         for (idx, part) in message.content.iter().enumerate() {
             let Part::ToolResult(result) = part else { continue };
             let is_old = self.n_results < self.frontier.0;
-            if let Some(output) = shorter(part, result, is_old, self.limits, self.counter) {
-                content.get_or_insert_with(|| message.content.clone())[idx] = with_output(result, output);
-                self.changed.push(result.call_id.clone());
+            if let Some(it) = shorter(part, result, is_old, self.limits, self.counter) {
+                content.get_or_insert_with(|| message.content.clone())[idx] = with_output(result, it.output);
+                tell(result, it.before, it.after);
             }
             self.n_results += 1;
         }
         content.map_or_else(|| Arc::clone(message), |it| rewritten(message, it))
     }
+
+    /// Passes over results that are known to stay as they are.
+    pub(super) fn pass_over(&mut self, n_results: usize) {
+        self.n_results += n_results;
+    }
 }
 
 fn with_output(result: &ToolResult, output: ToolOutput) -> Part {
     Part::ToolResult(ToolResult { call_id: result.call_id.clone(), name: result.name.clone(), output })
+}
+
+/// The shorter form of a result.
+struct Shorter {
+    output: ToolOutput,
+    /// What the result costs.
+    before: Tokens,
+    /// What the shorter form costs.
+    after: Tokens,
 }
 
 /// Returns the shorter form of a result, if it needs and has one.
@@ -261,7 +253,7 @@ fn shorter(
     is_old: bool,
     limits: &ResultLimits,
     counter: &dyn TokenCounter,
-) -> Option<ToolOutput> {
+) -> Option<Shorter> {
     let before = part_tokens(counter, part);
     let is_large = before > limits.of(false);
     if !is_large && !is_old {
@@ -277,19 +269,20 @@ fn shorter(
     };
     // What is shortened at once must look the same on both sides of the frontier.
     let limit = if is_large { limits.preview_tokens } else { limits.of(true) };
-    match tokens > limit {
-        true => preview(result, before, limits.preview_tokens, counter),
-        false => without_media,
-    }
+    let (output, after) = match tokens > limit {
+        true => preview(result, before, limits.preview_tokens, counter)?,
+        false => (without_media?, tokens),
+    };
+    Some(Shorter { output, before, after })
 }
 
-/// Returns the preview of a result, if there is room for one.
+/// Returns the preview of a result with its cost, if there is room for one.
 fn preview(
     result: &ToolResult,
     before: Tokens,
     limit: Tokens,
     counter: &dyn TokenCounter,
-) -> Option<ToolOutput> {
+) -> Option<(ToolOutput, Tokens)> {
     let (kind, text) = read(&result.output);
     let write = |room: usize| {
         let head = head(&text, room - room / 3);
@@ -313,7 +306,7 @@ fn preview(
         let output = write(room);
         let tokens = part_tokens(counter, &with_output(result, output.clone()));
         if tokens <= limit {
-            return Some(output);
+            return Some((output, tokens));
         }
         let closer = room.saturating_mul(limit.0 as usize) / (tokens.0 as usize);
         room = closer.min(room - room.div_ceil(16));

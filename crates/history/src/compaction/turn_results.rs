@@ -1,0 +1,122 @@
+//! Large tool results of whole turns.
+//!
+//! It is what [`shorten`](super::shorten) does, over the messages of all turns. A turn that is known to hold nothing
+//! large is not looked into: old turns must not cost anything.
+
+use std::sync::Arc;
+
+use contexture_message::{Part, TokenCounter, Tokens};
+
+use super::results::Shortening;
+use super::{Frontier, ResultLimits};
+use crate::Turn;
+use crate::transform::has_media;
+
+/// A result that stands in the request in a shorter form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortenedResult {
+    /// The id of its turn.
+    pub turn: Arc<str>,
+    /// The id of its call, which is its handle.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// What it costs.
+    pub before: Tokens,
+    /// What its shorter form costs.
+    pub after: Tokens,
+}
+
+/// Turns with shorter results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreviewedTurns {
+    /// For each turn its new form, if it has one.
+    pub turns: Vec<Option<Turn>>,
+    /// The results that changed, in order.
+    pub changed: Vec<ShortenedResult>,
+}
+
+/// Puts previews in the place of large results, in those turns that hold any.
+///
+/// A turn that does not change is not copied. One that does keeps a known cost: less what its results became shorter by.
+///
+/// ```
+/// use contexture_history::Turn;
+/// use contexture_history::compaction::{Frontier, ResultLimits, preview_turns};
+/// use contexture_message::{Encoding, Message, Part, Role, ToolOutput, ToolResult};
+///
+/// let output = ToolOutput::Text("one line of a log\n".repeat(500));
+/// let result = ToolResult { call_id: "c1".into(), name: "logs".into(), output };
+/// let large = Message::parts(Role::Tool, vec![Part::ToolResult(result)]);
+/// let turns = [Turn::new("t1", vec![Message::user("hi")]), Turn::new("t2", vec![large])];
+/// let made = preview_turns(&turns, Frontier(1), &ResultLimits::default(), &Encoding::O200kBase);
+/// assert!(made.turns[0].is_none() && made.turns[1].is_some());
+/// assert_eq!((&*made.changed[0].turn, made.changed[0].call_id.as_str()), ("t2", "c1"));
+/// ```
+pub fn preview_turns<'a>(
+    turns: impl IntoIterator<Item = &'a Turn>,
+    frontier: Frontier,
+    limits: &ResultLimits,
+    counter: &dyn TokenCounter,
+) -> PreviewedTurns {
+    let mut shortening = Shortening::new(frontier, limits, counter);
+    let name = counter.profile().name;
+    let smallest = limits.of(true).min(limits.of(false));
+    let mut made = PreviewedTurns { turns: Vec::new(), changed: Vec::new() };
+    for turn in turns {
+        if is_small(turn, &name, smallest) {
+            shortening.pass_over(results(turn).count());
+            made.turns.push(None);
+            continue;
+        }
+        let first = made.changed.len();
+        let mut messages = Vec::with_capacity(turn.messages().len());
+        for message in turn.messages() {
+            messages.push(shortening.message(message, &mut |result, before, after| {
+                let (turn, call_id, name) =
+                    (Arc::clone(turn.id()), result.call_id.clone(), result.name.clone());
+                made.changed.push(ShortenedResult { turn, call_id, name, before, after });
+            }));
+        }
+        let changed = &made.changed[first..];
+        made.turns.push((!changed.is_empty()).then(|| {
+            let by = changed.iter().map(|it| (it.before, it.after));
+            turn.clone().with_previews(messages, by, &name)
+        }));
+    }
+    made
+}
+
+/// Returns turns with previews in the place of large results, and the ids of the calls whose results changed.
+///
+/// ```
+/// use contexture_history::Turn;
+/// use contexture_history::compaction::{Frontier, ResultLimits, shorten_turns};
+/// use contexture_message::{Encoding, Message};
+///
+/// let turns = vec![Turn::new("t1", vec![Message::user("hi")])];
+/// let (same, changed) =
+///     shorten_turns(turns.clone(), Frontier(0), &ResultLimits::default(), &Encoding::O200kBase);
+/// assert!(changed.is_empty() && same == turns);
+/// ```
+pub fn shorten_turns(
+    turns: Vec<Turn>,
+    frontier: Frontier,
+    limits: &ResultLimits,
+    counter: &dyn TokenCounter,
+) -> (Vec<Turn>, Vec<String>) {
+    let made = preview_turns(&turns, frontier, limits, counter);
+    let turns = turns.into_iter().zip(made.turns).map(|(turn, new)| new.unwrap_or(turn)).collect();
+    (turns, made.changed.into_iter().map(|it| it.call_id).collect())
+}
+
+/// Whether the whole turn costs no more than any of its results may, and holds nothing that is noted whatever it costs.
+fn is_small(turn: &Turn, counter: &str, smallest: Tokens) -> bool {
+    let is_cheap = turn.cost().is_some_and(|it| *it.counter == *counter && it.tokens <= smallest);
+    is_cheap && !results(turn).any(has_media)
+}
+
+fn results(turn: &Turn) -> impl Iterator<Item = &Part> {
+    let parts = turn.messages().iter().flat_map(|it| &it.content);
+    parts.filter(|it| matches!(it, Part::ToolResult(_)))
+}
