@@ -11,6 +11,7 @@ use contexture_session::Time;
 use contexture_wire::Catalogue;
 
 use crate::checks::{ConstraintCheck, GuardrailCheck};
+use crate::compaction::{CompactionConfig, Summarizer};
 use crate::middleware::{Layer, LayerKind, Middleware};
 use crate::tool::{AgentTool, ToolRefused, Tools};
 
@@ -37,6 +38,8 @@ pub struct AgentConfig {
     pub constraint_retries: u32,
     /// How often an answer that does not fit its schema is made again.
     pub output_repairs: u32,
+    /// When and how conversations are compacted.
+    pub compaction: CompactionConfig,
 }
 
 impl Default for AgentConfig {
@@ -49,6 +52,7 @@ impl Default for AgentConfig {
             max_result_bytes: 64 * 1024,
             constraint_retries: 2,
             output_repairs: 1,
+            compaction: CompactionConfig::default(),
         }
     }
 }
@@ -59,6 +63,7 @@ pub struct Agent(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) catalogue: Catalogue,
@@ -97,6 +102,7 @@ impl Agent {
         AgentBuilder {
             inner: Inner {
                 model: Arc::new(model),
+                summarizer: None,
                 time,
                 secrets: Arc::new(secrets),
                 catalogue: Catalogue::standard(),
@@ -150,6 +156,12 @@ impl AgentBuilder {
     /// Sets other ports for the composition than the prompts' own.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.inner.engine = Some(engine);
+        self
+    }
+
+    /// Sets who summarises; by default the model of the conversation does.
+    pub fn summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
+        self.inner.summarizer = Some(Arc::new(summarizer));
         self
     }
 

@@ -1,11 +1,12 @@
 //! What happens during a run, as it happens.
 
 use contexture_history::TurnStatus;
-use contexture_message::{ToolOutput, Usage};
+use contexture_history::compaction::{Strategy, Trigger};
+use contexture_message::{Tokens, ToolOutput, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ApprovalRequest;
+use crate::{ApprovalRequest, CompactionReport};
 
 /// Something that happened during a run. Deltas only: no event says again what others said before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +75,24 @@ pub enum Event {
         /// What it says.
         message: String,
     },
+    /// The oldest turns are summarised before the turn's first call.
+    #[serde(rename = "context_compaction_start")]
+    ContextCompactionStart {
+        /// How the range is chosen.
+        strategy: Strategy,
+        /// What set it off.
+        trigger: Trigger,
+        /// How many items the model reads before.
+        items_before: usize,
+        /// What they cost.
+        tokens_before: Tokens,
+    },
+    /// That came to an end.
+    #[serde(rename = "context_compaction_end")]
+    ContextCompactionEnd(CompactionReport),
+    /// Something was summarised between two calls.
+    #[serde(rename = "compaction")]
+    Compaction(CompactionReport),
     /// What the newest model call cost.
     #[serde(rename = "context_usage")]
     ContextUsage {

@@ -15,6 +15,7 @@ mod approval;
 mod attempt;
 mod calm;
 mod checks;
+mod compaction;
 mod depth;
 mod error;
 mod event;
@@ -24,7 +25,9 @@ mod judge;
 mod middleware;
 mod outcome;
 mod output;
+mod prefix;
 mod preview;
+mod reminders;
 mod round;
 mod run;
 mod running;
@@ -39,6 +42,9 @@ pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
 pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
     check_guardrail,
+};
+pub use compaction::{
+    CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };
 pub use error::AgentError;
 pub use event::Event;

@@ -8,7 +8,7 @@ use contexture_message::{Message, Usage};
 use contexture_session::ThreadId;
 use serde_json::Value;
 
-use crate::ApprovalRequest;
+use crate::{ApprovalRequest, CompactionReport};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct Outcome {
     pub approvals: Vec<ApprovalRequest>,
     /// Every pass of the run: what the model saw, and why.
     pub passes: Vec<Pass>,
+    /// What was summarised to make room.
+    pub compactions: Vec<CompactionReport>,
 }
 
 impl Outcome {

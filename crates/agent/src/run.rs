@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_compose::{BoxFuture, InlineBlock, Prompt, Scope};
 use contexture_message::{Message, Settings};
 use contexture_session::{NewItem, Policy, Thread};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -24,6 +24,12 @@ pub struct RunRequest {
     pub user: Option<Message>,
     /// Hidden context that goes along with the user's message, and is on record with it.
     pub items: Vec<NewItem>,
+    /// Blocks of this request, for the hidden envelope of the user's message: they are on record with it, and replayed.
+    pub blocks: Vec<InlineBlock>,
+    /// Reminders for this turn, in a hidden envelope of their own behind it: at most 16, each of 2,000 characters at most.
+    pub reminders: Vec<String>,
+    /// Evaluates the frozen prefix anew, although what it said is pinned.
+    pub refresh: bool,
     /// The same key again gives the outcome of the first run, not a second one.
     pub key: Option<String>,
     /// What happens when a turn is already running on the thread.

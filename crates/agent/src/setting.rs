@@ -1,17 +1,25 @@
 //! What all passes of a run have in common, and how they are resolved.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use contexture_compose::{GuardrailSide, ModelLimits, Pass, Prompt, ResolveOptions, Scope};
+use contexture_compose::{
+    Absence, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, ResolveOptions, ResultView, Scope,
+};
+use contexture_history::compaction::Frontier;
 use contexture_history::{Turn, TurnStatus};
-use contexture_message::{Settings, Tool};
-use contexture_session::Snapshot;
+use contexture_message::{Settings, Tokens, Tool};
+use contexture_session::{Absent, NewItem, Snapshot};
 use contexture_wire::ModelFacts;
 use serde_json::{Value, json};
 
 use crate::AgentError;
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
+use crate::prefix::Moment;
+
+/// How long the cache of a model lives of which nothing is known: most keep it for five minutes.
+const ASSUMED_LIFETIME_S: u64 = 300;
 
 /// What all passes of a run have in common.
 pub(crate) struct Setting {
@@ -23,6 +31,18 @@ pub(crate) struct Setting {
     pub(crate) settings: Settings,
     /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
     pub(crate) own_words: Option<Arc<str>>,
+    /// Blocks of the request. On record, they are in the turn's envelope.
+    pub(crate) blocks: Vec<InlineBlock>,
+    /// Someone asked for a new prefix. On record, it is pinned.
+    pub(crate) refresh: bool,
+}
+
+/// The turn that runs.
+pub(crate) enum InFlight {
+    /// Before anything of it is on record.
+    Said(Turn),
+    /// As it is on record, with its envelopes.
+    Recorded(Turn),
 }
 
 impl Setting {
@@ -30,24 +50,35 @@ impl Setting {
     pub(crate) async fn resolve(
         &self,
         thread: &Snapshot,
-        in_flight: Turn,
+        in_flight: InFlight,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
-        let chosen = thread.model().map(|it| format!("{}/{}", it.provider, it.model));
-        let own = self.prompt.definition().model.clone();
-        let model = self.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone());
-        let facts = self.facts(model.as_deref().ok_or(AgentError::NoModel)?);
+        let model = self.model_on(thread).ok_or(AgentError::NoModel)?;
+        let facts = self.facts(&model);
+        let (in_flight, enclosed) = match in_flight {
+            InFlight::Said(turn) => (turn, false),
+            InFlight::Recorded(turn) => (turn, true),
+        };
+        let results = ResultView {
+            frontier: Frontier(thread.n_old_results()),
+            limits: self.agent.config.compaction.results(),
+        };
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
         let options = ResolveOptions {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
             scope: self.scope.clone(),
-            model,
+            pinned: self.moment(thread, &model, !enclosed).pinned(self.prompt.id()),
+            model: Some(model),
             limits: ModelLimits { context_window: facts.context_window, output_reserve: facts.reserve() },
             cache_rules: facts.cache,
             settings: self.settings.clone(),
             tools: self.agent.offered.iter().map(|it| it.tool().clone()).collect::<Vec<Tool>>(),
             history: history.map(|it| (**it).clone()).collect(),
+            absent: thread.absent().iter().map(absence).collect(),
+            results: Some(results),
             in_flight_turn: Some(in_flight),
+            blocks: if enclosed { Vec::new() } else { self.blocks.clone() },
+            enclosed,
             user: self.own_words.clone(),
             instructions: thread.instructions().map(Arc::from),
             continues: before.cloned(),
@@ -56,6 +87,41 @@ impl Setting {
             ..ResolveOptions::default()
         };
         Ok(self.prompt.resolve(options).await?)
+    }
+
+    /// Returns the model that is called on a thread, if any is named.
+    pub(crate) fn model_on(&self, thread: &Snapshot) -> Option<String> {
+        let chosen = thread.model().map(|it| format!("{}/{}", it.provider, it.model));
+        let own = self.prompt.definition().model.clone();
+        self.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone())
+    }
+
+    /// Returns the record of what a pass pins on a thread, if it is not on record yet.
+    pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass, begins: bool) -> Option<NewItem> {
+        let model = self.model_on(thread)?;
+        self.moment(thread, &model, begins).record(pass)
+    }
+
+    /// Says what holds of the frozen prefix. While a turn runs, nobody waits for anything and nobody asks.
+    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str, begins: bool) -> Moment<'a> {
+        let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
+        let idle = self.agent.time.now().0.saturating_sub(thread.state().updated.0);
+        let idle = u64::try_from(idle).unwrap_or(0) * u64::from(begins);
+        Moment {
+            thread,
+            model,
+            idle: Duration::from_millis(idle),
+            lifetime: Duration::from_secs(lifetime),
+            refresh: self.refresh && begins,
+        }
+    }
+
+    /// Returns how many tokens a request may have, if that is known.
+    pub(crate) fn usable(&self, pass: &Pass) -> Option<Tokens> {
+        let facts = self.facts(pass.request().model.as_deref().unwrap_or_default());
+        let reserve = pass.request().settings.output_tokens(facts.reserve().map(|it| it.0));
+        let reserve = Tokens(reserve.unwrap_or(0));
+        facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0)
     }
 
     pub(crate) fn facts(&self, model: &str) -> ModelFacts {
@@ -71,4 +137,8 @@ impl Setting {
         let known = |id: &str| self.agent.guardrails.get(id).cloned();
         guard(&pass.extras().guardrails, side, text, known).await
     }
+}
+
+fn absence(Absent { turns, reason }: &Absent) -> Absence {
+    Absence { source: format!("history:{turns}"), reason: reason.clone() }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass, Prompt};
-use contexture_history::{Body, Item, Seq, Turn, TurnStatus};
+use contexture_history::{Body, EnvelopeTag, Item, Seq, Turn, TurnStatus};
 use contexture_message::{Message, Role, Usage};
 use contexture_session::{Begun, NewItem, SessionError, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
 use tokio_util::sync::CancellationToken;
@@ -17,9 +17,9 @@ use crate::checks::Guarded;
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::{Running, WAITS};
-use crate::setting::Setting;
+use crate::setting::{InFlight, Setting};
 use crate::words::{text_of, user_text, with_text};
-use crate::{AgentError, ApprovalError, Event};
+use crate::{AgentError, ApprovalError, Event, reminders};
 
 /// Runs a turn to its end.
 pub(crate) async fn run(
@@ -90,13 +90,31 @@ async fn begin(
     request: RunRequest,
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
-    let RunRequest { input, user, items, key, policy, scope, model, settings, cancel } = request;
-    let mut setting = Setting { agent, prompt, input, scope, model, settings, own_words: None };
+    let RunRequest {
+        input,
+        user,
+        items,
+        blocks,
+        reminders,
+        refresh,
+        key,
+        policy,
+        scope,
+        model,
+        settings,
+        cancel,
+    } = request;
+    let mut setting =
+        Setting { agent, prompt, input, scope, model, settings, own_words: None, blocks, refresh };
     let before = thread.get();
     let opened = cancel.run_until_cancelled(open(&mut setting, &before, user)).await;
-    let Opening { pass, user, remarks } = opened.ok_or(AgentError::Cancelled)??;
+    let Opening { pass, user, mut remarks } = opened.ok_or(AgentError::Cancelled)??;
 
-    let items: Vec<NewItem> = user.into_iter().map(NewItem::from).chain(items).collect();
+    let reminding = reminders::envelope(&reminders, &mut remarks);
+    let extra = items.len() + usize::from(reminding.is_some());
+    let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
+    let said = user.into_iter().map(NewItem::from).chain(envelope).chain(reminding).chain(items);
+    let items: Vec<NewItem> = setting.pins(&before, &pass, true).into_iter().chain(said).collect();
     let n_items = items.len() as u64;
     // It may have to wait for another turn.
     let begun = cancel.run_until_cancelled(thread.begin(TurnConfig { key, policy, items })).await;
@@ -104,22 +122,18 @@ async fn begin(
         Begun::Running(turn) => turn,
         Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
     };
-    // The pass stands unless somebody wrote meanwhile, or hidden context came along.
+    // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know.
     let now = turn.snapshot();
-    let stands = n_items <= 1
+    let stands = extra == 0
         && turn.thread().id() == thread.id()
         && now.state().end == before.state().end.plus(1 + n_items);
     let mut running = Running::new(setting, turn, sink, cancel);
     running.started();
     running.remarks(remarks);
     let result = calm(async {
-        match stands {
-            true => running.go(pass).await,
-            false => {
-                let pass = running.resolve(None).await?;
-                running.go(pass).await
-            }
-        }
+        let pass = if stands { pass } else { running.resolve(None).await? };
+        let pass = running.at_boundary(pass).await?;
+        running.go(pass).await
     });
     let result = result.await;
     running.settle(result).await
@@ -170,8 +184,8 @@ async fn open(
 }
 
 /// Returns the turn before anything of it is on record.
-fn said(user: Option<&Message>) -> Turn {
-    Turn::new("in_flight", user.into_iter().cloned().collect())
+fn said(user: Option<&Message>) -> InFlight {
+    InFlight::Said(Turn::new("in_flight", user.into_iter().cloned().collect()))
 }
 
 async fn resume(
@@ -213,7 +227,8 @@ async fn resume(
     let waiting = Waiting::read(&items);
     let RunRecord { prompt: _, input, scope, model, settings, own_words, steps, usage, cost } =
         waiting.run.clone();
-    let setting = Setting { agent, prompt, input, scope, model, settings, own_words };
+    let (blocks, refresh) = (Vec::new(), false);
+    let setting = Setting { agent, prompt, input, scope, model, settings, own_words, blocks, refresh };
     let mut running = Running::new(setting, turn, sink, cancel);
     (running.steps, running.usage, running.cost) = (steps, usage, cost);
     running.attempts = Attempt::read(&items);
@@ -256,5 +271,6 @@ fn replayed(thread: &ThreadId, outcome: TurnOutcome) -> Outcome {
         remarks: Vec::new(),
         approvals: Vec::new(),
         passes: Vec::new(),
+        compactions: Vec::new(),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use contexture_agent::{Event, Outcome};
+use contexture_agent::{CompactionReport, Event, Made, Outcome};
 use contexture_message::{ToolOutput, Usage};
 use serde::Serialize;
 use serde_json::Value;
@@ -81,6 +81,10 @@ impl Voice {
             }
             Event::TurnEnd { .. } | Event::Error { .. } | Event::ApprovalRequired { .. } => self.end_line(),
             Event::TurnStart { .. } => self.has_spoken = false,
+            Event::ContextCompactionStart { .. } => self.aside("summarising older turns …", false),
+            Event::ContextCompactionEnd(report) | Event::Compaction(report) => {
+                self.aside(&compaction_line(report), !report.accepted);
+            }
             Event::ContextUsage { .. } | Event::ThinkingDelta { .. } => {}
         }
     }
@@ -170,6 +174,20 @@ fn shown(output: &ToolOutput) -> (String, bool) {
         }
         ToolOutput::Content(parts) => (serde_json::to_value(parts).unwrap_or(Value::Null).to_string(), false),
     }
+}
+
+/// Says in a line what came of a compaction.
+pub(crate) fn compaction_line(report: &CompactionReport) -> String {
+    let what = match report.made {
+        Made::Summary => "summarised",
+        Made::Extract => "put into excerpts",
+        Made::LeftOut => "left out",
+        Made::Unchanged => "left as it is",
+    };
+    let CompactionReport { tokens_before, tokens_after, archive, reason, .. } = report;
+    let archive = archive.as_ref().map(|it| format!(" (archive {it})")).unwrap_or_default();
+    let reason = reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+    format!("older conversation {what}, {tokens_before} to {tokens_after} tokens{archive}{reason}")
 }
 
 fn totals(outcome: &Outcome) -> String {

@@ -165,7 +165,11 @@ fn chosen_prompt(project: &Project, id: Option<&str>) -> Result<Prompt, Failure>
 }
 
 fn agent(project: &Project, models: &Models) -> Result<Agent, Failure> {
-    let config = AgentConfig { model: project.config().model.default.clone(), ..AgentConfig::default() };
+    let config = AgentConfig {
+        model: project.config().model.default.clone(),
+        compaction: project.config().compaction,
+        ..AgentConfig::default()
+    };
     let mut builder = contexture::agent(models.client()?)
         .config(config)
         .catalogue(project.catalogue().clone())

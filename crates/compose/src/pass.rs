@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use contexture_history::neutral::neutralise;
-use contexture_message::Request;
+use contexture_message::{Request, Tokens};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::Arranged;
@@ -46,6 +46,16 @@ impl Pass {
     /// Returns what is sent.
     pub fn request(&self) -> &Request {
         &self.0.rendered.request
+    }
+
+    /// Returns what the whole request costs.
+    pub fn total_tokens(&self) -> Tokens {
+        self.0.arranged.draft.usage.total
+    }
+
+    /// Whether the request begins with a composed system message.
+    pub fn has_system(&self) -> bool {
+        self.0.arranged.system.is_some()
     }
 
     /// Says why the request looks like that. Runs nothing again: it reads the same Segments.

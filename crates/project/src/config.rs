@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+pub use contexture_agent::CompactionConfig;
 use contexture_compose::CacheConfig;
-use contexture_message::Tokens;
 use contexture_wire::{Catalogue, Dialect, ModelFacts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -131,49 +131,6 @@ pub struct HistoryWindow {
 impl Default for HistoryWindow {
     fn default() -> Self {
         Self { turns: 50 }
-    }
-}
-
-/// When and how history is compacted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CompactionConfig {
-    /// Larger tool results become a preview.
-    pub max_tokens_per_tool_result: Tokens,
-    /// So many of the newest tool results may be larger.
-    pub keep_recent_tool_results: u32,
-    /// How large these may be.
-    pub max_tokens_per_recent_tool_result: Tokens,
-    /// History larger than this is summarised at the start of a turn; by default 80 % of the usable window.
-    pub trigger_tokens: Option<Tokens>,
-    /// Shorter histories are never summarised at the start of a turn.
-    pub min_messages: u32,
-    /// From this percentage of the window on, some rounds are summarised before the next call.
-    pub micro_trigger_pct: u8,
-    /// How many rounds these are.
-    pub micro_batch_groups: u32,
-    /// From this percentage of the window on, all that can be is summarised.
-    pub full_trigger_pct: u8,
-    /// The newest rounds that stay as they are.
-    pub preserve_recent_api_rounds: u32,
-    /// The most summaries within one request.
-    pub max_reactive_compactions_per_request: u32,
-}
-
-impl Default for CompactionConfig {
-    fn default() -> Self {
-        Self {
-            max_tokens_per_tool_result: Tokens(1500),
-            keep_recent_tool_results: 2,
-            max_tokens_per_recent_tool_result: Tokens(6000),
-            trigger_tokens: None,
-            min_messages: 20,
-            micro_trigger_pct: 85,
-            micro_batch_groups: 2,
-            full_trigger_pct: 92,
-            preserve_recent_api_rounds: 2,
-            max_reactive_compactions_per_request: 3,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_history::{Body, Change, Item, Limit, Seq, Turn, TurnNo};
-use contexture_message::Message;
+use contexture_message::{Message, TokenCounter};
 use futures::Stream;
 
 use crate::config::Policy;
@@ -45,6 +45,16 @@ impl Thread {
     /// Returns the thread's name.
     pub fn id(&self) -> &ThreadId {
         &self.live.key.thread
+    }
+
+    /// Returns who counts what is appended.
+    pub fn counter(&self) -> Arc<dyn TokenCounter> {
+        Arc::clone(&self.live.shared.ports.counter)
+    }
+
+    /// Returns how many turns of history are kept at hand.
+    pub fn history_window(&self) -> usize {
+        self.live.shared.config.history_window
     }
 
     /// Returns the thread as this process knows it. It costs the same for a thread of any age.
@@ -253,11 +263,7 @@ impl Thread {
     }
 }
 
-fn kept(
-    snapshot: &Snapshot,
-    limit: Option<Limit>,
-    counter: &dyn contexture_message::TokenCounter,
-) -> Vec<Arc<Turn>> {
+fn kept(snapshot: &Snapshot, limit: Option<Limit>, counter: &dyn TokenCounter) -> Vec<Arc<Turn>> {
     let window = snapshot.history(limit, counter);
     let turns = snapshot.turns().iter().enumerate();
     turns.filter(|(idx, _)| window.is_kept(*idx)).map(|(_, turn)| Arc::clone(turn)).collect()

@@ -13,6 +13,7 @@
 //! 6. The turn ends with the answer: the second sync, if no tool was called.
 
 mod answering;
+mod compacting;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use contexture_session::{NewItem, RunningTurn};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::compacting::Compactions;
 use crate::approval::ApprovalRequest;
 use crate::attempt::{Attempt, woven};
 use crate::hear::hear;
@@ -31,7 +33,7 @@ use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::Sink;
-use crate::setting::Setting;
+use crate::setting::{InFlight, Setting};
 use crate::stop::{Progress, stop, unkept};
 use crate::words::{make_calls_recordable, said, with_text};
 use crate::{AgentError, Event};
@@ -53,6 +55,7 @@ pub(crate) struct Running {
     /// Answers that were not good enough.
     pub(crate) attempts: Vec<Attempt>,
     approvals: Vec<ApprovalRequest>,
+    compactions: Compactions,
 }
 
 /// How a turn comes to its end, before that is written.
@@ -89,6 +92,7 @@ impl Running {
             passes: Vec::new(),
             attempts: Vec::new(),
             approvals: Vec::new(),
+            compactions: Compactions::default(),
         }
     }
 
@@ -108,8 +112,13 @@ impl Running {
     /// Resolves the prompt for the turn as it is now.
     pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
-        let in_flight = self.in_flight();
-        attend(&mut self.turn, &self.cancel, self.setting.resolve(&snapshot, in_flight, before)).await
+        let in_flight = InFlight::Recorded(self.in_flight());
+        let resolving = self.setting.resolve(&snapshot, in_flight, before);
+        let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
+        if let Some(pins) = self.setting.pins(&snapshot, &pass, false) {
+            self.turn.append(vec![pins]).await?;
+        }
+        Ok(pass)
     }
 
     /// Returns what the turn has on record so far. Its envelopes are the engine's own.
@@ -134,10 +143,17 @@ impl Running {
         let layers = self.layers(&pass)?;
         let mut judge = Judge::new(&self.setting.agent.config, &pass)?;
         loop {
+            pass = self.relieved(pass).await?;
             self.passes.push(pass.clone());
             judge.follow(&self.setting.agent, &pass)?;
             let holds_back = judge.asserts() || guards_output(&pass);
-            let answer = self.call(&pass, holds_back).await?;
+            let answer = match self.call(&pass, holds_back).await {
+                Ok(answer) => answer,
+                Err(broke) => {
+                    pass = self.after_too_long(&pass, broke).await?;
+                    continue;
+                }
+            };
             let answer = self.guarded(&pass, answer).await?;
             refused(&pass, &answer)?;
             let calls: Vec<ToolCall> = answer.calls().cloned().collect();
@@ -210,10 +226,8 @@ impl Running {
     /// Adds up what a call cost, and tells it.
     fn account(&mut self, pass: &Pass, answer: &Answer) {
         self.steps += 1;
-        self.usage += answer.usage;
+        self.add_usage(pass, answer.usage);
         let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
-        let cost = facts.price.and_then(|it| it.of(answer.usage));
-        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
         self.warn_of_limits(answer.usage);
         let reserve = facts.reserve().unwrap_or(Tokens(0));
         let usable = facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0);
@@ -226,6 +240,14 @@ impl Running {
             cache_read_tokens,
             budget_used_pct,
         });
+    }
+
+    /// Adds up what was used.
+    fn add_usage(&mut self, pass: &Pass, usage: Usage) {
+        self.usage += usage;
+        let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
+        let cost = facts.price.and_then(|it| it.of(usage));
+        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
     }
 
     /// Says, once, which limits can't be kept because nothing tells what was used.
@@ -330,6 +352,7 @@ impl Running {
             remarks: self.all_remarks,
             approvals: self.approvals,
             passes: self.passes,
+            compactions: self.compactions.reports,
         })
     }
 }

@@ -115,6 +115,20 @@ impl Layout {
         self.worth(Strategy::SessionCompaction, Trigger::HistoryTokens { tokens, trigger }, &taken, limits)
     }
 
+    /// Plans a summary of the oldest turns, so that about so many stay.
+    pub fn oldest_turns(&self, stay: usize, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
+        let n_settled = self.in_flight.and_then(|turn| self.entries.iter().position(|it| it.turn == turn));
+        let settled = &self.entries[..n_settled.unwrap_or(self.entries.len())];
+        let mut turns: Vec<TurnNo> = settled.iter().filter(|it| it.has_words).map(|it| it.turn).collect();
+        turns.dedup();
+        let first = turns.len().checked_sub(stay.max(1)).and_then(|it| turns.get(it));
+        let first = first.and_then(|turn| settled.iter().position(|it| it.turn == *turn));
+        let stays: Tokens = settled[first.unwrap_or(0)..].iter().map(|it| it.tokens).sum();
+        let end = self.boundary(settled.len(), stays);
+        let taken: Vec<&Block> = self.free.iter().take_while(|it| it.span.end <= end).collect();
+        self.worth(Strategy::SessionCompaction, trigger, &taken, limits)
+    }
+
     /// Plans a summary of some rounds.
     pub fn micro(&self, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
         let mut found = Err(Nothing::AllPinned);

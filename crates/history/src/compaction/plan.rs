@@ -99,6 +99,13 @@ pub enum Trigger {
         /// What was allowed.
         trigger: Tokens,
     },
+    /// The history had as many turns as are kept at hand.
+    HistoryTurns {
+        /// How many it had.
+        turns: usize,
+        /// How many are kept at hand.
+        window: usize,
+    },
     /// The prompt filled the window.
     PromptUsage {
         /// What the prompt cost.

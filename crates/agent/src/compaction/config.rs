@@ -1,0 +1,90 @@
+//! When and how a conversation is compacted.
+
+use contexture_history::compaction::{PlanLimits, ResultLimits};
+use contexture_message::Tokens;
+use serde::{Deserialize, Serialize};
+
+/// When and how a conversation is compacted. The names are those of `[compaction]` in a project's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactionConfig {
+    /// Whether anything is summarised. Large tool results become previews in any case.
+    pub enabled: bool,
+    /// Larger tool results become a preview.
+    pub max_tokens_per_tool_result: Tokens,
+    /// So many of the newest tool results may be larger.
+    pub keep_recent_tool_results: usize,
+    /// How large these may be.
+    pub max_tokens_per_recent_tool_result: Tokens,
+    /// History larger than this is summarised at the start of a turn; by default 80 % of the usable window.
+    pub trigger_tokens: Option<Tokens>,
+    /// What is left of it then; by default half of the trigger.
+    pub target_tokens: Option<Tokens>,
+    /// Shorter histories are never summarised at the start of a turn.
+    pub min_messages: usize,
+    /// From this percentage of the window on, some rounds are summarised before the next call.
+    pub micro_trigger_pct: u8,
+    /// How many rounds these are.
+    pub micro_batch_groups: usize,
+    /// From this percentage of the window on, all that can be is summarised.
+    pub full_trigger_pct: u8,
+    /// The newest rounds that stay as they are.
+    pub preserve_recent_api_rounds: usize,
+    /// The most summaries within one request.
+    pub max_reactive_compactions_per_request: u32,
+    /// How long a summary may take, in seconds.
+    pub summary_timeout_s: u32,
+    /// Hidden context older than so many turns may be left out; by default it stays.
+    pub hidden_context_turns: Option<usize>,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        let results = ResultLimits::default();
+        let plans = PlanLimits::for_window(Tokens(0));
+        Self {
+            enabled: true,
+            max_tokens_per_tool_result: results.max_tokens_per_tool_result,
+            keep_recent_tool_results: results.keep_recent_tool_results,
+            max_tokens_per_recent_tool_result: results.max_tokens_per_recent_tool_result,
+            trigger_tokens: None,
+            target_tokens: None,
+            min_messages: plans.min_messages,
+            micro_trigger_pct: plans.micro_trigger_pct,
+            micro_batch_groups: plans.micro_batch_groups,
+            full_trigger_pct: plans.full_trigger_pct,
+            preserve_recent_api_rounds: plans.preserve_recent_api_rounds,
+            max_reactive_compactions_per_request: 3,
+            summary_timeout_s: 120,
+            hidden_context_turns: None,
+        }
+    }
+}
+
+impl CompactionConfig {
+    /// Returns the limits of tool results.
+    pub(crate) fn results(&self) -> ResultLimits {
+        ResultLimits {
+            max_tokens_per_tool_result: self.max_tokens_per_tool_result,
+            keep_recent_tool_results: self.keep_recent_tool_results,
+            max_tokens_per_recent_tool_result: self.max_tokens_per_recent_tool_result,
+            ..ResultLimits::default()
+        }
+    }
+
+    /// Returns the limits of summaries for a model of which so many tokens can be used, if that is known.
+    pub(crate) fn plans(&self, usable: Option<Tokens>) -> PlanLimits {
+        // Without a window nothing is ever too large for it.
+        let defaults = PlanLimits::for_window(usable.unwrap_or(Tokens(u32::MAX)));
+        PlanLimits {
+            trigger_tokens: self.trigger_tokens.unwrap_or(defaults.trigger_tokens),
+            target_tokens: self.target_tokens,
+            min_messages: self.min_messages,
+            micro_trigger_pct: self.micro_trigger_pct,
+            micro_batch_groups: self.micro_batch_groups,
+            full_trigger_pct: self.full_trigger_pct,
+            preserve_recent_api_rounds: self.preserve_recent_api_rounds,
+            ..defaults
+        }
+    }
+}
