@@ -9,7 +9,7 @@
 //! An [`Item`] is an entry of a thread's log, a [`Turn`] what the model sees of one request. A [`window`()] chooses turns
 //! under a [`Limit`], and [`repair`()] sees to it that every tool call has its result directly after it. [`client`] and
 //! [`all`] are the other views of a log. [`compaction`] decides what is shortened and summarised when a conversation
-//! outgrows its model.
+//! outgrows its model, and [`search`] by which words the rest is found again.
 //!
 //! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
 
@@ -23,6 +23,7 @@ pub mod neutral;
 mod newest;
 mod pairing;
 mod repair;
+pub mod search;
 mod transcript;
 mod transform;
 mod turn;

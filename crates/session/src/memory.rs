@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::codec::{self, Row};
 use crate::guard::{LeaseRow, Refused};
+use crate::search::{self, Found, Search};
 use crate::store::{
     Append, Appended, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, SessionInfo, Span, Store,
     StoreFuture, ThreadInfo, ThreadKind, Usage,
@@ -42,6 +43,8 @@ struct Log {
     state: State,
     lease: LeaseRow,
     items: Vec<Item>,
+    /// The ranges that can be searched.
+    archived: Vec<(Seq, Seq)>,
     keys: BTreeMap<String, KeyedTurn>,
 }
 
@@ -68,6 +71,7 @@ impl MemoryStore {
         }
         let fence = lease.fence_of(&append.guard);
         log.lease = lease;
+        log.archived.extend(search::archived_ranges(&append.items));
         log.items.extend(append.items);
         log.keys.extend(append.keys);
         log.set_state(append.state);
@@ -207,8 +211,9 @@ fn thread_info(
 
 impl Log {
     fn new(info: ThreadInfo, state: State, items: Vec<Item>) -> Self {
-        let mut log =
-            Log { info, state: State::default(), lease: LeaseRow::default(), items, keys: BTreeMap::new() };
+        let archived = search::ranges_of(&state.archives);
+        let (lease, keys) = (LeaseRow::default(), BTreeMap::new());
+        let mut log = Log { info, state: State::default(), lease, items, archived, keys };
         log.set_state(state);
         log
     }
@@ -289,6 +294,14 @@ impl Store for MemoryStore {
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
         Box::pin(async move { Ok(self.lock().log(&key)?.read(&span)) })
+    }
+
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            let log = inner.log(&key)?;
+            Ok(search::scan(&log.items, &log.archived, &search))
+        })
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {

@@ -8,6 +8,7 @@
 //! 3. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
 //! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
 //! 5. A read costs what it returns: it does not grow with the length of the log.
+//! 6. What is archived can be searched as soon as the append with its summary returns. Other appends pay nothing for it.
 //!
 //! Leases end by the store's own clock, so that writers on several machines agree.
 
@@ -19,7 +20,7 @@ use contexture_message::Tokens;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, texts};
+use crate::{Found, Search, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, texts};
 
 /// What an operation of a store gives.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -48,6 +49,15 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
 
     /// Returns items, oldest first: exactly those of the span.
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>>;
+
+    /// Returns the archived items of a thread that have any of the words of a query, best first: those with more of the
+    /// words and with rarer ones, then newer ones.
+    ///
+    /// An item is archived once a [`Summary`](contexture_history::Summary) that covers it was appended; in a copy that
+    /// [`fork`](Store::fork) made, if an archive of the state it began with covers it. Only items in the ranges of the
+    /// search are looked at. All stores find the same, in the same order; what a word is and which text of an item counts
+    /// is in [`contexture_history::search`]. A query without words finds nothing.
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>>;
 
     /// Returns where the turn with an idempotency key began.
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;

@@ -8,6 +8,7 @@ use futures::Stream;
 
 use crate::config::Policy;
 use crate::live::{Draft, Live, closing, draft_items};
+use crate::search::{self, Found, Search};
 use crate::session_error::SessionError;
 use crate::store::{Base, Head, KeyedTurn, NewThread, Span};
 use crate::turn::{self, Begun, RunningTurn, TurnConfig, TurnOutcome};
@@ -183,6 +184,13 @@ impl Thread {
 
     pub(crate) async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {
         Ok(self.live.shared.store.read(self.live.key.clone(), span).await?)
+    }
+
+    /// Returns the archived items that have any of the words of a query, best first.
+    pub async fn search(&self, query: &str, max: usize) -> Result<Vec<Found>, SessionError> {
+        let within = search::ranges_of(&self.get().state().archives);
+        let search = Search { query: query.to_owned(), within, max };
+        Ok(self.live.shared.store.search(self.live.key.clone(), search).await?)
     }
 
     /// Follows the thread: every item after a position, each once and in order, now and as they come.

@@ -2,7 +2,7 @@
 //!
 //! The thread's row is updated if the log ends where the writer thinks it does and its guard lets it in; all else
 //! is written from that row, so that a refused append writes nothing. One statement is one transaction: one round
-//! trip and one disk sync.
+//! trip and one disk sync. An append that archives something takes a few statements more, in one transaction.
 //!
 //! An append that lost its connection may have been carried out. It is tried again all the same: if it had been, it
 //! is refused, and then found in the log by its nonce.
@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 
 use contexture_history::Seq;
 use contexture_session::codec::{self, Row};
+use contexture_session::search::archived_ranges;
 use contexture_session::{Append, Appended, Guard, StoreError, ThreadKey};
-use deadpool_postgres::Client;
+use deadpool_postgres::{Client, GenericClient};
 use tokio_postgres::types::ToSql;
 
 use crate::blobs::BlobParams;
-use crate::database::{Attempt, Database};
+use crate::database::{Attempt, Database, begin};
 use crate::failure::Failure;
 use crate::guard::{GuardParams, check_owner, held, refused};
 use crate::numbers::{from_seq, from_u64, nonce, to_u64};
@@ -109,13 +110,25 @@ struct Prepared<'a> {
     rows: RowParams<'a>,
     blobs: BlobParams<'a>,
     keys: KeyParams,
+    /// What its summaries archive.
+    archived: Vec<(Seq, Seq)>,
 }
 
 impl<'a> Prepared<'a> {
     fn new(key: &'a ThreadKey, append: &'a Append, rows: &'a [Row]) -> Result<Self, serde_json::Error> {
         let state = serde_json::to_string(&append.state)?;
         let (blobs, keys) = (BlobParams::new(rows), KeyParams::new(append));
-        Ok(Prepared { key, append, state, nonce: nonce(), rows: RowParams::new(rows)?, blobs, keys })
+        let archived = archived_ranges(&append.items);
+        Ok(Prepared {
+            key,
+            append,
+            state,
+            nonce: nonce(),
+            rows: RowParams::new(rows)?,
+            blobs,
+            keys,
+            archived,
+        })
     }
 
     fn is_plain(&self) -> bool {
@@ -137,8 +150,12 @@ impl Database {
         };
         let rows = codec::encode(&append.items).map_err(malformed)?;
         let prepared = &Prepared::new(key, append, &rows).map_err(malformed)?;
-        self.run(|client, attempt| async move {
-            match self.write(&client, prepared).await? {
+        self.run(|mut client, attempt| async move {
+            let written = match prepared.archived.is_empty() {
+                true => self.write(&client, prepared).await?,
+                false => self.write_and_index(&mut client, prepared).await?,
+            };
+            match written {
                 Some(fence) => Ok(prepared.done(fence)),
                 None => self.not_written(&client, prepared, attempt).await,
             }
@@ -147,8 +164,12 @@ impl Database {
     }
 
     /// Writes an append and returns the number of the last lease; nothing if it was refused.
-    async fn write(&self, client: &Client, prepared: &Prepared<'_>) -> Result<Option<i64>, Failure> {
-        let Prepared { key, append, state, nonce, rows, blobs, keys } = prepared;
+    async fn write(
+        &self,
+        client: &impl GenericClient,
+        prepared: &Prepared<'_>,
+    ) -> Result<Option<i64>, Failure> {
+        let Prepared { key, append, state, nonce, rows, blobs, keys, .. } = prepared;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let guard = GuardParams::new(&append.guard);
         let (expected, end) = (from_seq(append.expected), from_seq(append.state.end));
@@ -167,6 +188,23 @@ impl Database {
         let statement = client.prepare_cached(&self.guarded_sql(&PLAIN.replace("{more}", more))).await?;
         let row = client.query_opt(&statement, &params).await?;
         Ok(row.map(|it| it.try_get(0)).transpose()?)
+    }
+
+    /// Writes an append that archives something, and the words of that, in one transaction.
+    async fn write_and_index(
+        &self,
+        client: &mut Client,
+        prepared: &Prepared<'_>,
+    ) -> Result<Option<i64>, Failure> {
+        let transaction = begin(client).await?;
+        let written = self.write(&transaction, prepared).await?;
+        if written.is_some() {
+            self.index(&transaction, prepared.key, &prepared.archived).await?;
+            transaction.commit().await?;
+        } else {
+            transaction.rollback().await?;
+        }
+        Ok(written)
     }
 
     async fn not_written(

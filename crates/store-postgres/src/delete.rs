@@ -18,6 +18,7 @@ const DELETE_REFS: &str = "\
     DELETE FROM {schema}.blob_refs WHERE tenant = $1 AND thread = ANY ($2) RETURNING hash";
 const DELETE_LOGS: &[&str] = &[
     "DELETE FROM {schema}.commits WHERE tenant = $1 AND thread = ANY ($2)",
+    "DELETE FROM {schema}.archived WHERE tenant = $1 AND thread = ANY ($2)",
     "DELETE FROM {schema}.turn_keys WHERE tenant = $1 AND thread = ANY ($2)",
     "DELETE FROM {schema}.threads WHERE tenant = $1 AND thread = ANY ($2)",
 ];

@@ -79,7 +79,8 @@ impl Database {
         let nonce = &row.nonce;
         transaction.execute(&self.sql(COPY), &[&tenant, &source, &thread, &end, nonce]).await?;
         self.copy_cut(transaction, from, row).await?;
-        self.copy_refs(transaction, &row.thread.key()).await
+        self.copy_refs(transaction, &row.thread.key()).await?;
+        self.copy_words(transaction, from, row.thread).await
     }
 
     /// Copies the first items of the row in which the copy ends.

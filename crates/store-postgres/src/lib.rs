@@ -15,6 +15,7 @@
 //! Its futures run on a Tokio runtime with I/O and time enabled.
 
 mod append;
+mod archive;
 mod blobs;
 mod config;
 mod create;
@@ -30,6 +31,7 @@ mod notices;
 mod numbers;
 mod read;
 mod rows;
+mod search;
 mod store;
 mod tls;
 mod waiters;

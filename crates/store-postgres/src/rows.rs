@@ -63,9 +63,31 @@ impl Database {
         tenant: &Tenant,
         rows: &[Stored],
     ) -> Result<Vec<Vec<Item>>, Failure> {
+        let texts = self.texts_of(client, tenant, rows).await?;
+        rows.iter().map(|it| it.decode(&texts)).collect()
+    }
+
+    /// Returns the items of the rows that can be read.
+    pub(crate) async fn readable_items(
+        &self,
+        client: &impl GenericClient,
+        tenant: &Tenant,
+        rows: &[Stored],
+    ) -> Result<Vec<Item>, Failure> {
+        let texts = self.texts_of(client, tenant, rows).await?;
+        let decoded = rows.iter().map(|it| it.decode(&texts));
+        let readable = decoded.filter(|it| !matches!(it, Err(Failure::Damaged(_))));
+        Ok(readable.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    async fn texts_of(
+        &self,
+        client: &impl GenericClient,
+        tenant: &Tenant,
+        rows: &[Stored],
+    ) -> Result<Texts, Failure> {
         let places = rows.iter().flat_map(|it| &it.places);
         let hashes: BTreeSet<&str> = places.map(|it| it.hash.as_str()).collect();
-        let texts = self.texts(client, tenant, &hashes).await?;
-        rows.iter().map(|it| it.decode(&texts)).collect()
+        self.texts(client, tenant, &hashes).await
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use contexture_history::{Item, Seq};
 use contexture_session::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, SessionId, SessionInfo,
-    SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Usage,
+    Append, Appended, Fence, Found, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SessionId,
+    SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Usage,
 };
 use tokio::task::JoinHandle;
 
@@ -114,6 +114,10 @@ impl Store for PostgresStore {
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
         Box::pin(async move { self.database().read(&key, &span).await })
+    }
+
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+        Box::pin(async move { self.database().search(&key, &search).await })
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {

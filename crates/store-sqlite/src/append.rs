@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use contexture_history::{Seq, Timestamp};
 use contexture_session::codec::{self, Blob, BlobPlace};
+use contexture_session::search::archived_ranges;
 use contexture_session::{
     Append, Appended, Fence, Guard, KeyedTurn, LeaseRow, Refused, StoreError, ThreadKey, Time,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::commit::{Change, Touched};
-use crate::failure::Failure;
+use crate::failure::{Failure, Place};
 use crate::number::{from_sql, seq, to_sql};
+use crate::read::Log;
+use crate::search::index;
 
 /// Appends of more rows are left to the thread that writes.
 const SMALL: usize = 4;
@@ -25,7 +28,10 @@ pub(crate) struct Appending {
     keys: Vec<(String, KeyedTurn)>,
     rows: Vec<EncodedRow>,
     state: EncodedState,
+    /// What its summaries archive.
+    archived: Vec<(Seq, Seq)>,
     time: Arc<dyn Time>,
+    place: Place,
 }
 
 /// A row as it is stored.
@@ -64,7 +70,12 @@ pub(crate) fn encode(items: &[contexture_history::Item]) -> serde_json::Result<V
 
 impl Appending {
     /// Checks an append and writes it out. This is the costly part, and it happens in the caller's thread.
-    pub(crate) fn new(key: ThreadKey, append: Append, time: Arc<dyn Time>) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        key: ThreadKey,
+        append: Append,
+        time: Arc<dyn Time>,
+        place: Place,
+    ) -> Result<Self, StoreError> {
         append.check(&key)?;
         let malformed = |err: serde_json::Error| StoreError::Malformed {
             thread: key.thread.to_string(),
@@ -72,8 +83,9 @@ impl Appending {
         };
         let rows = encode(&append.items).map_err(malformed)?;
         let state = EncodedState::new(&append.state).map_err(malformed)?;
+        let archived = archived_ranges(&append.items);
         let Append { expected, guard, keys, .. } = append;
-        Ok(Self { key, expected, guard, keys, rows, state, time })
+        Ok(Self { key, expected, guard, keys, rows, state, archived, time, place })
     }
 }
 
@@ -90,11 +102,13 @@ impl Change for Appending {
         set_state(conn, thread.no, &self.state, &lease)?;
         insert_rows(conn, &self.key, thread.no, &self.rows)?;
         insert_keys(conn, thread.no, &self.keys)?;
+        let end = self.state.end;
+        index(&Log { conn, place: &self.place, key: &self.key, thread: thread.no, end }, &self.archived)?;
         Ok(Appended { end: self.state.end, fence: lease.fence_of(&self.guard) })
     }
 
     fn is_small(&self) -> bool {
-        self.rows.len() <= SMALL
+        self.rows.len() <= SMALL && self.archived.is_empty()
     }
 
     fn touched(&self) -> Touched<'_> {

@@ -1,6 +1,7 @@
 //! New sessions and threads.
 
 use contexture_history::Item;
+use contexture_session::search::ranges_of;
 use contexture_session::{NewSession, NewThread, State, StoreError, ThreadKey};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -9,6 +10,7 @@ use crate::commit::Change;
 use crate::failure::{Failure, Place};
 use crate::number::to_sql;
 use crate::read::{Log, end_of};
+use crate::search::index;
 
 impl Change for NewSession {
     type Output = ();
@@ -78,6 +80,8 @@ impl Change for Forking {
         copy_rows(conn, source, target, to_sql(end.0))?;
         insert_rows(conn, &thread.key(), target, &cut)?;
         copy_blob_uses(conn, thread.session.tenant.as_str(), target)?;
+        let log = Log { conn, place: &self.place, key: &thread.key(), thread: target, end };
+        index(&log, &ranges_of(&thread.state.archives))?;
         Ok(())
     }
 }

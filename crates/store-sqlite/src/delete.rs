@@ -59,11 +59,13 @@ impl Change for DeleteThread {
 }
 
 pub(crate) const THREADS_OF_SESSION: &str = "SELECT no FROM threads WHERE session = ?1";
-/// In this order: the blobs are found by their uses.
-pub(crate) const REMOVE_THREAD: [&str; 5] = [
+/// In this order: the blobs are found by their uses, the words by the items that have them.
+pub(crate) const REMOVE_THREAD: [&str; 7] = [
     "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE thread = ?1)
      AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND thread <> ?1)",
     "DELETE FROM blob_uses WHERE thread = ?1",
+    "DELETE FROM words WHERE rowid IN (SELECT no FROM archived WHERE thread = ?1)",
+    "DELETE FROM archived WHERE thread = ?1",
     "DELETE FROM turn_keys WHERE thread = ?1",
     "DELETE FROM commits WHERE thread = ?1",
     "DELETE FROM threads WHERE no = ?1",

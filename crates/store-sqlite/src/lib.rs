@@ -30,6 +30,7 @@ mod plan;
 mod read;
 mod readers;
 mod recover;
+mod search;
 mod store;
 mod writer;
 

@@ -78,7 +78,7 @@ pub(crate) fn read(
     }
 }
 
-fn existing(conn: &Connection, key: &ThreadKey) -> Result<(i64, Seq), Failure> {
+pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<(i64, Seq), Failure> {
     end_of(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
@@ -165,7 +165,7 @@ impl Log<'_> {
     }
 
     /// Decodes the next row; nothing once there is none.
-    fn next(&self, rows: &mut Rows<'_>) -> Result<Vec<Item>, Failure> {
+    pub(crate) fn next(&self, rows: &mut Rows<'_>) -> Result<Vec<Item>, Failure> {
         match rows.next()? {
             Some(row) => self.decode(row),
             None => Ok(Vec::new()),
@@ -199,7 +199,7 @@ impl Log<'_> {
         places.into_iter().map(with_text).collect()
     }
 
-    fn gap(&self, position: Seq) -> Failure {
+    pub(crate) fn gap(&self, position: Seq) -> Failure {
         self.damaged(position, "it is missing")
     }
 

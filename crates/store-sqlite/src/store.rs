@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use contexture_history::{Item, Seq};
 use contexture_session::{
-    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, SessionId, SessionInfo,
-    SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time, Usage,
+    Append, Appended, Fence, Found, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SessionId,
+    SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time,
+    Usage,
 };
 use rusqlite::Connection;
 
@@ -22,7 +23,7 @@ use crate::notice::{Notices, watch};
 use crate::open::open_writer;
 use crate::readers::{Readers, Size};
 use crate::writer::Writer;
-use crate::{list, read};
+use crate::{list, read, search};
 
 /// How a [`SqliteStore`] works.
 #[derive(Clone, Debug)]
@@ -175,8 +176,8 @@ impl Store for SqliteStore {
     }
 
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
-        let time = Arc::clone(&self.inner.time);
-        Box::pin(async move { self.writer()?.make(|| Appending::new(key, append, time)).await })
+        let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
+        Box::pin(async move { self.writer()?.make(|| Appending::new(key, append, time, place)).await })
     }
 
     fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
@@ -195,6 +196,12 @@ impl Store for SqliteStore {
         let size = read::size_of(&span);
         let question = move |conn: &Connection| read::read(conn, &place, &key, &span);
         Box::pin(async move { self.readers()?.ask(size, question).await })
+    }
+
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+        let place = self.inner.place.clone();
+        let question = move |conn: &Connection| search::search(conn, &place, &key, &search);
+        Box::pin(async move { self.readers()?.ask(Size::Large, question).await })
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {

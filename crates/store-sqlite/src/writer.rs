@@ -210,6 +210,8 @@ impl Work {
 }
 
 fn vacuum(conn: &Connection) -> rusqlite::Result<()> {
+    // Words of what was deleted stay in the index until its parts are merged.
+    conn.execute("INSERT INTO words (words) VALUES ('optimize')", [])?;
     conn.execute_batch("VACUUM")?;
     // Best effort: readers of older pages keep the log, and the next checkpoint cuts it.
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))

@@ -16,7 +16,7 @@ pub(crate) fn item(seq: u64, turn: u64, message: &str) -> Item {
     of(seq, turn, Body::Message(Arc::new(notation::message(message))))
 }
 
-fn of(seq: u64, turn: u64, body: Body) -> Item {
+pub(crate) fn of(seq: u64, turn: u64, body: Body) -> Item {
     Item {
         seq: Seq(seq),
         turn: TurnNo(turn),

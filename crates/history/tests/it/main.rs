@@ -7,6 +7,7 @@ mod newest;
 mod notation;
 mod properties;
 mod repair;
+mod search;
 mod transcript;
 mod transform;
 mod view;

@@ -23,6 +23,7 @@
 
 mod contract;
 mod life;
+mod search;
 mod support;
 mod writers;
 
@@ -35,6 +36,12 @@ pub use life::{
     a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
     a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
     isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
+};
+pub use search::{
+    archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
+    every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
+    nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
+    threads_search_their_archives,
 };
 pub use support::{Open, SystemTime, TestNames, test_ports};
 pub use writers::{
@@ -54,7 +61,11 @@ macro_rules! store_conformance {
             a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
             isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
             a_lost_writer_is_fenced_out, many_writers_lose_nothing, raw_writers_never_both_succeed,
-            subscriptions_have_no_gap_and_no_repeat
+            subscriptions_have_no_gap_and_no_repeat,
+            archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
+            every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
+            nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
+            threads_search_their_archives
         );
     };
     (@each $opener:path: $($check:ident),*) => {

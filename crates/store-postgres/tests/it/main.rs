@@ -14,5 +14,6 @@ mod lost;
 mod migrations;
 mod places;
 mod proxy;
+mod searching;
 mod support;
 mod tls;

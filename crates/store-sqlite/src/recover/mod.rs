@@ -1,8 +1,8 @@
 //! Copies what is readable of a damaged file into a new one.
 //!
 //! The damaged file is only read. Of a copy of it, each table is walked row by row, past what can't be read
-//! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys and
-//! the list of its blobs are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
+//! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys,
+//! the list of its blobs and the words of what is archived are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
 //! that an old writer is still recognised.
 
 mod copy;

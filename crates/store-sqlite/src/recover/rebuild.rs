@@ -1,6 +1,7 @@
 //! Makes whole threads of the rows that were saved.
 
 use contexture_history::{Item, Seq};
+use contexture_session::search::ranges_of;
 use contexture_session::{Append, KeyedTurn, State, Tenant, ThreadId, ThreadKey};
 use rusqlite::{Connection, Row, params};
 
@@ -10,6 +11,7 @@ use crate::create::copy_blob_uses;
 use crate::failure::{Failure, Place};
 use crate::number::{seq, to_sql};
 use crate::read::Log;
+use crate::search::index;
 
 /// A thread as its row says it is.
 struct Thread {
@@ -124,6 +126,8 @@ fn rebuild_thread(
     conn.execute("DELETE FROM commits WHERE thread = ?1 AND first > ?2", params![thread.no, to_sql(end.0)])?;
     insert_keys(conn, thread.no, &salvage.keys)?;
     copy_blob_uses(conn, thread.key.tenant.as_str(), thread.no)?;
+    let log = Log { conn, place, key: &thread.key, thread: thread.no, end };
+    index(&log, &ranges_of(&salvage.state.archives))?;
     set_state(conn, place, thread, &salvage.state)
 }
 

@@ -14,7 +14,7 @@ fn usage(threads: &Threads) -> Usage {
 /// Counts the rows of every table.
 fn rows(place: &Place) -> String {
     let conn = Connection::open(place.db()).expect("a file");
-    let tables = ["sessions", "threads", "commits", "turn_keys", "blobs", "blob_uses"];
+    let tables = ["sessions", "threads", "commits", "turn_keys", "blobs", "blob_uses", "archived"];
     let count = |table: &str| {
         let rows: i64 =
             conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("a count");
@@ -42,7 +42,10 @@ fn a_large_text_is_stored_once_and_goes_with_its_last_user() {
     block_on(threads.store.delete_session(session("b"))).expect("an answer");
     assert_eq!(blob(&threads).expect("an answer"), None);
     drop(threads);
-    assert_eq!(rows(&place), "sessions 0, threads 0, commits 0, turn_keys 0, blobs 0, blob_uses 0");
+    assert_eq!(
+        rows(&place),
+        "sessions 0, threads 0, commits 0, turn_keys 0, blobs 0, blob_uses 0, archived 0"
+    );
 }
 
 #[test]

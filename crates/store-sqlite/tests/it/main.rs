@@ -6,5 +6,6 @@ mod crash;
 mod damage;
 mod deleting;
 mod opening;
+mod searching;
 mod support;
 mod writing;

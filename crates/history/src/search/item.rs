@@ -1,0 +1,83 @@
+//! The words of an item that one may look for.
+
+use contexture_message::{Part, ToolCall, ToolOutput};
+use serde_json::Value;
+
+use crate::{Body, Item};
+
+/// The application item with which the agent keeps a tool's full output.
+const TOOL_OUTPUT: &str = "contexture.tool_output";
+
+/// Returns the text of an item that can be looked for, if it has some.
+///
+/// These are the texts of messages, the names and arguments of tool calls, what tools gave back, system events,
+/// envelopes, and the full outputs of tools (`contexture.tool_output`). Not thinking, not images and files, not summaries
+/// (they repeat what they cover), not changes of the thread and no other items of an application.
+pub fn searchable(item: &Item) -> Option<String> {
+    let mut text = Pieces::default();
+    match &item.body {
+        Body::Message(message) => message.content.iter().for_each(|it| text.part(it)),
+        Body::SystemEvent(event) => [&event.name, &event.text].into_iter().for_each(|it| text.add(it)),
+        Body::Envelope(envelope) => text.add(&envelope.text),
+        Body::Application(own) if own.kind == TOOL_OUTPUT => {
+            text.add(own.value.get("text").and_then(Value::as_str).unwrap_or_default());
+        }
+        Body::Application(_) | Body::Summary(_) | Body::Change(_) => {}
+    }
+    (!text.0.is_empty()).then_some(text.0)
+}
+
+/// Texts, each on lines of its own.
+#[derive(Default)]
+struct Pieces(String);
+
+impl Pieces {
+    fn add(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(text);
+    }
+
+    fn part(&mut self, part: &Part) {
+        match part {
+            Part::Text { text } => self.add(text),
+            Part::ToolCall(ToolCall { name, arguments, .. }) => {
+                self.add(name);
+                self.value(arguments);
+            }
+            Part::ToolResult(result) => self.output(&result.output),
+            Part::Image(_) | Part::File(_) | Part::Thinking(_) => {}
+        }
+    }
+
+    fn output(&mut self, output: &ToolOutput) {
+        match output {
+            ToolOutput::Text(text) | ToolOutput::ErrorText(text) => self.add(text),
+            ToolOutput::Json(value) | ToolOutput::ErrorJson(value) => self.value(value),
+            ToolOutput::ExecutionDenied { reason } => self.add(reason.as_deref().unwrap_or_default()),
+            ToolOutput::Content(parts) => parts.iter().for_each(|it| self.part(it)),
+        }
+    }
+
+    /// Adds the names and values of a structure. Not as JSON: its escapes would become part of the words.
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Null => {}
+            Value::String(text) => self.add(text),
+            Value::Bool(_) | Value::Number(_) => self.add(&value.to_string()),
+            Value::Array(values) => values.iter().for_each(|it| self.value(it)),
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| match value {
+                Value::String(text) => self.add(&format!("{name}: {text}")),
+                Value::Bool(_) | Value::Number(_) => self.add(&format!("{name}: {value}")),
+                Value::Null | Value::Array(_) | Value::Object(_) => {
+                    self.add(name);
+                    self.value(value);
+                }
+            }),
+        }
+    }
+}

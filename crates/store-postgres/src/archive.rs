@@ -1,0 +1,169 @@
+//! Words of what is archived go into the index, in the transaction of the append that archives it.
+//!
+//! What a word is says `contexture_history::search`; the server's own parser is not used, as it depends on the database's
+//! settings and would split words in another way than the other stores do.
+
+use std::collections::BTreeSet;
+
+use contexture_history::search::{searchable, words};
+use contexture_history::{Item, Seq};
+use contexture_session::codec::{self, MAX_ITEMS};
+use contexture_session::{NewThread, ThreadKey};
+use deadpool_postgres::Transaction;
+
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::numbers::{from_seq, to_u64};
+use crate::rows::{self, Stored};
+
+const KNOWN: &str = "\
+    SELECT seq FROM {schema}.archived WHERE tenant = $1 AND thread = $2 AND seq >= $3 AND seq <= $4";
+
+const ROWS: &str = "\
+    SELECT first_seq, count, body, blobs FROM {schema}.commits
+    WHERE tenant = $1 AND thread = $2 AND first_seq > $3 AND first_seq <= $4 ORDER BY first_seq LIMIT $5";
+
+const ADD: &str = "\
+    INSERT INTO {schema}.archived (tenant, thread, seq, words)
+    SELECT $1, $2, it.seq, array_to_tsvector(string_to_array(it.words, ' '))
+    FROM unnest($3::bigint[], $4::text[]) AS it (seq, words)
+    ON CONFLICT DO NOTHING";
+
+/// Another thread's rows in some ranges, with the word of the new thread in place of the old one's.
+const COPY: &str = "\
+    INSERT INTO {schema}.archived (tenant, thread, seq, words)
+    SELECT it.tenant, $3, it.seq, ts_delete(it.words, $4::text) || array_to_tsvector(ARRAY[$5::text])
+    FROM {schema}.archived AS it WHERE it.tenant = $1 AND it.thread = $2 AND it.seq <= $6 AND EXISTS (
+        SELECT FROM unnest($7::bigint[], $8::bigint[]) AS range (first, last)
+        WHERE it.seq BETWEEN range.first AND range.last
+    )";
+
+/// How many rows are read together.
+const ROWS_AT_ONCE: i64 = 32;
+/// About how many bytes of words are sent together.
+const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// Returns the word that all items of a thread have. No word of a text has a `/`.
+pub(crate) fn thread_word(key: &ThreadKey) -> String {
+    format!("/{}", codec::blob_hash(&format!("{}/{}", key.tenant.as_str(), key.thread.as_str())))
+}
+
+/// Words to add, as columns.
+#[derive(Debug, Default)]
+struct WordParams {
+    seqs: Vec<i64>,
+    words: Vec<Option<String>>,
+    bytes: usize,
+}
+
+impl WordParams {
+    fn push(&mut self, item: &Item, thread_word: &str) {
+        let words = searchable(item).map(|it| words(&it)).filter(|it| !it.is_empty());
+        let line = words.map(|words| {
+            let words: Vec<&str> = words.iter().map(String::as_str).chain([thread_word]).collect();
+            words.join(" ")
+        });
+        self.bytes += line.as_ref().map_or(0, String::len);
+        self.seqs.push(from_seq(item.seq));
+        self.words.push(line);
+    }
+}
+
+impl Database {
+    /// Puts the items of ranges into the index, as far as they are not there yet.
+    ///
+    /// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
+    pub(crate) async fn index(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &ThreadKey,
+        ranges: &[(Seq, Seq)],
+    ) -> Result<(), Failure> {
+        for (first, last) in ranges {
+            self.index_range(transaction, key, *first, *last).await?;
+        }
+        Ok(())
+    }
+
+    async fn index_range(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &ThreadKey,
+        first: Seq,
+        last: Seq,
+    ) -> Result<(), Failure> {
+        let known = self.known(transaction, key, first, last).await?;
+        let is_new = |it: &Seq| (first..=last).contains(it) && !known.contains(it);
+        let (tenant, thread, last) = (key.tenant.as_str(), key.thread.as_str(), from_seq(last));
+        let thread_word = thread_word(key);
+        let mut params = WordParams::default();
+        // The row with the first item may begin before it.
+        let mut after = from_seq(first).saturating_sub(MAX_ITEMS as i64);
+        loop {
+            let sql = self.sql(ROWS);
+            let page = transaction.query(&sql, &[&tenant, &thread, &after, &last, &ROWS_AT_ONCE]).await?;
+            let page = rows::stored(page)?;
+            let Some(end) = page.last() else { break };
+            after = end.first;
+            let has_new =
+                |row: &Stored| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(to_u64(it))));
+            let page: Vec<Stored> = page.into_iter().filter(has_new).collect();
+            let items = self.readable_items(transaction, &key.tenant, &page).await?;
+            for item in items.iter().filter(|it| is_new(&it.seq)) {
+                params.push(item, &thread_word);
+                if params.bytes > BYTES_AT_ONCE {
+                    self.add_words(transaction, key, std::mem::take(&mut params)).await?;
+                }
+            }
+        }
+        self.add_words(transaction, key, params).await
+    }
+
+    async fn known(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &ThreadKey,
+        first: Seq,
+        last: Seq,
+    ) -> Result<BTreeSet<Seq>, Failure> {
+        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+        let (first, last) = (from_seq(first), from_seq(last));
+        let rows = transaction.query(&self.sql(KNOWN), &[&tenant, &thread, &first, &last]).await?;
+        rows.iter().map(|it| Ok(Seq(to_u64(it.try_get(0)?)))).collect()
+    }
+
+    async fn add_words(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &ThreadKey,
+        params: WordParams,
+    ) -> Result<(), Failure> {
+        let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
+        let WordParams { seqs, words, .. } = &params;
+        transaction.execute(&self.sql(ADD), &[&tenant, &thread, seqs, words]).await?;
+        Ok(())
+    }
+
+    /// Copies the words of what is archived in a thread that starts with the items of another.
+    pub(crate) async fn copy_words(
+        &self,
+        transaction: &Transaction<'_>,
+        from: &ThreadKey,
+        new: &NewThread,
+    ) -> Result<(), Failure> {
+        let archives = &new.state.archives;
+        if archives.is_empty() {
+            return Ok(());
+        }
+        let firsts: Vec<i64> = archives.iter().map(|it| from_seq(it.first)).collect();
+        let lasts: Vec<i64> = archives.iter().map(|it| from_seq(it.last)).collect();
+        let (tenant, source, thread) = (from.tenant.as_str(), from.thread.as_str(), new.thread.as_str());
+        let (old_word, new_word) = (thread_word(from), thread_word(&new.key()));
+        let end = from_seq(new.state.end);
+        let sql = self.sql(COPY);
+        transaction
+            .execute(&sql, &[&tenant, &source, &thread, &old_word, &new_word, &end, &firsts, &lasts])
+            .await?;
+        Ok(())
+    }
+}
