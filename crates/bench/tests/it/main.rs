@@ -1,6 +1,8 @@
 //! Both sides of a job give the same answer, and the program says what is wrong with a call.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod replay;
+
 use std::path::PathBuf;
 use std::process::Command;
 
