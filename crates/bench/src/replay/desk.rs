@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use contexture::message::{Price, Request, TokenCounter, Usage, counter_for};
 use contexture::wire::{Catalogue, Dialect, ModelFacts, Target, encode_request};
-use contexture_message::{Message, message_tokens};
+use contexture_message::{Message, Tokens, message_tokens};
 use contexture_mockmodel::cache::{AnthropicRules, CacheRefused, CacheRules, OpenaiRules, PromptCache};
 
 /// A provider with the model that is asked.
@@ -60,7 +60,7 @@ impl Provider {
     fn rules(self) -> CacheRules {
         let cache = self.facts().cache;
         let min_tokens = cache.map_or(1024, |it| u64::from(it.min_tokens.0));
-        let lifetime = Duration::from_secs(cache.map_or(300, |it| it.lifetime_s.into()));
+        let lifetime = Duration::from_secs(cache.map_or(300, |it| it.lifetime_s));
         match self {
             Provider::Openai | Provider::OpenaiResponses => {
                 CacheRules::Openai(OpenaiRules { min_tokens, lifetime, ..OpenaiRules::default() })
@@ -83,6 +83,8 @@ pub struct Tally {
     pub cost: f64,
     /// The largest input of a call.
     pub largest: u64,
+    /// How many calls had more input than the window: a provider with such a window would refuse them.
+    pub too_large: u64,
 }
 
 impl Tally {
@@ -101,16 +103,17 @@ pub struct Desk {
     cache: PromptCache,
     price: Price,
     counter: Arc<dyn TokenCounter>,
+    window: Tokens,
     tally: Tally,
 }
 
 impl Desk {
     /// Returns a desk with an empty cache; fails if the catalogue has no price for the model.
-    pub fn new(provider: Provider) -> Result<Self, Box<dyn Error>> {
+    pub fn new(provider: Provider, window: Tokens) -> Result<Self, Box<dyn Error>> {
         let price = provider.facts().price.ok_or("the catalogue has no price for the model")?;
         let counter = provider.counter();
         let cache = PromptCache::new(provider.rules(), Arc::clone(&counter));
-        Ok(Self { target: provider.target(), cache, price, counter, tally: Tally::default() })
+        Ok(Self { target: provider.target(), cache, price, counter, window, tally: Tally::default() })
     }
 
     /// Takes a request that is answered with `answer`, and says what it used.
@@ -127,6 +130,7 @@ impl Desk {
         self.tally.usage += usage;
         self.tally.cost += self.price.of(usage).unwrap_or_default();
         self.tally.largest = self.tally.largest.max(usage.input_tokens);
+        self.tally.too_large += u64::from(usage.input_tokens > u64::from(self.window.0));
         Ok(usage)
     }
 

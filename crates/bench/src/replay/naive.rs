@@ -42,7 +42,7 @@ pub(super) fn replay(
     provider: Provider,
     strategy: Strategy,
 ) -> Result<Tally, Box<dyn Error>> {
-    let (clock, mut desk) = (ReplayClock::default(), Desk::new(provider)?);
+    let (clock, mut desk) = (ReplayClock::default(), Desk::new(provider, config.window)?);
     let mut naive = Naive::new(scene, config, provider, strategy);
     for turn in &scene.turns {
         clock.pass(turn.pause);

@@ -77,7 +77,7 @@ pub(super) fn replay(
 ) -> Result<Tally, Box<dyn Error>> {
     let clock = ReplayClock::default();
     let setup = Setup::new(scene, config, provider)?;
-    let model = Recorded::new(Desk::new(provider)?, clock.clone(), &scene.summary);
+    let model = Recorded::new(Desk::new(provider, config.window)?, clock.clone(), &scene.summary);
     let thread = thread(setup.sessions, provider, &clock)?;
     let mut agent = Agent::builder(model.clone(), Arc::new(clock.clone()), NoSecrets)
         .config(setup.agent)

@@ -32,14 +32,14 @@ pub struct Row {
 impl Report {
     /// Returns all of it as JSON.
     pub fn to_json(&self) -> Value {
-        let rows: Vec<Value> = self.rows.iter().map(Row::to_json).collect();
+        let rows: Vec<Value> = self.rows.iter().map(|it| it.to_json()).collect();
         json!({"job": "cache", "n": self.n_turns, "window": self.window.0, "rows": rows})
     }
 }
 
 impl Row {
-    fn to_json(&self) -> Value {
-        let Tally { calls, usage, cost, largest } = self.tally;
+    fn to_json(self) -> Value {
+        let Tally { calls, usage, cost, largest, too_large } = self.tally;
         json!({
             "provider": self.provider.dialect().as_str(),
             "model": self.provider.model(),
@@ -52,6 +52,7 @@ impl Row {
             "cache_write_tokens": usage.cache_write_tokens,
             "output_tokens": usage.output_tokens,
             "largest_input": largest,
+            "too_large": too_large,
         })
     }
 }
@@ -65,13 +66,22 @@ impl fmt::Display for Report {
         writeln!(f, "{} turns, at most {} tokens a request", self.n_turns, self.window)?;
         writeln!(
             f,
-            "{:<18}{:<17}{:>8}{:>10}{:>7}{:>14}{:>14}{:>12}{:>12}",
-            "provider", "strategy", "share", "cost $", "calls", "input", "read", "written", "largest"
+            "{:<18}{:<17}{:>8}{:>10}{:>7}{:>14}{:>14}{:>12}{:>10}{:>11}",
+            "provider",
+            "strategy",
+            "share",
+            "cost $",
+            "calls",
+            "input",
+            "read",
+            "written",
+            "largest",
+            "too large"
         )?;
         for Row { provider, strategy, tally } in &self.rows {
             writeln!(
                 f,
-                "{:<18}{:<17}{:>6.1} %{:>10.3}{:>7}{:>14}{:>14}{:>12}{:>12}",
+                "{:<18}{:<17}{:>6.1} %{:>10.3}{:>7}{:>14}{:>14}{:>12}{:>10}{:>11}",
                 provider.dialect().as_str(),
                 strategy.name(),
                 tally.share() * 100.0,
@@ -81,6 +91,7 @@ impl fmt::Display for Report {
                 tally.usage.cache_read_tokens,
                 tally.usage.cache_write_tokens,
                 tally.largest,
+                tally.too_large,
             )?;
         }
         Ok(())
