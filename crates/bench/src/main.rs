@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-use contexture_bench::data::StorePlace;
+use contexture_bench::data::{StorePlace, read};
 use contexture_bench::measure::{Timing, measure, peak_rss_mb};
-use contexture_bench::{BenchError, Job, Side};
+use contexture_bench::replay::{ReplayConfig, Scene, replay};
+use contexture_bench::{BenchError, Job, Side, sample};
+use contexture_message::Tokens;
 use serde_json::{Value, json};
 
 const HELP: &str = "\
@@ -19,6 +21,8 @@ usage:
   contexture-bench JOB N             run a job, print one line of JSON
   contexture-bench floor JOB N       run its floor
   contexture-bench compare [--json]  run all jobs and floors in turns, print a table
+  contexture-bench cache N [WINDOW]  replay N turns on simulated provider caches, with requests of at most WINDOW
+                                     tokens (default 128000): a table, and one line of JSON
 
 jobs:
   tokenize      N turns     count every message once, nothing remembered
@@ -51,6 +55,9 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
+        ["cache"] => Err("say how many turns".into()),
+        ["cache", n] => cache(n, None),
+        ["cache", n, window] => cache(n, Some(window)),
         ["compare"] => compare(false),
         ["compare", "--json"] => compare(true),
         ["floor", job, n] | ["--floor", job, n] | [job, n, "--floor"] => run(Side::Floor, job, n),
@@ -110,6 +117,24 @@ fn compare(as_json: bool) -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    Ok(())
+}
+
+/// Replays a conversation on simulated provider caches.
+fn cache(n: &str, window: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let n: usize = n.parse().map_err(|_| format!("`{n}` is not a number of turns"))?;
+    let mut config = ReplayConfig::default();
+    if let Some(window) = window {
+        let tokens = window.parse().map_err(|_| format!("`{window}` is not a number of tokens"))?;
+        config.window = Tokens(tokens);
+    }
+    let conversation = match data_folder() {
+        Some(folder) => read(&folder, &format!("conv-{n}.json"))?,
+        None => sample::conversation(n),
+    };
+    let report = replay(&Scene::new(&conversation), &config)?;
+    eprint!("{report}");
+    println!("{}", report.to_json());
     Ok(())
 }
 

@@ -47,9 +47,13 @@ const NAMES: &str =
 const CHARACTERS: &str = "我们需要先确认数据库的索引是否已经建立然后再检查缓存命中率このデータはサーバーから取得されたもので確認が必要です";
 
 /// A generator of numbers: splitmix64.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -57,11 +61,11 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.roll() % limit as u64) as usize
     }
 
-    fn between(&mut self, low: usize, high: usize) -> usize {
+    pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
@@ -82,7 +86,7 @@ impl Dice {
         Kind::ALL[self.below(Kind::ALL.len())]
     }
 
-    fn text(&mut self, kind: Kind, bytes: usize) -> String {
+    pub(crate) fn text(&mut self, kind: Kind, bytes: usize) -> String {
         let mut text = String::new();
         while text.len() < bytes {
             if !text.is_empty() && kind != Kind::Cjk {

@@ -4,10 +4,13 @@
 //! of any size and with waits between them; or trouble: an error status, a cut connection, silence. What was asked is
 //! kept for the test to look at.
 //!
+//! [`cache`] stands alone: what the prompt caches of OpenAI and Anthropic do with the bodies they are sent.
+//!
 //! For development only; no shipped crate depends on it. A broken fixture is a broken test, so everything here panics
 //! instead of returning errors. The server writes HTTP by hand: a library would not let it cut a chunk in two.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub mod cache;
 mod reply;
 mod serve;
 

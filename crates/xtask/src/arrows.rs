@@ -5,7 +5,7 @@ use serde_json::Value;
 /// The crates from top to bottom: one may use those on lower floors only. Crates on one floor may not use
 /// each other.
 const FLOORS: &[&[&str]] = &[
-    &["contexture-cli", "contexture-bench"],
+    &["contexture-cli"],
     &["contexture"],
     &["contexture-project"],
     &["contexture-agent"],
@@ -16,7 +16,8 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Crates that are there for development; nothing shipped may use them.
-const DEV_ONLY: &[&str] = &["contexture-testkit", "contexture-mockmodel", "contexture-pgtest", "xtask"];
+const DEV_ONLY: &[&str] =
+    &["contexture-bench", "contexture-testkit", "contexture-mockmodel", "contexture-pgtest", "xtask"];
 
 /// Lists the arrows that do not point down, as `from -> to`.
 pub(crate) fn upward(metadata: &[u8]) -> Result<Vec<String>, String> {

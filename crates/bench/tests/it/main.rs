@@ -1,6 +1,8 @@
 //! Both sides of a job give the same answer, and the program says what is wrong with a call.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod replay;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -98,6 +100,9 @@ fn a_wrong_call_is_told_what_is_wrong() {
     insta::assert_snapshot!(program(&["compose", "many"]), @"2 contexture-bench: `many` is not a number of contexts");
     insta::assert_snapshot!(program(&["compose"]), @"2 contexture-bench: say how many contexts");
     insta::assert_snapshot!(program(&["compose", "25"]), @"2 contexture-bench: DATA/compose-25.json can't be read: No such file or directory");
+    insta::assert_snapshot!(program(&["cache"]), @"2 contexture-bench: say how many turns");
+    insta::assert_snapshot!(program(&["cache", "25"]), @"2 contexture-bench: DATA/conv-25.json can't be read: No such file or directory");
+    insta::assert_snapshot!(program(&["cache", "25", "wide"]), @"2 contexture-bench: `wide` is not a number of tokens");
     insta::assert_snapshot!(program(&[]), @"2 contexture-bench: say a job and a number; `--help` lists the jobs");
 }
 
