@@ -82,7 +82,7 @@ impl Setting {
             user: self.own_words.clone(),
             instructions: thread.instructions().map(Arc::from),
             continues: before.cloned(),
-            previous: before.cloned(),
+            previous: before.map(Pass::sent),
             engine: self.agent.engine.clone(),
             ..ResolveOptions::default()
         };

@@ -7,12 +7,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use contexture_message::{Breakpoint, CacheRules, Message, Tokens};
+use contexture_message::{Breakpoint, CacheRules, Message, Role, Tokens};
 
 use crate::cache::{CacheFacts, assumed_rules};
 use crate::define::Arrangement;
 use crate::merge::Draft;
-use crate::render::{SystemText, message_segments, system_text};
+use crate::render::{SystemText, is_of_the_user, message_segments, system_text};
 use crate::segment::{Slot, Volatility};
 use crate::setup::Setup;
 use crate::{Segment, ShortenedResult, Source};
@@ -23,6 +23,8 @@ pub(crate) struct Arranged {
     pub(crate) draft: Draft,
     pub(crate) arrangement: Arrangement,
     pub(crate) rules: CacheRules,
+    /// What a message costs around its text.
+    frame: Tokens,
     /// The composed system message, if anything is in it.
     pub(crate) system: Option<Arc<Message>>,
     /// Which bytes of it are whose.
@@ -32,9 +34,15 @@ pub(crate) struct Arranged {
 }
 
 impl Arranged {
-    /// Returns the text of the composed system message.
-    pub(crate) fn system_text(&self) -> &str {
-        self.system.as_ref().and_then(|it| it.as_text()).unwrap_or_default()
+    /// What this turn costs besides its Segments: the message around its text, and the envelope around its pieces.
+    pub(crate) fn active_frame(&self) -> Tokens {
+        let of_slot = |slot| sent(&self.draft).filter(move |it| it.slot == slot).count();
+        let message = if of_slot(Slot::User) > 0 { self.frame } else { Tokens(0) };
+        let envelope = match u32::try_from(of_slot(Slot::Envelope)).unwrap_or(u32::MAX) {
+            0 => Tokens(0),
+            n_pieces => self.draft.envelope + Tokens(n_pieces - 1),
+        };
+        message + envelope
     }
 }
 
@@ -50,12 +58,14 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     let cache = CacheFacts {
         prefix_tokens: stable.tokens,
         breakpoints: breakpoints(&draft, &system, &stable, rules),
-        forecast: None,
+        edits: setup.options.edits.clone(),
+        ..CacheFacts::default()
     };
     let SystemText { text, pieces } = system;
     let system = Some(text).filter(|it| !it.is_empty()).map(|it| Arc::new(Message::system(it)));
     let shortened = setup.turns.shortened.clone();
-    Arranged { draft, arrangement, rules, system, pieces, cache, shortened }
+    let frame = Tokens(setup.counter.profile().framing.message);
+    Arranged { draft, arrangement, rules, frame, system, pieces, cache, shortened }
 }
 
 /// Returns the positions of all Segments of the system message, in its order.
@@ -107,7 +117,12 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
 /// Warns of what changes each turn before the history, which no cache can keep then.
 fn turn_warnings(draft: &Draft) -> Vec<String> {
     let history: Tokens = sent(draft).filter(|it| it.slot == Slot::History).map(|it| it.tokens).sum();
-    let last = sent(draft).filter(|it| it.slot == Slot::SystemLast);
+    let is_before = |it: &&Segment| match it.slot {
+        Slot::SystemLast => true,
+        // Messages may well change each turn while there is nothing behind them.
+        Slot::Context | Slot::Provider => it.volatility == Volatility::Turn && history > Tokens(0),
+        _ => false,
+    };
     let warning = |it: &Segment| {
         format!(
             "{} changes each turn and stands before the history: {history} history tokens can't be cached; \
@@ -115,7 +130,7 @@ fn turn_warnings(draft: &Draft) -> Vec<String> {
             it.source
         )
     };
-    last.map(warning).collect()
+    sent(draft).filter(is_before).map(warning).collect()
 }
 
 /// The beginning of the request that does not change with the turn.
@@ -157,7 +172,8 @@ fn sent(draft: &Draft) -> impl Iterator<Item = &Segment> {
     draft.segments.iter().filter(|it| it.fate.is_sent())
 }
 
-/// Allocates the provider's breakpoints: end of tools, end of the stable system text, end of the history.
+/// Allocates the provider's breakpoints: end of tools, end of the stable system text, end of the history, and in later
+/// steps of a turn the end of the request.
 fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: CacheRules) -> Vec<Breakpoint> {
     let has_tools = stable.tools > Tokens(0);
     let tools = has_tools.then_some((Breakpoint::Tools, stable.tools));
@@ -169,12 +185,33 @@ fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: Cache
         let has_history = sent(draft).any(|it| it.slot == Slot::History);
         has_history.then(|| (Breakpoint::Message { message: before + counted - 1 }, it.tokens))
     });
-    let candidates = [tools, prefix, history].into_iter().flatten();
+    let step =
+        last_message(draft, system).map(|message| (Breakpoint::Message { message }, draft.usage.total));
+    let candidates = [tools, prefix, history, step].into_iter().flatten();
     let large: Vec<_> =
         candidates.filter(|(_, tokens)| *tokens >= rules.min_tokens).map(|(it, _)| it).collect();
     // The later a mark, the more it covers.
     let surplus = large.len().saturating_sub(rules.max_breakpoints);
     large.into_iter().skip(surplus).collect()
+}
+
+/// Returns the position of the last message, if the model has spoken in this turn: what stands there will be read again
+/// in the next step, and a provider that looks for marks only so far back always finds this one.
+fn last_message(draft: &Draft, system: &SystemText) -> Option<usize> {
+    let active = || sent(draft).filter(|it| it.slot == Slot::InFlight);
+    let messages = || active().flat_map(|it| it.body.messages());
+    if !messages().any(|it| it.role == Role::Assistant) {
+        return None;
+    }
+    let stored: usize =
+        message_segments(draft).filter(|it| it.slot < Slot::User).map(|it| it.body.n_messages()).sum();
+    let n_own = sent(draft).filter(|it| it.slot == Slot::User).count();
+    let has_words = n_own > 0 || messages().any(|it| is_of_the_user(it));
+    let has_envelope = sent(draft).any(|it| it.slot == Slot::Envelope);
+    // Without words of the user the envelope is a message of its own.
+    let n_envelopes = usize::from(has_envelope && !has_words);
+    let n_system = usize::from(!system.text.is_empty());
+    (n_system + stored + n_own + n_envelopes + messages().count()).checked_sub(1)
 }
 
 /// One piece of the system message and where it stands in it.

@@ -1,15 +1,12 @@
 //! Provider caches: their rules, what they should read, and why they do not.
 
-use std::borrow::Cow;
+use std::time::Duration;
 
-use contexture_message::tokens::message_tokens;
-use contexture_message::{Breakpoint, CacheRules, TokenCounter, Tokens};
+use contexture_message::{Breakpoint, CacheRules, Price, TokenCounter, Tokens, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::Source;
-use crate::arrange::Arranged;
-use crate::render::Rendered;
-use crate::segment::{Body, Slot};
+use crate::planner::EditDecision;
+use crate::sent::Sent;
 
 /// Returns the rules that are assumed where nobody hands in better ones; no caching for unknown providers.
 pub(crate) fn assumed_rules(model: Option<&str>) -> CacheRules {
@@ -24,40 +21,58 @@ pub(crate) fn assumed_rules(model: Option<&str>) -> CacheRules {
     }
 }
 
-/// What is known about the cache before the call.
+/// What is known about the cache: before the call, and after it how that turned out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheFacts {
     /// Tokens at the beginning of the request that do not change with the turn.
     pub prefix_tokens: Tokens,
     /// Where the provider's cache is marked.
     pub breakpoints: Vec<Breakpoint>,
-    /// What the provider should read from its cache, if the previous pass is known.
+    /// What the provider should read from its cache, if it is known what was sent before.
     #[serde(default)]
     pub forecast: Option<Forecast>,
+    /// What the provider read, once that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciliation: Option<Reconciliation>,
+    /// Which edits of earlier bytes were weighed against the cache.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<EditDecision>,
 }
 
-/// What the provider should read from its cache, given the previous pass of the thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What the provider should read from its cache, given what was sent before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Tokens that should be read from the cache.
     pub read_tokens: Tokens,
-    /// Where the prefix differs from the previous pass, if it does before that one's end.
+    /// Where the prefix differs from what was sent before, if it does before that one's end.
     pub changed: Option<PrefixChange>,
+    /// Whether what the earlier messages said is not known any more, and they were taken to be unchanged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
+    /// Whether the cache has not been read for longer than it lives.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expired: bool,
+    /// Whether what stayed the same is shorter than what the provider caches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub below_minimum: bool,
 }
 
 /// The first difference between two prefixes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrefixChange {
-    /// Who contributed the first byte that differs.
+    /// Who contributed the first byte that differs, or `model`.
     pub source: String,
     /// Its position in the prefix: tools, system message, messages.
     pub byte: usize,
-    /// Tokens of the previous pass that can't be read because of it.
+    /// Tokens of what was sent before that can't be read because of it.
     pub lost_tokens: Tokens,
+    /// What it costs to read these at the full instead of the cached price, if prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
 }
 
 /// A forecast beside what the provider reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconciliation {
     /// What was expected.
     pub expected: Tokens,
@@ -65,84 +80,122 @@ pub struct Reconciliation {
     pub reported: Tokens,
     /// Whether the provider read clearly less than expected (by more than a tenth).
     pub broken: bool,
+    /// The likely reason why not everything that was sent before was read, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<MissCause>,
+}
+
+/// Why a provider's cache was not read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissCause {
+    /// Someone's bytes changed; `model` if it is another model's cache.
+    Changed(String),
+    /// It was not read for longer than it lives.
+    Expired,
+    /// The prefix is shorter than what the provider caches.
+    BelowMinimum,
+    /// Nothing here explains it.
+    Unknown,
 }
 
 impl Forecast {
-    /// Compares the forecast with the usage that the provider reported.
+    /// Compares the forecast with what the provider says it read.
+    ///
+    /// ```
+    /// use contexture_compose::{Forecast, MissCause};
+    /// use contexture_message::Tokens;
+    ///
+    /// let forecast = Forecast { read_tokens: Tokens(2_000), ..Forecast::default() };
+    /// assert_eq!(forecast.reconcile(Tokens(1_990)).cause, None);
+    /// let missed = forecast.reconcile(Tokens(0));
+    /// assert!(missed.broken && missed.cause == Some(MissCause::Unknown));
+    /// ```
     pub fn reconcile(&self, reported: Tokens) -> Reconciliation {
         let expected = self.read_tokens;
         let broken = u64::from(reported.0) * 10 < u64::from(expected.0) * 9;
-        Reconciliation { expected, reported, broken }
+        let is_missed = broken || reported == Tokens(0);
+        let cause = match &self.changed {
+            Some(change) => Some(MissCause::Changed(change.source.clone())),
+            None if self.expired && is_missed => Some(MissCause::Expired),
+            None if self.below_minimum && is_missed => Some(MissCause::BelowMinimum),
+            None => broken.then_some(MissCause::Unknown),
+        };
+        Reconciliation { expected, reported, broken, cause }
     }
 }
 
-/// A piece of the prefix, as it is compared.
-pub(crate) struct PrefixPiece<'a> {
-    source: Source,
-    /// Where it begins: tools, system message and messages one after the other.
-    start: usize,
-    text: Cow<'a, str>,
-    tokens: Tokens,
+/// What a forecast depends on besides the two requests.
+pub(crate) struct Outlook<'a> {
+    pub(crate) rules: CacheRules,
+    /// How long ago the last call was.
+    pub(crate) idle: Option<Duration>,
+    pub(crate) price: Option<Price>,
+    pub(crate) counter: &'a dyn TokenCounter,
 }
 
-/// Lists what is sent in the order in which providers see it: tools, the pieces of the system message, messages.
-///
-/// A message counts as the same whether it is this turn's or the history's: what matters is who speaks and what is
-/// said.
-pub(crate) fn prefix_pieces<'a>(
-    arranged: &'a Arranged,
-    rendered: &'a Rendered,
-    counter: &dyn TokenCounter,
-) -> Vec<PrefixPiece<'a>> {
-    let draft = &arranged.draft;
-    let mut pieces = Vec::new();
-    let mut start = 0;
-    for segment in draft.segments.iter().filter(|it| it.slot == Slot::Tools && it.fate.is_sent()) {
-        let Body::Tool(tool) = &segment.body else { continue };
-        // Plain data with string keys: writing it as JSON can't fail.
-        let text = serde_json::to_string(&**tool.tool()).unwrap_or_default();
-        let (source, tokens, n_bytes) = (segment.source.clone(), segment.tokens, text.len());
-        pieces.push(PrefixPiece { source, start, text: text.into(), tokens });
-        start += n_bytes;
-    }
-    for piece in &arranged.pieces {
-        let block = || Source::named("tags", "block");
-        let source = piece.segment.map_or_else(block, |it| draft.segments[it].source.clone());
-        let text = Cow::Borrowed(&arranged.system_text()[piece.bytes.clone()]);
-        pieces.push(PrefixPiece {
-            source,
-            start: start + piece.bytes.start,
-            text,
-            tokens: piece.tokens(draft),
-        });
-    }
-    start += arranged.system_text().len();
-    let n_system = usize::from(arranged.system.is_some());
-    for (message, source) in rendered.request.messages.iter().skip(n_system).zip(&rendered.origins) {
-        let content = serde_json::to_string(&message.content).unwrap_or_default();
-        let text = format!("{} {content}", message.role.as_str());
-        let n_bytes = text.len();
-        let tokens = message_tokens(counter, message);
-        pieces.push(PrefixPiece { source: source.clone(), start, text: text.into(), tokens });
-        start += n_bytes;
-    }
-    pieces
+/// Whether a cache that was not read for so long is gone.
+pub(crate) fn is_expired(rules: CacheRules, idle: Option<Duration>) -> bool {
+    rules.lifetime_s > 0 && idle.is_some_and(|it| it > Duration::from_secs(rules.lifetime_s))
 }
 
 /// Foretells how much of `now` the provider has seen as `before`.
-pub(crate) fn forecast(before: &[PrefixPiece<'_>], now: &[PrefixPiece<'_>], rules: CacheRules) -> Forecast {
-    let n_same = before.iter().zip(now).take_while(|(a, b)| a.text == b.text).count();
-    let read: Tokens = now[..n_same].iter().map(|it| it.tokens).sum();
-    let changed = before.get(n_same).map(|lost| {
-        let here = now.get(n_same);
-        PrefixChange {
-            source: here.map_or_else(|| lost.source.to_string(), |it| it.source.to_string()),
-            byte: here.map_or(lost.start, |it| it.start + common_prefix(&lost.text, &it.text)),
-            lost_tokens: before[n_same..].iter().map(|it| it.tokens).sum(),
-        }
+pub(crate) fn forecast(before: &Sent, now: &Sent, outlook: &Outlook<'_>) -> Forecast {
+    if is_expired(outlook.rules, outlook.idle) {
+        return Forecast { expired: true, ..Forecast::default() };
+    }
+    let assumed = before.is_assumed();
+    let is_same_model = before.model == now.model;
+    let (pieces, messages) = if is_same_model { before.common(now) } else { (0, 0) };
+    let read = now.tokens(pieces, messages, outlook.counter);
+    // Of messages that are not known any more, nobody can say that they are missing.
+    let is_through = assumed && messages == now.n_messages() && pieces == before.n_pieces();
+    let changed = (pieces + messages < before.len() && !is_through).then(|| {
+        let lost_tokens = lost_tokens(before, now, (pieces, messages), outlook.counter);
+        let (source, byte) = match is_same_model {
+            true => first_difference(before, now, pieces + messages),
+            false => ("model".to_owned(), 0),
+        };
+        PrefixChange { source, byte, lost_tokens, cost: extra_cost(lost_tokens, outlook.price) }
     });
-    let read_tokens = if read >= rules.min_tokens { read } else { Tokens(0) };
-    Forecast { read_tokens, changed }
+    let below_minimum = read < outlook.rules.min_tokens;
+    let read_tokens = if below_minimum { Tokens(0) } else { read };
+    Forecast { read_tokens, changed, assumed, expired: false, below_minimum }
+}
+
+/// Returns what of `before` does not follow the common beginning any more. Messages that are not known any more are taken
+/// to cost what those cost that stand in their place.
+fn lost_tokens(before: &Sent, now: &Sent, common: (usize, usize), counter: &dyn TokenCounter) -> Tokens {
+    let all = before.tokens(before.n_pieces(), before.n_messages(), counter);
+    let kept = before.tokens(common.0, common.1, counter);
+    let unknown = match before.is_assumed() {
+        true => {
+            let n_messages = before.n_messages().min(now.n_messages());
+            now.tokens(0, n_messages, counter).saturating_sub(now.tokens(0, common.1, counter))
+        }
+        false => Tokens(0),
+    };
+    all.saturating_sub(kept) + unknown
+}
+
+/// Returns who contributed the first byte that differs, and where it is.
+fn first_difference(before: &Sent, now: &Sent, position: usize) -> (String, usize) {
+    let source = now.source(position).or_else(|| before.source(position));
+    let same = match (before.text(position), now.text(position)) {
+        (Some(before), Some(now)) => common_prefix(&before, &now),
+        _ => 0,
+    };
+    let holder = if now.source(position).is_some() { now } else { before };
+    (source.map(ToString::to_string).unwrap_or_default(), holder.start(position) + same)
+}
+
+/// Returns what it costs to read tokens at the full instead of the cached price.
+fn extra_cost(tokens: Tokens, price: Option<Price>) -> Option<f64> {
+    let input_tokens = u64::from(tokens.0);
+    let full = Usage { input_tokens, ..Usage::default() };
+    let cached = Usage { cache_read_tokens: input_tokens, ..full };
+    let price = price?;
+    Some((price.of(full)? - price.of(cached)?).max(0.0))
 }
 
 pub(crate) fn common_prefix(a: &str, b: &str) -> usize {

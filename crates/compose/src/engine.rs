@@ -11,7 +11,7 @@ use crate::merge::merge;
 use crate::pass::Inner;
 use crate::render::render;
 use crate::setup::Setup;
-use crate::{Error, Pass, Prompt, ResolveOptions};
+use crate::{Error, Pass, Prompt, ResolveOptions, Sent};
 
 impl Prompt {
     /// Resolves the prompt for an input, without calling a model.
@@ -61,8 +61,13 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let fitted = fit(draft, &setup)?;
     let mut arranged = arrange(fitted, &setup);
     let rendered = render(&arranged);
-    arranged.cache.forecast = setup.forecast(&arranged, &rendered);
+    let sent = OnceLock::new();
+    if options.previous.is_some() {
+        let now = sent.get_or_init(|| Arc::new(Sent::of(&arranged, &rendered)));
+        arranged.cache.forecast = setup.forecast(now, arranged.rules);
+    }
     setup.report(&arranged.draft);
     let prompt = prompt.id().to_owned();
-    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, lasting, fingerprint: OnceLock::new() })))
+    let (fingerprint, reconciliation) = (OnceLock::new(), OnceLock::new());
+    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, lasting, sent, fingerprint, reconciliation })))
 }

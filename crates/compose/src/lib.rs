@@ -25,20 +25,22 @@ mod merge;
 mod options;
 mod own;
 mod pass;
+mod planner;
 pub mod ports;
 mod registry;
 mod render;
 mod results;
 mod schema;
 mod segment;
+mod sent;
 mod setup;
 mod shorten;
 mod source;
 pub mod tags;
 
-pub use cache::{CacheFacts, Forecast, PrefixChange, Reconciliation};
+pub use cache::{CacheFacts, Forecast, MissCause, PrefixChange, Reconciliation};
 pub use contexture_history::{Cost, Limit as HistoryLimit, RepairKind, Turn, TurnStatus};
-pub use contexture_message::CacheRules;
+pub use contexture_message::{CacheRules, Price};
 pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
@@ -59,8 +61,10 @@ pub use lower::{MAX_DEPTH, Prompt};
 pub use merge::Extras;
 pub use options::{Absence, ResolveOptions};
 pub use pass::{CachedBlock, Pass};
+pub use planner::{Edit, EditDecision, Prospect, forced, weigh};
 pub use ports::Engine;
 pub use registry::Prompts;
 pub use results::{ResultView, ShortenedResult};
 pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
+pub use sent::Sent;
 pub use source::Source;

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture_message::{Message, Settings, Tool, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Budget, CacheRules, Engine, InlineBlock, ModelLimits, Pass, ResultView, Scope, Turn};
+use crate::{
+    Budget, CacheRules, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price, ResultView, Scope, Sent,
+    Turn,
+};
 
 /// Everything that differs from one pass of a prompt to the next.
 ///
@@ -65,8 +69,14 @@ pub struct ResolveOptions {
     pub instructions: Option<Arc<str>>,
     /// The previous step of the same turn: what does not change with the turn is taken over from it.
     pub continues: Option<Pass>,
-    /// The previous pass of the thread, for the cache forecast.
-    pub previous: Option<Pass>,
+    /// What was sent in the thread before, for the cache forecast, see [`Pass::sent`].
+    pub previous: Option<Arc<Sent>>,
+    /// How long ago that was: a cache that is not read is lost after a while.
+    pub idle: Option<Duration>,
+    /// What the model's tokens cost.
+    pub price: Option<Price>,
+    /// Which edits of earlier bytes were weighed for this pass, see [`weigh`](crate::weigh); they are explained.
+    pub edits: Vec<EditDecision>,
     /// Other ports than the prompt's own.
     pub engine: Option<Engine>,
 }
@@ -136,7 +146,7 @@ impl ResolveOptions {
     /// Sets the previous pass.
     #[must_use]
     pub fn previous(mut self, pass: &Pass) -> Self {
-        self.previous = Some(pass.clone());
+        self.previous = Some(pass.sent());
         self
     }
 }

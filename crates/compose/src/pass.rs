@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use contexture_history::neutral::neutralise;
-use contexture_message::{Request, Tokens};
+use contexture_message::{Request, Tokens, Usage};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::Arranged;
 use crate::explain::explain;
 use crate::gather::Lasting;
 use crate::render::{Rendered, envelope_pieces};
-use crate::{Explanation, Pin, Segment};
+use crate::{Explanation, Pin, Reconciliation, Segment, Sent};
 
 /// One resolution of a Prompt: what is sent, and why it looks like that. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -23,7 +23,11 @@ pub(crate) struct Inner {
     pub(crate) rendered: Rendered,
     /// What the next step of the same turn takes over instead of running it again.
     pub(crate) lasting: Lasting,
+    /// What the next request is compared with, once someone asks.
+    pub(crate) sent: OnceLock<Arc<Sent>>,
     pub(crate) fingerprint: OnceLock<String>,
+    /// What the provider read from its cache, once it has said so.
+    pub(crate) reconciliation: OnceLock<Reconciliation>,
 }
 
 /// What a block of the frozen prefix said.
@@ -60,7 +64,38 @@ impl Pass {
 
     /// Says why the request looks like that. Runs nothing again: it reads the same Segments.
     pub fn explain(&self) -> Explanation {
-        explain(&self.0.arranged, self.request(), self.fingerprint())
+        let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint());
+        explanation.cache.reconciliation = self.0.reconciliation.get().cloned();
+        explanation
+    }
+
+    /// Returns what the request consists of, for the forecast of the thread's next pass.
+    pub fn sent(&self) -> Arc<Sent> {
+        let Inner { arranged, rendered, sent, .. } = &*self.0;
+        Arc::clone(sent.get_or_init(|| Arc::new(Sent::of(arranged, rendered))))
+    }
+
+    /// Compares the forecast, if there is one, with what the provider reported after the call. It is remembered and
+    /// explained from then on; a later report changes nothing.
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// use contexture_compose::{Prompt, ResolveOptions};
+    /// use contexture_message::Usage;
+    ///
+    /// let prompt = Prompt::builder("p").system("Be brief.").build()?;
+    /// let first = prompt.resolve(ResolveOptions::default()).await?;
+    /// let pass = prompt.resolve(ResolveOptions::default().previous(&first)).await?;
+    /// let told = pass.reconcile(Usage { cache_read_tokens: 3, ..Usage::default() });
+    /// assert_eq!(told.as_ref().map(|it| it.broken), Some(false));
+    /// assert_eq!(pass.explain().cache.reconciliation, told);
+    /// # Ok::<(), contexture_compose::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn reconcile(&self, usage: Usage) -> Option<Reconciliation> {
+        let forecast = self.0.arranged.cache.forecast.as_ref()?;
+        let reported = Tokens(u32::try_from(usage.cache_read_tokens).unwrap_or(u32::MAX));
+        Some(self.0.reconciliation.get_or_init(|| forecast.reconcile(reported)).clone())
     }
 
     /// Returns all Segments in order, with their fates.

@@ -98,7 +98,7 @@ pub(crate) fn envelope_pieces(draft: &Draft) -> Vec<&str> {
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) request: Request,
-    pub(crate) origins: Vec<Source>,
+    pub(crate) origins: Arc<[Source]>,
 }
 
 /// Renders the request.
@@ -127,7 +127,7 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
         settings: draft.skeleton.settings.clone(),
         breakpoints: cache.breakpoints.clone(),
     };
-    Rendered { request, origins }
+    Rendered { request, origins: origins.into() }
 }
 
 /// The messages behind the system message while they are put together.

@@ -129,9 +129,14 @@ pub enum Body {
 impl Body {
     /// Returns how many messages it consists of.
     pub(crate) fn n_messages(&self) -> usize {
+        self.messages().len()
+    }
+
+    /// Returns the messages it consists of.
+    pub(crate) fn messages(&self) -> &[Arc<Message>] {
         match self {
-            Body::Messages(messages) => messages.len(),
-            Body::Nothing | Body::Text(_) | Body::Tags(_) | Body::Tool(_) => 0,
+            Body::Messages(messages) => messages,
+            Body::Nothing | Body::Text(_) | Body::Tags(_) | Body::Tool(_) => &[],
         }
     }
 }

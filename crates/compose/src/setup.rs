@@ -5,14 +5,12 @@ use std::sync::Arc;
 use contexture_message::{Settings, TokenCounter};
 use serde_json::{Value, json};
 
-use crate::arrange::Arranged;
-use crate::cache::{Forecast, forecast, prefix_pieces};
+use crate::cache::{Forecast, Outlook, forecast};
 use crate::define::{Input, matching_keys};
 use crate::merge::Draft;
 use crate::ports::Event;
-use crate::render::Rendered;
 use crate::results::TurnView;
-use crate::{Adaptation, Budget, Call, Engine, Prompt, ResolveOptions};
+use crate::{Adaptation, Budget, CacheRules, Call, Engine, Prompt, ResolveOptions, Sent};
 
 /// What is settled before the first stage.
 pub(crate) struct Setup<'a> {
@@ -84,12 +82,11 @@ impl<'a> Setup<'a> {
         config
     }
 
-    /// What the provider should read from its cache, if the previous pass is known.
-    pub(crate) fn forecast(&self, arranged: &Arranged, rendered: &Rendered) -> Option<Forecast> {
-        let previous = &self.options.previous.as_ref()?.0;
-        let before = prefix_pieces(&previous.arranged, &previous.rendered, &*self.counter);
-        let now = prefix_pieces(arranged, rendered, &*self.counter);
-        Some(forecast(&before, &now, arranged.rules))
+    /// What the provider should read from its cache, if it is known what was sent before.
+    pub(crate) fn forecast(&self, now: &Sent, rules: CacheRules) -> Option<Forecast> {
+        let (idle, price) = (self.options.idle, self.options.price);
+        let outlook = Outlook { rules, idle, price, counter: &*self.counter };
+        self.options.previous.as_ref().map(|before| forecast(before, now, &outlook))
     }
 
     pub(crate) fn report(&self, draft: &Draft) {

@@ -190,6 +190,9 @@ fn cache(it: &Explanation, screen: Screen) -> Vec<String> {
             let _ = write!(text, "; {} changed byte {}", change.source, change.byte);
             let _ = write!(text, ", which costs {} tokens", change.lost_tokens);
         }
+        if forecast.expired {
+            text.push_str("; the cache has expired");
+        }
         lines.extend(labelled("forecast", &text, screen));
     }
     lines

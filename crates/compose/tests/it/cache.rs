@@ -1,9 +1,12 @@
-//! The cache contract: order, breakpoints, forecast, diff.
+//! The cache contract: order, breakpoints, diff.
+
+use std::sync::Arc;
 
 use contexture_compose::{
-    Arrangement, CacheConfig, Context, Explanation, Pass, Prompt, PromptBuilder, ResolveOptions, Text, Turn,
+    Arrangement, CacheConfig, CacheRules, Context, Explanation, Pass, Prompt, PromptBuilder, ResolveOptions,
+    Text, Turn, provider,
 };
-use contexture_message::{Breakpoint, Message, Tokens, Tool};
+use contexture_message::{Breakpoint, Message, Part, Role, Tokens, Tool, ToolCall, ToolOutput, ToolResult};
 use contexture_testkit::resolve;
 use serde_json::{Value, json};
 
@@ -79,43 +82,65 @@ fn breakpoints_follow_the_providers_rules() {
     assert_eq!(pass(&prompt, openai).request().breakpoints, [], "it finds prefixes by itself");
 }
 
-#[test]
-fn the_forecast_names_who_broke_the_prefix() {
-    let prompt =
-        Prompt::builder("p").system(long("own")).include(Context::text("v", of_input("v"))).user("Now.");
-    let options = |v: u32| ResolveOptions::new(json!({"v": v})).model("openai/gpt-5");
-    let first = pass(&prompt, options(11));
-    assert_eq!(first.explain().cache.forecast, None);
-
-    let same = pass(&prompt, options(11).previous(&first)).explain().cache.forecast.expect("a forecast");
-    assert_eq!(same.changed, None);
-    let changed = pass(&prompt, options(12).previous(&first)).explain().cache.forecast.expect("a forecast");
-    let change = changed.changed.clone().expect("a change");
-    assert_eq!((change.source.as_str(), change.byte), ("context:v", long("own").len() + "\n\nv 1".len()));
-    assert!(changed.read_tokens < same.read_tokens && changed.read_tokens > Tokens(1_024));
-    assert!(changed.reconcile(Tokens(0)).broken && !changed.reconcile(changed.read_tokens).broken);
+/// A turn in flight: the user asks, the model calls a tool, and is told so many results.
+fn running(n_steps: usize) -> Vec<Arc<Message>> {
+    let step = |n: usize| {
+        let (id, name) = (format!("c{n}"), "find".to_owned());
+        let result =
+            ToolResult { call_id: id.clone(), name: name.clone(), output: ToolOutput::Text("found".into()) };
+        let call = ToolCall { id, name, arguments: json!({}) };
+        [
+            Message::parts(Role::Assistant, vec![Part::ToolCall(call)]),
+            Message::parts(Role::Tool, vec![Part::ToolResult(result)]),
+        ]
+    };
+    let steps = (0..n_steps).flat_map(step);
+    [Message::user("q2")].into_iter().chain(steps).map(Arc::new).collect()
 }
 
 #[test]
-fn a_longer_conversation_reads_everything_it_said_before() {
-    let prompt = Prompt::builder("p").system(long("own"));
-    let turn =
-        |id: &str, question: &str| Turn::new(id, vec![Message::user(question), Message::assistant("a")]);
-    let options = |turns| ResolveOptions::default().model("openai/gpt-5").history(turns);
-    let first = pass(&prompt, options(vec![turn("t1", "q1")]).user_message("q2"));
-    // What was this turn's message is the history's now.
-    let longer = options(vec![turn("t1", "q1"), turn("t2", "q2")]).user_message("q3");
-    let forecast = pass(&prompt, longer.previous(&first)).explain().cache.forecast.expect("a forecast");
-    assert_eq!(forecast.changed, None);
-    let seen = contexture_message::tokens::counter_for(Some("gpt-5"));
-    let whole: u32 = first
-        .request()
-        .messages
-        .iter()
-        .skip(1)
-        .map(|it| contexture_message::tokens::message_tokens(&*seen, it).0)
-        .sum();
-    assert_eq!(forecast.read_tokens.0, seen.count(&long("own")).0 + whole);
+fn a_later_step_of_a_turn_marks_the_end_of_the_request() {
+    let prompt = Prompt::builder("p").system(long("own")).tool(Tool::new("find", long("tool")));
+    let history = || vec![Turn::new("t1", vec![Message::user("q"), Message::assistant("a")])];
+    let marks = |prompt: &PromptBuilder, in_flight, max_breakpoints| {
+        let mut options = ResolveOptions::new(json!({"v": 1})).model("claude").history(history());
+        options.in_flight = in_flight;
+        options.cache_rules = Some(CacheRules { max_breakpoints, min_tokens: Tokens(1024), lifetime_s: 300 });
+        let pass = pass(prompt, options.block("page", "7"));
+        (pass.request().breakpoints.clone(), pass.request().messages.len())
+    };
+    let first = [
+        Breakpoint::Tools,
+        Breakpoint::Text { message: 0, byte: long("own").len() },
+        Breakpoint::Message { message: 2 },
+    ];
+    assert_eq!(marks(&prompt, running(0), 4), (first.to_vec(), 4), "nothing was said yet");
+    let last = Breakpoint::Message { message: 7 };
+    assert_eq!(marks(&prompt, running(2), 4), ([&first[..], &[last]].concat(), 8));
+    assert_eq!(marks(&prompt, running(2), 2).0, [first[2], last], "the latest win");
+    // The envelope makes a message of its own, and the prompt's own words do.
+    assert_eq!(marks(&prompt, running(2)[1..].to_vec(), 1), (vec![last], 8));
+    let last = Breakpoint::Message { message: 8 };
+    assert_eq!(marks(&prompt.clone().user("Now."), running(2), 1), (vec![last], 9));
+    // Also behind what changes each turn: it does not change with the step.
+    let volatile = prompt.include(Context::text("v", of_input("v")));
+    assert_eq!(marks(&volatile, running(2), 1).0, [Breakpoint::Message { message: 7 }]);
+}
+
+#[test]
+fn messages_that_change_each_turn_before_the_history_are_warned_of() {
+    let provider = provider("news", |_| async { Ok(vec![Message::system("It rains.")]) });
+    let listed = Text::template("Today is {{ input.day }}.").expect("a template");
+    let prompt = Prompt::builder("p").include(provider).message(Role::Assistant, listed);
+    let warnings = |turns| {
+        let options = ResolveOptions::new(json!({"day": "Monday"})).history(turns).user_message("Hi");
+        pass(&prompt, options).explain().warnings
+    };
+    assert_eq!(warnings(Vec::new()), [""; 0]);
+    let warned = warnings(vec![Turn::new("t1", vec![Message::user("q"), Message::assistant("a")])]);
+    let rest = "changes each turn and stands before the history: 8 history tokens can't be cached; \
+                put it into the user's message instead";
+    assert_eq!(warned, [format!("prompt {rest}"), format!("provider:news {rest}")]);
 }
 
 #[test]

@@ -1,0 +1,376 @@
+//! What a request consisted of, so that the next one can be compared with it.
+//!
+//! In memory it shares the messages of its request: where two requests hold the same message, nothing is read to
+//! find that out. Written down for a thread, it keeps the texts before the messages and only how many messages there
+//! were; read back, these are assumed to be unchanged.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use contexture_message::tokens::message_tokens;
+use contexture_message::{Message, Part, TokenCounter, Tokens, Tool, ToolOutput};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Source;
+use crate::arrange::Arranged;
+use crate::render::{Rendered, SEPARATOR, message_segments};
+use crate::segment::{Body, Slot};
+
+/// What a request consisted of, in the order in which providers see it: tools, system message, messages.
+///
+/// It is kept by whoever runs a thread and handed in with the next pass, see
+/// [`ResolveOptions::previous`](crate::ResolveOptions::previous).
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use contexture_compose::{Prompt, ResolveOptions, Sent};
+///
+/// let prompt = Prompt::builder("p").system("Be brief.").build()?;
+/// let pass = prompt.resolve(ResolveOptions::default().user_message("Hi")).await?;
+/// let kept = serde_json::to_string(&*pass.sent())?;
+/// assert_eq!(kept, r#"{"system":[{"source":"prompt","text":"Be brief.","tokens":3}],"messages":1}"#);
+/// let sent: Sent = serde_json::from_str(&kept)?;
+/// assert_eq!(sent.n_messages(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "Kept", from = "Kept")]
+pub struct Sent {
+    pub(crate) model: Option<String>,
+    /// The tools, then the pieces of the system message.
+    pieces: Vec<Piece>,
+    n_tools: usize,
+    messages: Messages,
+}
+
+/// A tool or a piece of the system message.
+#[derive(Clone, Debug)]
+struct Piece {
+    source: Source,
+    text: PieceText,
+    tokens: Tokens,
+}
+
+#[derive(Clone, Debug)]
+enum PieceText {
+    Tool(Arc<Tool>),
+    System(Arc<Message>, Range<usize>),
+    Kept(String),
+}
+
+/// The messages behind the system message.
+#[derive(Clone, Debug)]
+enum Messages {
+    Known {
+        list: Vec<Arc<Message>>,
+        origins: Arc<[Source]>,
+        groups: Vec<Group>,
+    },
+    /// So many, whatever they said.
+    Assumed(usize),
+}
+
+/// Messages that were counted together, such as those of a turn.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    n_messages: usize,
+    tokens: Tokens,
+}
+
+impl Sent {
+    /// Notes what a request consists of. Reads no message.
+    pub(crate) fn of(arranged: &Arranged, rendered: &Rendered) -> Self {
+        let mut pieces = tool_pieces(arranged);
+        let n_tools = pieces.len();
+        pieces.extend(system_pieces(arranged));
+        let n_system = usize::from(arranged.system.is_some());
+        let list = rendered.request.messages[n_system..].to_vec();
+        let groups = groups(arranged, list.len());
+        let origins = Arc::clone(&rendered.origins);
+        let model = arranged.draft.skeleton.model.clone();
+        Self { model, pieces, n_tools, messages: Messages::Known { list, origins, groups } }
+    }
+
+    /// Returns how many messages there were behind the system message.
+    pub fn n_messages(&self) -> usize {
+        match &self.messages {
+            Messages::Known { list, .. } => list.len(),
+            Messages::Assumed(n_messages) => *n_messages,
+        }
+    }
+
+    /// Whether what its messages said is not known any more.
+    pub fn is_assumed(&self) -> bool {
+        matches!(self.messages, Messages::Assumed(1..))
+    }
+
+    /// Returns how many tools and pieces of the system message, and how many messages behind them, both begin with.
+    pub(crate) fn common(&self, other: &Sent) -> (usize, usize) {
+        let pieces = self.pieces.iter().zip(&other.pieces).take_while(|(a, b)| a.is_same(b)).count();
+        if pieces < self.pieces.len() || pieces < other.pieces.len() {
+            return (pieces, 0);
+        }
+        let messages = match (&self.messages, &other.messages) {
+            (Messages::Known { list: a, .. }, Messages::Known { list: b, .. }) => {
+                a.iter().zip(b).take_while(|(a, b)| is_same(a, b)).count()
+            }
+            _ => self.n_messages().min(other.n_messages()),
+        };
+        (pieces, messages)
+    }
+
+    /// Returns how many tools and pieces of the system message there are.
+    pub(crate) fn n_pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Returns how many tools, pieces and messages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces.len() + self.n_messages()
+    }
+
+    /// Returns what the first pieces and messages cost. Single messages are only counted in the group that ends behind
+    /// them.
+    pub(crate) fn tokens(&self, pieces: usize, messages: usize, counter: &dyn TokenCounter) -> Tokens {
+        let of_pieces: Tokens = self.pieces[..pieces].iter().map(|it| it.tokens).sum();
+        let Messages::Known { list, groups, .. } = &self.messages else { return of_pieces };
+        let (mut tokens, mut start) = (of_pieces, 0);
+        for group in groups {
+            let end = start + group.n_messages;
+            if end > messages {
+                let single = list[start..messages].iter().map(|it| message_tokens(counter, it));
+                return tokens + single.sum();
+            }
+            tokens += group.tokens;
+            start = end;
+        }
+        tokens
+    }
+
+    /// Returns who contributed the piece or message at a position.
+    pub(crate) fn source(&self, position: usize) -> Option<&Source> {
+        match position.checked_sub(self.pieces.len()) {
+            None => self.pieces.get(position).map(|it| &it.source),
+            Some(message) => match &self.messages {
+                Messages::Known { origins, .. } => origins.get(message),
+                Messages::Assumed(_) => None,
+            },
+        }
+    }
+
+    /// Returns the text of the piece or message at a position, as it is compared.
+    pub(crate) fn text(&self, position: usize) -> Option<Cow<'_, str>> {
+        match position.checked_sub(self.pieces.len()) {
+            None => self.pieces.get(position).map(Piece::text),
+            Some(message) => match &self.messages {
+                Messages::Known { list, .. } => list.get(message).map(|it| message_text(it).into()),
+                Messages::Assumed(_) => None,
+            },
+        }
+    }
+
+    /// Returns the byte at which the piece or message at a position begins.
+    pub(crate) fn start(&self, position: usize) -> usize {
+        let n_pieces = position.min(self.pieces.len());
+        let texts: usize = self.pieces[..n_pieces].iter().map(|it| it.text().len()).sum();
+        // Pieces of the system message are joined; behind the last of them nothing follows.
+        let n_system = n_pieces.saturating_sub(self.n_tools);
+        let is_inside = position < self.pieces.len();
+        let n_joints = if is_inside { n_system } else { n_system.saturating_sub(1) };
+        let before = match &self.messages {
+            Messages::Known { list, .. } => &list[..(position - n_pieces).min(list.len())],
+            Messages::Assumed(_) => &[],
+        };
+        texts + n_joints * SEPARATOR.len() + before.iter().map(|it| message_len(it)).sum::<usize>()
+    }
+}
+
+fn tool_pieces(arranged: &Arranged) -> Vec<Piece> {
+    let tools = arranged.draft.segments.iter().filter(|it| it.slot == Slot::Tools && it.fate.is_sent());
+    let piece = |it: &crate::Segment| match &it.body {
+        Body::Tool(tool) => {
+            let text = PieceText::Tool(Arc::clone(tool.tool()));
+            Some(Piece { source: it.source.clone(), text, tokens: it.tokens })
+        }
+        Body::Nothing | Body::Text(_) | Body::Tags(_) | Body::Messages(_) => None,
+    };
+    tools.filter_map(piece).collect()
+}
+
+fn system_pieces(arranged: &Arranged) -> impl Iterator<Item = Piece> {
+    let Arranged { draft, pieces, system, .. } = arranged;
+    let block = || Source::named("tags", "block");
+    system.iter().flat_map(move |system| {
+        pieces.iter().map(move |it| Piece {
+            source: it.segment.map_or_else(block, |it| draft.segments[it].source.clone()),
+            text: PieceText::System(Arc::clone(system), it.bytes.clone()),
+            tokens: it.tokens(draft),
+        })
+    })
+}
+
+/// One group for each Segment before this turn, and one for this turn: its envelope has no message of its own.
+fn groups(arranged: &Arranged, n_messages: usize) -> Vec<Group> {
+    let (mut groups, mut active) = (Vec::new(), arranged.active_frame());
+    for segment in message_segments(&arranged.draft) {
+        match segment.slot < Slot::User {
+            true => groups.push(Group { n_messages: segment.body.n_messages(), tokens: segment.tokens }),
+            false => active += segment.tokens,
+        }
+    }
+    let stored: usize = groups.iter().map(|it| it.n_messages).sum();
+    groups.push(Group { n_messages: n_messages.saturating_sub(stored), tokens: active });
+    groups
+}
+
+impl Piece {
+    fn text(&self) -> Cow<'_, str> {
+        match &self.text {
+            // Plain data with string keys: writing it as JSON can't fail.
+            PieceText::Tool(tool) => serde_json::to_string(&**tool).unwrap_or_default().into(),
+            PieceText::System(system, bytes) => {
+                system.as_text().and_then(|it| it.get(bytes.clone())).unwrap_or_default().into()
+            }
+            PieceText::Kept(text) => text.as_str().into(),
+        }
+    }
+
+    fn is_same(&self, other: &Piece) -> bool {
+        match (&self.text, &other.text) {
+            (PieceText::Tool(a), PieceText::Tool(b)) => Arc::ptr_eq(a, b) || is_same_tool(a, b),
+            _ => self.text() == other.text(),
+        }
+    }
+}
+
+/// Whether two tools are written alike: unlike for equality, the order of keys counts.
+fn is_same_tool(a: &Tool, b: &Tool) -> bool {
+    a.name == b.name && a.description == b.description && is_same_value(&a.parameters, &b.parameters)
+}
+
+/// Whether two messages read the same, whether they are this turn's or the history's: who speaks and what is said.
+fn is_same(a: &Arc<Message>, b: &Arc<Message>) -> bool {
+    let is_same_content = || {
+        a.content.len() == b.content.len()
+            && a.content.iter().zip(&b.content).all(|(a, b)| is_same_part(a, b))
+    };
+    Arc::ptr_eq(a, b) || (a.role == b.role && is_same_content())
+}
+
+fn is_same_part(a: &Part, b: &Part) -> bool {
+    match (a, b) {
+        (Part::ToolCall(a), Part::ToolCall(b)) => {
+            a.id == b.id && a.name == b.name && is_same_value(&a.arguments, &b.arguments)
+        }
+        (Part::ToolResult(a), Part::ToolResult(b)) => {
+            a.call_id == b.call_id && a.name == b.name && is_same_output(&a.output, &b.output)
+        }
+        _ => a == b,
+    }
+}
+
+fn is_same_output(a: &ToolOutput, b: &ToolOutput) -> bool {
+    match (a, b) {
+        (ToolOutput::Json(a), ToolOutput::Json(b)) | (ToolOutput::ErrorJson(a), ToolOutput::ErrorJson(b)) => {
+            is_same_value(a, b)
+        }
+        _ => a == b,
+    }
+}
+
+/// Whether two values are written alike: unlike for equality, the order of keys counts.
+fn is_same_value(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|((k, a), (l, b))| k == l && is_same_value(a, b))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
+        }
+        _ => a == b,
+    }
+}
+
+/// Returns a message as it is compared.
+fn message_text(message: &Message) -> String {
+    let content = serde_json::to_string(&message.content).unwrap_or_default();
+    format!("{} {content}", message.role.as_str())
+}
+
+/// Returns how long [`message_text`] is.
+fn message_len(message: &Message) -> usize {
+    let mut length = Length(message.role.as_str().len() + 1);
+    // Nothing is written anywhere, so nothing can fail.
+    let _ = serde_json::to_writer(&mut length, &message.content);
+    length.0
+}
+
+/// Counts what is written to it.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a thread keeps of a request.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<KeptPiece>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    system: Vec<KeptPiece>,
+    messages: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptPiece {
+    source: String,
+    text: String,
+    tokens: Tokens,
+}
+
+impl From<Sent> for Kept {
+    fn from(sent: Sent) -> Self {
+        let kept = |it: &Piece| KeptPiece {
+            source: it.source.to_string(),
+            text: it.text().into_owned(),
+            tokens: it.tokens,
+        };
+        let (tools, system) = sent.pieces.split_at(sent.n_tools);
+        Self {
+            tools: tools.iter().map(kept).collect(),
+            system: system.iter().map(kept).collect(),
+            messages: sent.n_messages(),
+            model: sent.model,
+        }
+    }
+}
+
+impl From<Kept> for Sent {
+    fn from(kept: Kept) -> Self {
+        let piece = |it: KeptPiece| Piece {
+            source: Source::told(&it.source),
+            text: PieceText::Kept(it.text),
+            tokens: it.tokens,
+        };
+        Self {
+            model: kept.model,
+            n_tools: kept.tools.len(),
+            pieces: kept.tools.into_iter().chain(kept.system).map(piece).collect(),
+            messages: Messages::Assumed(kept.messages),
+        }
+    }
+}
