@@ -1,5 +1,6 @@
 //! What happens during a run, as it happens.
 
+use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
 use contexture_history::compaction::{Strategy, Trigger};
 use contexture_message::{Tokens, ToolOutput, Usage};
@@ -102,6 +103,12 @@ pub enum Event {
         output_tokens: u64,
         /// How much of the input it read from the provider's cache.
         cache_read_tokens: u64,
+        /// How much it should have read from there, if it is known what was sent before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache_forecast_tokens: Option<u64>,
+        /// Where the request differs from what was sent before, if it does before that one's end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache_break: Option<PrefixChange>,
         /// The share of the model's usable window that the input took, if the window is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget_used_pct: Option<f64>,

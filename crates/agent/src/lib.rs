@@ -10,6 +10,7 @@
 //!    └──────────────────────── append ◀── run tools ◀───────────────┘
 //! ```
 
+mod ageing;
 mod agent;
 mod approval;
 mod attempt;
@@ -31,6 +32,7 @@ mod reminders;
 mod round;
 mod run;
 mod running;
+mod sent;
 mod setting;
 mod stop;
 mod tool;

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{
-    Absence, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, ResolveOptions, ResultView, Scope,
+    Absence, CacheRules, EditDecision, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, Prospect,
+    ResolveOptions, ResultView, Scope, Sent,
 };
 use contexture_history::compaction::Frontier;
 use contexture_history::{Turn, TurnStatus};
 use contexture_message::{Settings, Tokens, Tool};
-use contexture_session::{Absent, NewItem, Snapshot};
+use contexture_session::{Absent, NewItem, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::{Value, json};
 
-use crate::AgentError;
+use crate::ageing::{Ageing, Terms, ageing};
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
 use crate::prefix::Moment;
+use crate::{AgentError, sent};
 
 /// How long the cache of a model lives of which nothing is known: most keep it for five minutes.
 const ASSUMED_LIFETIME_S: u64 = 300;
@@ -33,8 +35,23 @@ pub(crate) struct Setting {
     pub(crate) own_words: Option<Arc<str>>,
     /// Blocks of the request. On record, they are in the turn's envelope.
     pub(crate) blocks: Vec<InlineBlock>,
-    /// Someone asked for a new prefix. On record, it is pinned.
+    /// What is known of the provider's cache.
+    pub(crate) cache: CacheState,
+}
+
+/// What is known of the provider's cache before a call.
+#[derive(Default)]
+pub(crate) struct CacheState {
+    /// What was sent last.
+    pub(crate) previous: Option<Arc<Sent>>,
+    /// How long ago; nothing while the turn runs.
+    pub(crate) idle: Option<Duration>,
+    /// Someone asked for a new prefix.
     pub(crate) refresh: bool,
+    /// The prefix was pinned in this turn: whatever was a reason to make it anew is none any more.
+    pub(crate) is_pinned: bool,
+    /// Which edits of earlier bytes were weighed.
+    pub(crate) edits: Vec<EditDecision>,
 }
 
 /// The turn that runs.
@@ -67,7 +84,10 @@ impl Setting {
         let options = ResolveOptions {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
             scope: self.scope.clone(),
-            pinned: self.moment(thread, &model, !enclosed).pinned(self.prompt.id()),
+            pinned: self.moment(thread, &model).pinned(self.prompt.id()),
+            price: facts.price,
+            idle: self.cache.idle,
+            edits: self.cache.edits.clone(),
             model: Some(model),
             limits: ModelLimits { context_window: facts.context_window, output_reserve: facts.reserve() },
             cache_rules: facts.cache,
@@ -82,7 +102,7 @@ impl Setting {
             user: self.own_words.clone(),
             instructions: thread.instructions().map(Arc::from),
             continues: before.cloned(),
-            previous: before.map(Pass::sent),
+            previous: self.cache.previous.clone(),
             engine: self.agent.engine.clone(),
             ..ResolveOptions::default()
         };
@@ -97,22 +117,53 @@ impl Setting {
     }
 
     /// Returns the record of what a pass pins on a thread, if it is not on record yet.
-    pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass, begins: bool) -> Option<NewItem> {
+    pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass) -> Option<NewItem> {
         let model = self.model_on(thread)?;
-        self.moment(thread, &model, begins).record(pass)
+        self.moment(thread, &model).record(pass)
     }
 
-    /// Says what holds of the frozen prefix. While a turn runs, nobody waits for anything and nobody asks.
-    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str, begins: bool) -> Moment<'a> {
+    /// Looks at the thread before a turn begins or goes on.
+    pub(crate) fn look(&mut self, thread: &Thread, snapshot: &Snapshot) {
+        let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
+        self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
+        self.cache.previous = sent::last(thread, snapshot);
+    }
+
+    /// Decides what of a thread is old from now on. `must` says why it must be, if it must.
+    pub(crate) async fn age(
+        &mut self,
+        thread: &Thread,
+        must: Option<&str>,
+    ) -> Result<Option<NewItem>, AgentError> {
+        let snapshot = thread.get();
+        let facts = self.facts(&self.model_on(&snapshot).unwrap_or_default());
+        let config = &self.agent.config.compaction;
+        // Where nothing is known of a cache, there may be one all the same: servers that keep prefixes are common.
+        let rules =
+            facts.cache.unwrap_or(CacheRules { lifetime_s: ASSUMED_LIFETIME_S, ..CacheRules::default() });
+        let prospect =
+            Prospect { price: facts.price, rules, idle: self.cache.idle, calls: config.expected_calls };
+        let terms = Terms {
+            limits: &config.results(),
+            hidden_turns: config.hidden_context_turns,
+            prospect: &prospect,
+            must,
+        };
+        let Ageing { decisions, record } = ageing(thread, &snapshot, &terms).await?;
+        self.cache.edits = decisions;
+        Ok(record)
+    }
+
+    /// Says what holds of the frozen prefix.
+    fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> Moment<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
-        let idle = self.agent.time.now().0.saturating_sub(thread.state().updated.0);
-        let idle = u64::try_from(idle).unwrap_or(0) * u64::from(begins);
+        let CacheState { idle, refresh, is_pinned, .. } = self.cache;
         Moment {
             thread,
             model,
-            idle: Duration::from_millis(idle),
+            idle: idle.filter(|_| !is_pinned).unwrap_or_default(),
             lifetime: Duration::from_secs(lifetime),
-            refresh: self.refresh && begins,
+            refresh: refresh && !is_pinned,
         }
     }
 

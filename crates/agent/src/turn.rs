@@ -17,7 +17,7 @@ use crate::checks::Guarded;
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::{Running, WAITS};
-use crate::setting::{InFlight, Setting};
+use crate::setting::{CacheState, InFlight, Setting};
 use crate::words::{text_of, user_text, with_text};
 use crate::{AgentError, ApprovalError, Event, reminders};
 
@@ -104,17 +104,20 @@ async fn begin(
         settings,
         cancel,
     } = request;
+    let cache = CacheState { refresh, ..CacheState::default() };
     let mut setting =
-        Setting { agent, prompt, input, scope, model, settings, own_words: None, blocks, refresh };
+        Setting { agent, prompt, input, scope, model, settings, own_words: None, blocks, cache };
     let before = thread.get();
+    setting.look(&thread, &before);
+    let aged = setting.age(&thread, None).await?;
     let opened = cancel.run_until_cancelled(open(&mut setting, &before, user)).await;
     let Opening { pass, user, mut remarks } = opened.ok_or(AgentError::Cancelled)??;
 
     let reminding = reminders::envelope(&reminders, &mut remarks);
-    let extra = items.len() + usize::from(reminding.is_some());
+    let extra = items.len() + usize::from(reminding.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
     let said = user.into_iter().map(NewItem::from).chain(envelope).chain(reminding).chain(items);
-    let items: Vec<NewItem> = setting.pins(&before, &pass, true).into_iter().chain(said).collect();
+    let items: Vec<NewItem> = setting.pins(&before, &pass).into_iter().chain(aged).chain(said).collect();
     let n_items = items.len() as u64;
     // It may have to wait for another turn.
     let begun = cancel.run_until_cancelled(thread.begin(TurnConfig { key, policy, items })).await;
@@ -127,6 +130,7 @@ async fn begin(
     let stands = extra == 0
         && turn.thread().id() == thread.id()
         && now.state().end == before.state().end.plus(1 + n_items);
+    setting.cache.is_pinned = true;
     let mut running = Running::new(setting, turn, sink, cancel);
     running.started();
     running.remarks(remarks);
@@ -227,8 +231,9 @@ async fn resume(
     let waiting = Waiting::read(&items);
     let RunRecord { prompt: _, input, scope, model, settings, own_words, steps, usage, cost } =
         waiting.run.clone();
-    let (blocks, refresh) = (Vec::new(), false);
-    let setting = Setting { agent, prompt, input, scope, model, settings, own_words, blocks, refresh };
+    let (blocks, cache) = (Vec::new(), CacheState::default());
+    let mut setting = Setting { agent, prompt, input, scope, model, settings, own_words, blocks, cache };
+    setting.look(&thread, &snapshot);
     let mut running = Running::new(setting, turn, sink, cancel);
     (running.steps, running.usage, running.cost) = (steps, usage, cost);
     running.attempts = Attempt::read(&items);

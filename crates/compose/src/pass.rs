@@ -57,6 +57,11 @@ impl Pass {
         self.0.arranged.draft.usage.total
     }
 
+    /// Returns what the provider should read from its cache, if it is known what was sent before.
+    pub fn forecast(&self) -> Option<&crate::Forecast> {
+        self.0.arranged.cache.forecast.as_ref()
+    }
+
     /// Whether the request begins with a composed system message.
     pub fn has_system(&self) -> bool {
         self.0.arranged.system.is_some()

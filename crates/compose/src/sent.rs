@@ -103,6 +103,18 @@ impl Sent {
         }
     }
 
+    /// Returns the same with so many messages, whatever they said.
+    #[must_use]
+    pub fn assuming(&self, n_messages: usize) -> Self {
+        Self { messages: Messages::Assumed(n_messages), ..self.clone() }
+    }
+
+    /// Whether both have the same model, tools and system message.
+    pub fn has_same_prefix(&self, other: &Sent) -> bool {
+        let n_pieces = self.pieces.len();
+        self.model == other.model && n_pieces == other.pieces.len() && self.common(other).0 == n_pieces
+    }
+
     /// Whether what its messages said is not known any more.
     pub fn is_assumed(&self) -> bool {
         matches!(self.messages, Messages::Assumed(1..))

@@ -4,6 +4,7 @@
 //! processes the store decides. A write is: take the newest snapshot, make items from it, append them where the
 //! snapshot ends. If the log has grown meanwhile, the snapshot is read anew and the items are made again.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLock, Weak};
@@ -71,13 +72,22 @@ impl Shared {
 }
 
 /// A thread as this process knows it.
-#[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
     waiting: AtomicUsize,
     snapshot: RwLock<Arc<Snapshot>>,
+    memory: RwLock<Option<Memory>>,
+}
+
+/// What somebody in this process remembers of a thread, besides the thread itself.
+pub(crate) type Memory = Arc<dyn Any + Send + Sync>;
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// What only the one who holds the lock may touch.
@@ -100,7 +110,8 @@ impl Live {
     async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
         let snapshot = RwLock::new(Arc::new(load::snapshot(&shared, &key).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
-        Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot })
+        let memory = RwLock::default();
+        Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
     }
 
     /// Returns the newest snapshot.
@@ -110,6 +121,14 @@ impl Live {
 
     fn set_snapshot(&self, snapshot: Snapshot) {
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+    }
+
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_memory(&self, memory: Memory) {
+        *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
     /// Reads the thread anew. Only who holds the pen may call it, or an append of this process would be forgotten.

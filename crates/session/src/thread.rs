@@ -53,6 +53,17 @@ impl Thread {
         Arc::clone(&self.live.shared.ports.counter)
     }
 
+    /// Keeps something about the thread in this process, as long as anybody here has a handle to it. What was kept before is
+    /// forgotten.
+    pub fn remember<T: Send + Sync + 'static>(&self, value: Arc<T>) {
+        self.live.set_memory(value);
+    }
+
+    /// Returns what this process keeps about the thread, if it is of that type.
+    pub fn remembered<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.live.memory()?.downcast().ok()
+    }
+
     /// Returns how many turns of history are kept at hand.
     pub fn history_window(&self) -> usize {
         self.live.shared.config.history_window

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{CompactionReport, Job, Made, summarized};
-use crate::setting::{InFlight, Setting};
+use crate::setting::{CacheState, InFlight, Setting};
 use crate::{Agent, AgentError, prefix};
 
 /// What is known of a conversation that someone wants compacted.
@@ -48,7 +48,7 @@ impl Agent {
             settings,
             own_words: Some("".into()),
             blocks: Vec::new(),
-            refresh: false,
+            cache: CacheState::default(),
         };
         let work = asked(&setting, thread);
         cancel.run_until_cancelled(work).await.unwrap_or(Err(AgentError::Cancelled))

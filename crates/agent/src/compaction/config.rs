@@ -36,6 +36,9 @@ pub struct CompactionConfig {
     pub summary_timeout_s: u32,
     /// Hidden context older than so many turns may be left out; by default it stays.
     pub hidden_context_turns: Option<usize>,
+    /// How many more calls a conversation is expected to have, when what an edit saves in each of them is weighed against
+    /// the cache that it breaks.
+    pub expected_calls: u32,
 }
 
 impl Default for CompactionConfig {
@@ -57,6 +60,7 @@ impl Default for CompactionConfig {
             max_reactive_compactions_per_request: 3,
             summary_timeout_s: 120,
             hidden_context_turns: None,
+            expected_calls: 12,
         }
     }
 }

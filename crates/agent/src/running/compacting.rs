@@ -54,6 +54,11 @@ impl Running {
             let usable = self.setting.usable(&pass);
             let due = usable.and_then(|usable| due(Load::of(&pass).used, usable, &limits));
             let Some((strategy, trigger)) = due.filter(|_| self.may_react()) else { return Ok(pass) };
+            // What is only shown shorter loses nothing.
+            if self.age("the window is almost full").await? {
+                pass = self.resolve_as_it_is(Some(&pass)).await?;
+                continue;
+            }
             self.compactions.n_reactive += 1;
             if !self.compact(&pass, strategy, trigger, &limits).await? {
                 // Nothing small helps: what can be is summarised, or it is sent as it fits.
@@ -119,9 +124,20 @@ impl Running {
             Some(text) => self.turn.archive(&job.view, &job.archive(text)).await,
             None => Ok(()),
         };
+        let is_committed = committed.is_ok();
         let report = job.report(committed, outcome).await?;
+        if is_committed && report.archive.is_some() {
+            self.age("a summary has changed what stands before it").await?;
+        }
         self.compactions.last = Some(job.attempt(&report));
         Ok(self.reported(report))
+    }
+
+    /// Lets everything grow old that may, whatever it costs. Says whether anything did.
+    async fn age(&mut self, why: &str) -> Result<bool, AgentError> {
+        let Some(aged) = self.setting.age(&self.turn.thread(), Some(why)).await? else { return Ok(false) };
+        self.turn.append(vec![aged]).await?;
+        Ok(true)
     }
 
     fn reported(&mut self, report: CompactionReport) -> bool {

@@ -36,7 +36,7 @@ use crate::run::Sink;
 use crate::setting::{InFlight, Setting};
 use crate::stop::{Progress, stop, unkept};
 use crate::words::{make_calls_recordable, said, with_text};
-use crate::{AgentError, Event};
+use crate::{AgentError, Event, sent};
 
 /// Why a suspended turn waits.
 pub(crate) const WAITS: &str = "it waits for approval";
@@ -111,13 +111,22 @@ impl Running {
 
     /// Resolves the prompt for the turn as it is now.
     pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+        if let Some(aged) = self.setting.age(&self.turn.thread(), None).await? {
+            self.turn.append(vec![aged]).await?;
+        }
+        self.resolve_as_it_is(before).await
+    }
+
+    /// Resolves the prompt without asking what has grown old.
+    async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
         let in_flight = InFlight::Recorded(self.in_flight());
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
-        if let Some(pins) = self.setting.pins(&snapshot, &pass, false) {
+        if let Some(pins) = self.setting.pins(&snapshot, &pass) {
             self.turn.append(vec![pins]).await?;
         }
+        self.setting.cache.is_pinned = true;
         Ok(pass)
     }
 
@@ -218,9 +227,18 @@ impl Running {
         let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
         let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
+        self.remember(pass);
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)
+    }
+
+    /// Keeps what was sent, for the forecast of the next call.
+    fn remember(&mut self, pass: &Pass) {
+        let sent = pass.sent();
+        self.turn.thread().remember(Arc::clone(&sent));
+        self.setting.cache.previous = Some(sent);
+        self.setting.cache.idle = None;
     }
 
     /// Adds up what a call cost, and tells it.
@@ -234,10 +252,13 @@ impl Running {
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
         let budget_used_pct =
             usable.map(|it| (input_tokens as f64 / f64::from(it.0) * 1000.0).round() / 10.0);
+        let reconciled = pass.reconcile(answer.usage);
         self.sink.send(Event::ContextUsage {
             input_tokens,
             output_tokens,
             cache_read_tokens,
+            cache_forecast_tokens: reconciled.map(|it| u64::from(it.expected.0)),
+            cache_break: pass.forecast().and_then(|it| it.changed.clone()),
             budget_used_pct,
         });
     }
@@ -309,17 +330,19 @@ impl Running {
     /// Writes how the turn ended.
     pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
+        let sent = self.passes.last().and_then(|it| sent::record(&self.turn.snapshot(), &it.sent()));
+        let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).collect::<Vec<NewItem>>();
         let (status, reason, written, result) = match result {
             Ok(End { ended: Ended::Suspended, items, message, output }) => {
-                let written = self.turn.suspend(WAITS, items).await;
+                let written = self.turn.suspend(WAITS, with_sent(items)).await;
                 let result = Ok((Ended::Suspended, message, output));
                 (TurnStatus::Suspended, Some(WAITS.to_owned()), written, result)
             }
             Ok(End { ended, items, message, output }) => {
                 let reason = reason_of(&ended);
                 let written = match &reason {
-                    Some(reason) => self.turn.stop(reason, items).await,
-                    None => self.turn.complete(items).await,
+                    Some(reason) => self.turn.stop(reason, with_sent(items)).await,
+                    None => self.turn.complete(with_sent(items)).await,
                 };
                 (TurnStatus::Completed, reason, written, Ok((ended, message, output)))
             }

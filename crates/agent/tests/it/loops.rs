@@ -29,6 +29,7 @@ async fn an_answer_is_streamed_and_on_record() {
     t1 {"turn_began":{}}
     t1 user: hi
     t1 assistant: Hello!
+    t1 {"noted":{"key":"contexture.sent","value":{"view":[0,0,0,0],"sent":{"model":"test/model","system":[{"source":"prompt","text":"Be brief.","tokens":4}],"messages":0}}}}
     t1 {"turn_ended":{"status":"completed"}}
     "#);
 }
@@ -76,7 +77,7 @@ async fn tools_run_and_the_loop_goes_on() {
     tool.result {"id":"a","name":"echo","output":{"type":"json","value":{"x":1}}}
     tool.result {"id":"b","name":"echo","output":{"type":"json","value":{"x":2}}}
     text.delta {"text":"Done."}
-    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0}
+    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"cache_forecast_tokens":34}
     turn.end {"status":"completed","usage":{"input_tokens":20,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":4,"reasoning_tokens":0}}
     "#);
     insta::assert_snapshot!(stage.log().await, @r#"
@@ -85,6 +86,7 @@ async fn tools_run_and_the_loop_goes_on() {
     t1 assistant: a=echo({"x":1}) b=echo({"x":2})
     t1 tool: a->{"type":"json","value":{"x":1}} b->{"type":"json","value":{"x":2}}
     t1 assistant: Done.
+    t1 {"noted":{"key":"contexture.sent","value":{"view":[0,0,0,0],"sent":{"model":"test/model","tools":[{"source":"call","text":"{\"name\":\"echo\",\"description\":\"Gives back what it gets.\",\"parameters\":{\"type\":\"object\"}}","tokens":24}],"system":[{"source":"prompt","text":"Be brief.","tokens":4}],"messages":0}}}}
     t1 {"turn_ended":{"status":"completed"}}
     "#);
     // The second call saw the first one's calls and results.

@@ -1,0 +1,132 @@
+//! What of a thread is old: large tool results that become previews, and hidden context that is left out.
+//!
+//! Either changes earlier bytes, so that the provider can't read what follows from its cache. So nothing grows old by
+//! itself: the planner weighs what it saves against what it breaks, and what was decided is in the log and in the Explanation.
+
+use contexture_compose::{Edit, EditDecision, Prospect, forced, weigh};
+use contexture_history::compaction::{Exceeds, ResultLimits, candidates};
+use contexture_history::{Body, Item, Seq, Turn, TurnNo};
+use contexture_message::{Part, TokenCounter, Tokens};
+use contexture_session::{NewItem, SessionError, Snapshot, State, Thread};
+
+/// What was decided.
+#[derive(Debug, Default)]
+pub(crate) struct Ageing {
+    pub(crate) decisions: Vec<EditDecision>,
+    /// What is appended, if something grows old.
+    pub(crate) record: Option<NewItem>,
+}
+
+/// What decides about it.
+pub(crate) struct Terms<'a> {
+    pub(crate) limits: &'a ResultLimits,
+    /// Hidden context older than so many turns may be left out.
+    pub(crate) hidden_turns: Option<usize>,
+    pub(crate) prospect: &'a Prospect,
+    /// Why it must be, if it must.
+    pub(crate) must: Option<&'a str>,
+}
+
+/// Decides what is old from now on.
+pub(crate) async fn ageing(
+    thread: &Thread,
+    snapshot: &Snapshot,
+    terms: &Terms<'_>,
+) -> Result<Ageing, SessionError> {
+    let results = results_edit(snapshot, terms.limits, &*thread.counter()).map(|it| terms.decide(&it));
+    let may_hide = terms.hidden_turns.is_some_and(|turns| snapshot.turns().len() > turns);
+    if !may_hide && results.as_ref().is_none_or(|it| !it.chosen) {
+        return Ok(Ageing { decisions: results.into_iter().collect(), record: None });
+    }
+    let items = thread.view().await?.items;
+    let hidden = hidden_edit(&items, snapshot.state(), terms.hidden_turns);
+    let hidden = hidden.map(|(edit, seq)| (terms.decide(&edit), seq));
+    let state = snapshot.state();
+    let old = results.as_ref().filter(|it| it.chosen).map(|_| old_results(&items, terms.limits));
+    let left_out = hidden.as_ref().filter(|(it, _)| it.chosen).map(|(_, seq)| *seq);
+    let (old, left_out) = (old.unwrap_or(state.aged_results), left_out.unwrap_or(state.aged_hidden));
+    let changes = old > state.aged_results || left_out > state.aged_hidden;
+    Ok(Ageing {
+        decisions: results.into_iter().chain(hidden.map(|(it, _)| it)).collect(),
+        record: changes.then(|| NewItem::aged(old, left_out)),
+    })
+}
+
+impl Terms<'_> {
+    fn decide(&self, edit: &Edit) -> EditDecision {
+        match self.must {
+            Some(why) => forced(edit, why),
+            None => weigh(edit, self.prospect),
+        }
+    }
+}
+
+/// Returns what previews of all but the newest results would save. Only turns that are large enough are looked into.
+fn results_edit(snapshot: &Snapshot, limits: &ResultLimits, counter: &dyn TokenCounter) -> Option<Edit> {
+    let turns = snapshot.turns();
+    let total: usize = turns.iter().map(|it| n_results(it)).sum();
+    let end = total.checked_sub(limits.keep_recent_tool_results)?;
+    let first = snapshot.n_old_results();
+    if end <= first {
+        return None;
+    }
+    let (mut saves, mut behind, mut number) = (Tokens(0), Tokens(0), 0);
+    for turn in turns {
+        let cost = turn.cost().map(|it| it.tokens);
+        let range = number..number + n_results(turn);
+        if range.end > first && cost.is_none_or(|it| it > limits.max_tokens_per_tool_result) {
+            let found = candidates(turn.messages(), limits, counter).into_iter();
+            let grows_old = |it: &_| -> bool {
+                let contexture_history::compaction::Candidate { number, exceeds, .. } = it;
+                (first..end).contains(&(range.start + number)) && *exceeds == Exceeds::Old
+            };
+            saves += found.filter(grows_old).map(|it| it.saves()).sum();
+        }
+        if saves > Tokens(0) {
+            behind += cost.unwrap_or(Tokens(0));
+        }
+        number = range.end;
+    }
+    let name = "old tool results become previews".to_owned();
+    (saves > Tokens(0)).then_some(Edit { name, saves, behind })
+}
+
+fn n_results(turn: &Turn) -> usize {
+    turn.messages().iter().flat_map(|it| &it.content).filter(|it| is_result(it)).count()
+}
+
+fn is_result(part: &Part) -> bool {
+    matches!(part, Part::ToolResult(_))
+}
+
+/// Returns the last position whose results are old if as many as the limits say stay recent. Results of one message grow
+/// old together.
+fn old_results(items: &[Item], limits: &ResultLimits) -> Seq {
+    let n_results = |it: &Item| {
+        let message = it.body.as_message().filter(|_| it.visibility.history);
+        message.map_or(0, |it| it.content.iter().filter(|it| is_result(it)).count())
+    };
+    let mut left: usize = items.iter().map(n_results).sum();
+    let mut old = Seq(0);
+    for item in items.iter().filter(|it| n_results(it) > 0) {
+        left -= n_results(item);
+        if left < limits.keep_recent_tool_results {
+            break;
+        }
+        old = item.seq;
+    }
+    old
+}
+
+/// Returns what leaving out old hidden context would save, and up to where it is old.
+fn hidden_edit(items: &[Item], state: &State, turns: Option<usize>) -> Option<(Edit, Seq)> {
+    let is_new = |it: &&Item| it.seq > state.aged_hidden && matches!(it.body, Body::Envelope(_));
+    let oldest_kept = TurnNo((state.turn.0 + 1).saturating_sub(turns? as u64));
+    let old: Vec<&Item> = items.iter().filter(is_new).filter(|it| it.turn < oldest_kept).collect();
+    let (first, last) = (old.first()?.seq, old.last()?.seq);
+    let saves = old.iter().map(|it| it.cost.tokens).sum();
+    let behind =
+        items.iter().filter(|it| it.seq >= first && it.visibility.history).map(|it| it.cost.tokens).sum();
+    let name = "old hidden context is left out".to_owned();
+    Some((Edit { name, saves, behind }, last))
+}
