@@ -9,6 +9,7 @@
 //! currency between them. `engine` is the only place that knows the order. No stage reads a file, a socket,
 //! a clock or the environment: what they need comes in through [`ports`].
 
+mod alike;
 mod arrange;
 mod cache;
 mod define;

@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use contexture_message::tokens::message_tokens;
-use contexture_message::{Message, Part, TokenCounter, Tokens, Tool, ToolOutput};
+use contexture_message::{Message, TokenCounter, Tokens, Tool};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::Source;
+use crate::alike::{is_same_message, is_same_tool};
 use crate::arrange::Arranged;
 use crate::render::{Rendered, SEPARATOR, message_segments};
 use crate::segment::{Body, Slot};
@@ -128,7 +128,7 @@ impl Sent {
         }
         let messages = match (&self.messages, &other.messages) {
             (Messages::Known { list: a, .. }, Messages::Known { list: b, .. }) => {
-                a.iter().zip(b).take_while(|(a, b)| is_same(a, b)).count()
+                a.iter().zip(b).take_while(|(a, b)| is_same_message(a, b)).count()
             }
             _ => self.n_messages().min(other.n_messages()),
         };
@@ -253,57 +253,9 @@ impl Piece {
 
     fn is_same(&self, other: &Piece) -> bool {
         match (&self.text, &other.text) {
-            (PieceText::Tool(a), PieceText::Tool(b)) => Arc::ptr_eq(a, b) || is_same_tool(a, b),
+            (PieceText::Tool(a), PieceText::Tool(b)) => is_same_tool(a, b),
             _ => self.text() == other.text(),
         }
-    }
-}
-
-/// Whether two tools are written alike: unlike for equality, the order of keys counts.
-fn is_same_tool(a: &Tool, b: &Tool) -> bool {
-    a.name == b.name && a.description == b.description && is_same_value(&a.parameters, &b.parameters)
-}
-
-/// Whether two messages read the same, whether they are this turn's or the history's: who speaks and what is said.
-fn is_same(a: &Arc<Message>, b: &Arc<Message>) -> bool {
-    let is_same_content = || {
-        a.content.len() == b.content.len()
-            && a.content.iter().zip(&b.content).all(|(a, b)| is_same_part(a, b))
-    };
-    Arc::ptr_eq(a, b) || (a.role == b.role && is_same_content())
-}
-
-fn is_same_part(a: &Part, b: &Part) -> bool {
-    match (a, b) {
-        (Part::ToolCall(a), Part::ToolCall(b)) => {
-            a.id == b.id && a.name == b.name && is_same_value(&a.arguments, &b.arguments)
-        }
-        (Part::ToolResult(a), Part::ToolResult(b)) => {
-            a.call_id == b.call_id && a.name == b.name && is_same_output(&a.output, &b.output)
-        }
-        _ => a == b,
-    }
-}
-
-fn is_same_output(a: &ToolOutput, b: &ToolOutput) -> bool {
-    match (a, b) {
-        (ToolOutput::Json(a), ToolOutput::Json(b)) | (ToolOutput::ErrorJson(a), ToolOutput::ErrorJson(b)) => {
-            is_same_value(a, b)
-        }
-        _ => a == b,
-    }
-}
-
-/// Whether two values are written alike: unlike for equality, the order of keys counts.
-fn is_same_value(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|((k, a), (l, b))| k == l && is_same_value(a, b))
-        }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
-        }
-        _ => a == b,
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use contexture_history::compaction::{
     ExtractLimits, Fact, FactKind, FactLimits, Flaw, Frontier, Layout, Plan, PlanLimits, ResultLimits,
-    Strategy as Way, Trigger, Verdict, VerdictRules, extract, facts, judge, rounds, shorten, shorten_turns,
+    Strategy as Way, Trigger, Verdict, VerdictRules, extract, facts, judge, preview_turns, rounds, shorten,
+    shorten_turns,
 };
-use contexture_history::{Item, Turn, TurnNo};
+use contexture_history::{Body, Cost, Item, Seq, Timestamp, Turn, TurnNo, Visibility, item_cost};
 use contexture_message::{
     Encoding, Image, MediaSource, Message, Part, Role, TokenCounter, Tokens, ToolCall, ToolOutput,
     ToolResult, message_tokens,
@@ -171,6 +172,25 @@ fn results() -> impl Strategy<Value = Vec<Arc<Message>>> {
     })
 }
 
+/// A turn of a log, whose items were counted when they were appended.
+fn counted_turn(messages: &[Arc<Message>]) -> Turn {
+    let mut turn = Turn::start(TurnNo(1));
+    for message in messages {
+        let body = Body::Message(Arc::clone(message));
+        let tokens = item_cost(&Encoding::O200kBase, &body, Visibility::BOTH);
+        turn.apply(&Item {
+            seq: Seq(1),
+            turn: TurnNo(1),
+            visibility: Visibility::BOTH,
+            cost: Cost { counter: "o200k_base".into(), tokens },
+            author: None,
+            at: Timestamp(0),
+            body,
+        });
+    }
+    turn
+}
+
 fn result_limits() -> impl Strategy<Value = ResultLimits> {
     (0_u32..300, 0_u32..600, 0_u32..200).prop_map(|(old, recent, preview)| ResultLimits {
         max_tokens_per_tool_result: Tokens(old),
@@ -304,6 +324,24 @@ proptest! {
             shorten_turns(vec![turn(first), turn(second)], Frontier(frontier), &limits, &Encoding::O200kBase);
         let joined: Vec<Arc<Message>> = turns.iter().flat_map(Turn::messages).cloned().collect();
         prop_assert_eq!((joined, changed), (whole.messages, whole.changed));
+    }
+
+    #[test]
+    fn a_known_cost_saves_looking_and_stays_right(
+        lists in prop::collection::vec(results(), 0..4), frontier in 0_usize..12, limits in result_limits(),
+    ) {
+        let logged: Vec<Turn> = lists.iter().map(|it| counted_turn(it)).collect();
+        let unknown: Vec<Turn> = logged.iter().map(|it| it.clone().with_messages(it.messages().to_vec())).collect();
+        let preview = |turns: &[Turn]| preview_turns(turns, Frontier(frontier), &limits, &Encoding::O200kBase);
+        let (known, counted) = (preview(&logged), preview(&unknown));
+        prop_assert_eq!(&known.changed, &counted.changed);
+        for (known, counted) in known.turns.iter().zip(&counted.turns) {
+            prop_assert_eq!(known.as_ref().map(Turn::messages), counted.as_ref().map(Turn::messages));
+            if let Some(turn) = known {
+                let sum = turn.messages().iter().map(|it| message_tokens(&Encoding::O200kBase, it)).sum();
+                prop_assert_eq!(turn.cost().map(|it| it.tokens), Some(sum));
+            }
+        }
     }
 
     #[test]
