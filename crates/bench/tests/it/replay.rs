@@ -1,5 +1,7 @@
 //! A short replay: the accounts are right, whoever builds the requests.
 
+use std::sync::LazyLock;
+
 use contexture_bench::replay::{Provider, ReplayConfig, Report, Scene, Strategy, Tally, replay};
 use contexture_bench::sample;
 use contexture_message::Tokens;
@@ -8,12 +10,12 @@ fn scene(n_turns: usize) -> Scene {
     Scene::new(&sample::conversation(n_turns))
 }
 
-/// Replays 60 turns under a window that is full several times.
-fn report() -> (Scene, Report) {
+/// 60 turns under a window that is full several times, replayed once for all tests.
+static REPLAYED: LazyLock<(Scene, Report)> = LazyLock::new(|| {
     let scene = scene(60);
     let report = replay(&scene, &ReplayConfig { window: Tokens(20_000) }).unwrap();
     (scene, report)
-}
+});
 
 fn tally(report: &Report, provider: Provider, strategy: Strategy) -> Tally {
     let row = report.rows.iter().find(|it| it.provider == provider && it.strategy == strategy);
@@ -22,7 +24,7 @@ fn tally(report: &Report, provider: Provider, strategy: Strategy) -> Tally {
 
 #[test]
 fn the_accounts_of_a_replay_are_right() {
-    let (scene, report) = report();
+    let (scene, report) = &*REPLAYED;
     assert_eq!(report.rows.len(), Provider::ALL.len() * Strategy::ALL.len());
     for row in &report.rows {
         let (usage, who) = (row.tally.usage, format!("{:?} {:?}", row.provider, row.strategy));
@@ -52,9 +54,9 @@ fn a_replay_gives_the_same_numbers_again() {
 
 #[test]
 fn a_stable_prompt_reads_more_from_the_cache_than_a_volatile_one() {
-    let (_, report) = report();
+    let (_, report) = &*REPLAYED;
     for provider in Provider::ALL {
-        let share = |strategy| tally(&report, provider, strategy).share();
+        let share = |strategy| tally(report, provider, strategy).share();
         assert!(share(Strategy::Summarise) > share(Strategy::VolatileSystem), "{provider:?}\n{report}");
         assert!(share(Strategy::Summarise) > share(Strategy::SlidingWindow), "{provider:?}\n{report}");
     }
