@@ -1,13 +1,14 @@
 //! The window over the history that was handed in.
 //!
 //! Every turn is a Segment of its own, oldest first. The prompt's `history.limit` decides how many take part, see
-//! [`window`]; the others are excluded with the reason. Calls and results are paired within each turn, so that any
+//! [`window`]; the others are excluded with the reason, and so are, before all others, those that a transform left out. Calls and results are paired within each turn, so that any
 //! turn can give way later.
 
 use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, RepairedTurn, window};
 use contexture_message::Tokens;
 
+use crate::rewrite::Rewritten;
 use crate::segment::{Fate, Slot, Trust, Volatility};
 use crate::setup::Setup;
 use crate::{Body, Priority, Segment, Source, Turn};
@@ -20,11 +21,16 @@ pub(crate) struct History {
 }
 
 /// Returns the turns as Segments.
-pub(crate) fn history_segments(setup: &Setup<'_>) -> History {
-    let turns = &setup.options.history;
+pub(crate) fn history_segments(setup: &Setup<'_>, rewritten: &Rewritten<'_>) -> History {
+    let turns = &*rewritten.history;
     let window = window(turns, setup.prompt.definition().history.limit, &*setup.counter);
     let (mut kept, mut dropped) = (window.repaired_turns().into_iter(), window.dropped());
     let mut history = History { segments: Vec::with_capacity(turns.len()), repairs: Vec::new() };
+    let left_out = rewritten.left_out.iter().map(|(source, reason)| Segment {
+        slot: Slot::History,
+        ..Segment::excluded(source.clone(), reason.clone())
+    });
+    history.segments.extend(left_out);
     for position in 0..turns.len() {
         if !window.is_kept(position) {
             history.segments.extend(dropped.next().map(|(turn, reason)| excluded(turn, &reason)));

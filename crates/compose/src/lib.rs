@@ -28,30 +28,36 @@ mod pass;
 pub mod ports;
 mod registry;
 mod render;
+mod rewrite;
 mod schema;
 mod segment;
 mod setup;
 mod shorten;
 mod source;
+mod standard;
 pub mod tags;
 
 pub use cache::{CacheFacts, Forecast, PrefixChange, Reconciliation};
-pub use contexture_history::{Cost, Limit as HistoryLimit, RepairKind, Turn, TurnStatus};
+pub use contexture_history::{
+    Cost, Limit as HistoryLimit, RepairKind, Transform, Transforms, Turn, TurnStatus,
+};
 pub use contexture_message::CacheRules;
 pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
 pub use define::{
     Adaptation, Around, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope,
-    Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor, Declaration, Definition, Entry,
-    FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder, MessageText,
-    ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority, PriorityOutOfRange, Profile,
-    PromptBuilder, Rank, Schema, Scope, Selector, TagValue, Text, When, contributor, injectable, matching,
-    provider, when,
+    Branch, Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration,
+    Definition, Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match,
+    MatchBuilder, MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority,
+    PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text,
+    When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};
-pub use explain::{BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, RepairInfo, TimingInfo};
+pub use explain::{
+    BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, RepairInfo, TimingInfo, TransformInfo,
+};
 pub use futures::future::BoxFuture;
 pub use gather::Timing;
 pub use lower::{MAX_DEPTH, Prompt};
@@ -62,3 +68,4 @@ pub use ports::Engine;
 pub use registry::Prompts;
 pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
 pub use source::Source;
+pub use standard::identity_and_date;

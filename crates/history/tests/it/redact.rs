@@ -66,15 +66,15 @@ fn what_only_looks_like_a_secret_stays() {
 #[test]
 fn rules_of_ones_own_stand_beside_the_built_in_ones() {
     let rules = [
-        RedactRule::pattern("order", r"ORD-\d+").unwrap(),
-        RedactRule::pattern("password", r"password: (\S+)").unwrap(),
+        RedactRule::pattern("order", r"ORD-\d+").expect("a rule"),
+        RedactRule::pattern("password", r"password: (\S+)").expect("a rule"),
     ];
     assert_eq!(redact(rules).text("ORD-7, password: x!"), "[redacted:order], password: [redacted:password]");
 }
 
 #[test]
 fn a_rule_can_not_find_its_own_mark() {
-    let greedy = redact([RedactRule::pattern("e", "e|re?d|:").unwrap()]);
+    let greedy = redact([RedactRule::pattern("e", "e|re?d|:").expect("a rule")]);
     let once = greedy.text("here: red").into_owned();
     assert_eq!(once, "h[redacted:e]r[redacted:e][redacted:e] [redacted:e]");
     assert_eq!(greedy.text(&once), once);
@@ -82,7 +82,10 @@ fn a_rule_can_not_find_its_own_mark() {
 
 #[test]
 fn a_secret_that_a_mark_cuts_free_is_found_too() {
-    let rules = [RedactRule::built_in("api_key").unwrap(), RedactRule::pattern("tag", "TAG").unwrap()];
+    let rules = [
+        RedactRule::built_in("api_key").expect("a rule"),
+        RedactRule::pattern("tag", "TAG").expect("a rule"),
+    ];
     let text = "TAGghp_abcdefghijklmnopqrstuvwxyz0123456789";
     assert_eq!(redact(rules).text(text), "[redacted:tag][redacted:api_key]");
 }
@@ -90,7 +93,7 @@ fn a_secret_that_a_mark_cuts_free_is_found_too() {
 #[test]
 fn a_text_that_never_comes_to_an_end_is_one_mark() {
     // Each round frees one more letter at the end.
-    let peeling = redact([RedactRule::pattern("last", "a$").unwrap()]);
+    let peeling = redact([RedactRule::pattern("last", "a$").expect("a rule")]);
     assert_eq!(peeling.text("aaa"), "[redacted:last][redacted:last][redacted:last]");
     let (many, once) = ("a".repeat(100), "[redacted:last]");
     assert_eq!(peeling.text(&many), once);
@@ -100,9 +103,9 @@ fn a_text_that_never_comes_to_an_end_is_one_mark() {
 #[test]
 fn rules_that_can_not_be_used_are_refused() {
     let errors = [
-        RedactRule::built_in("phone").unwrap_err(),
-        RedactRule::pattern("a b", "x").unwrap_err(),
-        RedactRule::pattern("open", "(").unwrap_err(),
+        RedactRule::built_in("phone").expect_err("refused"),
+        RedactRule::pattern("a b", "x").expect_err("refused"),
+        RedactRule::pattern("open", "(").expect_err("refused"),
     ];
     assert!(matches!(&errors[2], RedactError::InvalidPattern { name, .. } if name == "open"));
     let shown: Vec<String> =
@@ -138,7 +141,11 @@ fn everywhere(secret: &str) -> Vec<Message> {
 }
 
 fn shown(turns: &[Turn]) -> String {
-    turns.iter().flat_map(Turn::messages).map(|it| serde_json::to_string(it).unwrap()).collect()
+    turns
+        .iter()
+        .flat_map(Turn::messages)
+        .map(|it| serde_json::to_string(&**it).expect("plain data"))
+        .collect()
 }
 
 #[test]
@@ -236,7 +243,7 @@ proptest! {
         prop_assert!(redacted.contains("[redacted:"));
         let turns = vec![Turn::new("t1", everywhere(&text)).with_status(TurnStatus::InFlight)];
         let sent = shown(&Transforms::default().then(all()).run(turns).turns);
-        let as_json = serde_json::to_string(core(&secret)).unwrap();
+        let as_json = serde_json::to_string(core(&secret)).expect("plain data");
         prop_assert!(!sent.contains(as_json.trim_matches('"')), "{sent}");
     }
 
