@@ -3,12 +3,13 @@
 use contexture_message::Message;
 
 use crate::segment::Volatility;
-use crate::{Call, Provider};
+use crate::{Call, OnError, Provider, Text};
 
 /// Returns a provider that says who the assistant is or acts for, and today's date.
 ///
 /// The date is that of [`Scope::now`](crate::Scope::now), without the time of day: the request begins with the same bytes until
-/// midnight. Without a time nothing is said of the date, and without an identity nothing of that.
+/// midnight. Without a time nothing is said of the date, and without an identity nothing of that. The identity may be a
+/// template; its failure is the pass's.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -22,13 +23,14 @@ use crate::{Call, Provider};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-pub fn identity_and_date(identity: impl Into<String>) -> Provider {
-    let identity = identity.into();
-    let provider = Provider::new("identity", move |call, _| {
-        let said = said(&identity, &call);
-        async move { Ok(said) }
+pub fn identity_and_date(identity: impl Into<Text>) -> Provider {
+    let identity: Text = identity.into();
+    let volatility = identity.volatility().max(Volatility::Conversation);
+    let provider = Provider::new("identity", move |call: Call, _| {
+        let identity = identity.clone();
+        async move { Ok(said(&identity.evaluate(&call).wait_original().await?, &call)) }
     });
-    provider.volatility(Volatility::Conversation)
+    provider.volatility(volatility).on_error(OnError::Fail)
 }
 
 fn said(identity: &str, call: &Call) -> Vec<Message> {

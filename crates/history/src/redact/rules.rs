@@ -86,7 +86,12 @@ impl RedactRule {
         let name = name.to_owned();
         match Regex::new(pattern) {
             Ok(regex) => Ok(Self { name, find: Find::Pattern(regex, test) }),
-            Err(err) => Err(RedactError::InvalidPattern { name, reason: err.to_string() }),
+            Err(err) => {
+                // A drawing of the pattern comes first, the reason last.
+                let told = err.to_string();
+                let reason = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                Err(RedactError::InvalidPattern { name, reason: reason.to_owned() })
+            }
         }
     }
 
