@@ -6,7 +6,7 @@
 //!
 //! A [`Project`] is a folder with `contexture.toml`, `prompts/**/*.md`, `contexts/**/*.md` and `partials/**`. It is
 //! read as a whole: every prompt is compiled, everything that is wrong is reported at once with file, line and
-//! column, and nothing is read from disk afterwards until [`Project::reload`].
+//! column, and nothing is read from disk afterwards until [`Project::reload`] (besides the workspace that a prompt lists).
 //!
 //! `files` finds the files and `sources` holds their texts; `front` splits a file, `yaml` parses its front matter
 //! into a tree of places and `decode` reads types out of it; `sections` finds the texts of a body, `spread` where in
