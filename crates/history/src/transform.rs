@@ -29,7 +29,7 @@ pub trait Transform: Send + Sync {
     fn apply(&self, turns: Vec<Turn>) -> Vec<Turn>;
 
     /// Rewrites words of the user that stand in no turn yet: what a prompt itself says in the user's place. As it is, unless
-    /// the transform is about words.
+    /// the transform is about words. Words may come by twice: what was rewritten stays as it is.
     fn reword<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Cow::Borrowed(text)
     }
