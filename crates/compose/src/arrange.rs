@@ -15,7 +15,7 @@ use crate::merge::Draft;
 use crate::render::{SystemText, is_of_the_user, message_segments, system_text};
 use crate::segment::{Slot, Volatility};
 use crate::setup::Setup;
-use crate::{Segment, ShortenedResult, Source};
+use crate::{Segment, Source};
 
 /// A draft in its final order.
 #[derive(Debug)]
@@ -30,7 +30,6 @@ pub(crate) struct Arranged {
     /// Which bytes of it are whose.
     pub(crate) pieces: Vec<SystemPiece>,
     pub(crate) cache: CacheFacts,
-    pub(crate) shortened: Vec<ShortenedResult>,
 }
 
 impl Arranged {
@@ -63,9 +62,8 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     };
     let SystemText { text, pieces } = system;
     let system = Some(text).filter(|it| !it.is_empty()).map(|it| Arc::new(Message::system(it)));
-    let shortened = setup.turns.shortened.clone();
     let frame = Tokens(setup.counter.profile().framing.message);
-    Arranged { draft, arrangement, rules, frame, system, pieces, cache, shortened }
+    Arranged { draft, arrangement, rules, frame, system, pieces, cache }
 }
 
 /// Returns the positions of all Segments of the system message, in its order.

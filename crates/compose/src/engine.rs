@@ -6,10 +6,11 @@ use crate::arrange::arrange;
 use crate::fit::fit;
 use crate::gate::{Step, gate};
 use crate::gather::{gather, lasting};
-use crate::lower::lower_inline;
+use crate::lower::{lower_inline, lower_providers};
 use crate::merge::merge;
 use crate::pass::Inner;
 use crate::render::render;
+use crate::rewrite::rewrite;
 use crate::setup::Setup;
 use crate::{Error, Pass, Prompt, ResolveOptions, Sent};
 
@@ -49,15 +50,18 @@ impl Prompt {
 
 async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let setup = Setup::new(prompt, options);
+    let rewritten = rewrite(prompt, options)?.previewed(options, &*setup.counter);
     let mut gated = gate(&prompt.0, &setup.call())?;
     let inline = lower_inline(&options.blocks, |name| prompt.0.place_of(name))?;
     gated.steps.extend(inline.into_iter().map(Step::Active));
     if options.enclosed {
         gated.steps.iter_mut().for_each(Step::enclose);
     }
-    let gathered = gather(gated, &setup).await?; // The only stage that waits for anything.
+    let providers = lower_providers(&options.providers, |source| prompt.0.place(source))?;
+    gated.steps.extend(providers.into_iter().map(Step::Active));
+    let gathered = gather(gated, &setup, &rewritten).await?; // The only stage that waits for anything.
     let lasting = lasting(&gathered);
-    let draft = merge(gathered, &setup)?;
+    let draft = merge(gathered, &setup, rewritten)?;
     let fitted = fit(draft, &setup)?;
     let mut arranged = arrange(fitted, &setup);
     let rendered = render(&arranged);

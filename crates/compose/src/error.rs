@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use contexture_history::TransformPanic;
 use contexture_message::Tokens;
 
 use crate::tags::TagError;
@@ -140,6 +141,9 @@ pub enum ErrorKind {
         /// How long it had.
         deadline: Duration,
     },
+    /// A transform that panicked.
+    #[error(transparent)]
+    Transform(#[from] TransformPanic),
     /// Fields that exclude each other.
     #[error("give `{first}` or `{second}`, not both")]
     Exclusive {
@@ -194,6 +198,7 @@ impl ErrorKind {
             ErrorKind::Template { .. } => "template_error",
             ErrorKind::Failed { .. } => "contributor_failed",
             ErrorKind::Deadline { .. } => "deadline_exceeded",
+            ErrorKind::Transform(_) => "transform_failed",
             ErrorKind::Exclusive { .. } => "definition_invalid",
             ErrorKind::UnknownPrompt { .. } => "unknown_prompt",
         }
@@ -224,6 +229,7 @@ impl ErrorKind {
             }
             ErrorKind::Tag(err) => err.sources(),
             ErrorKind::DepthExceeded { entry, .. } => vec![entry.clone()],
+            ErrorKind::Transform(panic) => vec![Source::named("transform", &panic.name).to_string()],
             ErrorKind::Exclusive { .. } | ErrorKind::UnknownPrompt { .. } => Vec::new(),
         }
     }
@@ -250,6 +256,7 @@ impl ErrorKind {
             ErrorKind::Failed { .. } => "set `on_error` to skip if the pass can do without it",
             ErrorKind::SchemaInvalid { .. }
             | ErrorKind::ToolNameInvalid { .. }
+            | ErrorKind::Transform(_)
             | ErrorKind::Exclusive { .. }
             | ErrorKind::UnknownPrompt { .. } => return None,
         };

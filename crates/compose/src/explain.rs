@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use contexture_history::{Repair, RepairKind};
+use contexture_history::{Repair, RepairKind, TransformChange};
 use contexture_message::{Request, Tokens};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -49,6 +49,20 @@ pub struct Explanation {
     pub fingerprint: String,
     /// What the author should look at.
     pub warnings: Vec<String>,
+    /// What each transform did to the history, in the order in which they ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transforms: Vec<TransformInfo>,
+}
+
+/// What a transform did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransformInfo {
+    /// The transform's name.
+    pub name: String,
+    /// How many messages went in.
+    pub before: usize,
+    /// How many came out.
+    pub after: usize,
 }
 
 /// One Segment, explained.
@@ -169,11 +183,18 @@ pub(crate) fn explain(arranged: &Arranged, request: &Request, fingerprint: &str)
         },
         cache: arranged.cache.clone(),
         repairs: repairs(arranged),
-        shortened_results: arranged.shortened.clone(),
+        shortened_results: draft.shortened.clone(),
         timings: timings(arranged),
         fingerprint: fingerprint.to_owned(),
         warnings: draft.warnings.clone(),
+        transforms: transforms(arranged),
     }
+}
+
+fn transforms(arranged: &Arranged) -> Vec<TransformInfo> {
+    let info =
+        |it: &TransformChange| TransformInfo { name: it.name.clone(), before: it.before, after: it.after };
+    arranged.draft.transforms.iter().map(info).collect()
 }
 
 /// Lists the Segments as they are sent; what is not sent stays among them, in its place.

@@ -6,18 +6,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, join_all, select, try_join};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::gate::{Gated, Step, gate_reentered};
-use crate::lower::{Node, lower_reentered, pinned_contribution};
+use crate::lower::{Node, lower_reentered, pinned_contribution, pinned_messages};
 use crate::own::{Own, own_texts};
 use crate::ports::{Event, MemoKey};
+use crate::rewrite::Rewritten;
 use crate::setup::Setup;
-use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source};
+use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source, Turn};
 
 /// What everyone contributed, in resolved order.
 pub(crate) struct Gathered {
@@ -46,10 +47,17 @@ pub struct Timing {
 }
 
 /// Runs all contributors of a pass, and the prompt's own functions beside them.
-pub(crate) async fn gather(gated: Gated, setup: &Setup<'_>) -> Result<Gathered, Error> {
+pub(crate) async fn gather(
+    gated: Gated,
+    setup: &Setup<'_>,
+    rewritten: &Rewritten<'_>,
+) -> Result<Gathered, Error> {
     let Gated { call, steps } = gated;
     let active = steps.iter().filter_map(Step::identity).collect::<Vec<_>>();
+    let conversation = OnceLock::new();
     let gathering = Gathering {
+        rewritten,
+        conversation: &conversation,
         prompt_id: setup.prompt.id(),
         engine: setup.engine,
         before: setup.options.continues.as_ref().map(|it| &it.0.lasting),
@@ -97,6 +105,9 @@ struct Gathering<'a> {
     /// What the thread has pinned, by the name of the block.
     pinned: &'a BTreeMap<String, Arc<str>>,
     call: &'a Call,
+    rewritten: &'a Rewritten<'a>,
+    /// What context providers see; made when the first of them is asked.
+    conversation: &'a OnceLock<Arc<[Turn]>>,
 }
 
 /// One position and everything that was re-entered there.
@@ -161,7 +172,12 @@ impl Gathering<'_> {
     /// What a thread has pinned is not evaluated again.
     fn pinned(&self, node: &Node) -> Option<Arc<Contribution>> {
         let name = node.frozen.as_deref()?;
-        self.pinned.get(name).map(|body| Arc::new(pinned_contribution(name, body)))
+        let body = self.pinned.get(name)?;
+        let pinned = match node.is_provider {
+            true => pinned_messages(body)?,
+            false => pinned_contribution(name, body),
+        };
+        Some(Arc::new(pinned))
     }
 
     async fn node(&self, node: Arc<Node>, depth: usize) -> Result<Done, Error> {
@@ -202,13 +218,21 @@ impl Gathering<'_> {
             return Ok(Arc::clone(known));
         }
         let Some(ttl) = node.profile.remember else {
-            return node.contributor.contribute(self.call.clone()).await.map(Arc::new).map_err(failed);
+            return node.contributor.contribute(self.call_of(node)).await.map(Arc::new).map_err(failed);
         };
-        let (owner, call) = (Arc::clone(node), self.call.clone());
+        let (owner, call) = (Arc::clone(node), self.call_of(node));
         let make = async move { owner.contributor.contribute(call).await.map(Arc::new).map_err(Arc::new) };
         let now = self.engine.clock.now();
         let outcome = self.engine.memo.remember(self.memo_key(node), now, ttl, make.boxed()).await;
         outcome.map_err(|err| failed(shared_error(&err)))
+    }
+
+    fn call_of(&self, node: &Node) -> Call {
+        if !node.is_provider {
+            return self.call.clone();
+        }
+        let conversation = self.conversation.get_or_init(|| self.rewritten.conversation());
+        self.call.with_conversation(Arc::clone(conversation))
     }
 
     fn memo_key(&self, node: &Node) -> MemoKey {

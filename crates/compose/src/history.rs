@@ -2,12 +2,13 @@
 //!
 //! Every turn is a Segment of its own, oldest first. The prompt's `history.limit` decides how many take part, see
 //! [`window`]; the others are excluded with the reason. Calls and results are paired within each turn, so that any
-//! turn can give way later. What was not even handed in is named in front of them.
+//! turn can give way later. What was not even handed in, and what a transform left out, is named in front of them.
 
 use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, RepairedTurn, window};
 use contexture_message::Tokens;
 
+use crate::rewrite::Rewritten;
 use crate::segment::{Fate, Slot, Trust, Volatility};
 use crate::setup::Setup;
 use crate::{Body, Priority, Segment, Source, Turn};
@@ -20,12 +21,14 @@ pub(crate) struct History {
 }
 
 /// Returns the turns as Segments.
-pub(crate) fn history_segments(setup: &Setup<'_>) -> History {
-    let (turns, absent) = (&*setup.turns.history, &setup.options.absent);
+pub(crate) fn history_segments(setup: &Setup<'_>, rewritten: &Rewritten<'_>) -> History {
+    let (turns, absent) = (&*rewritten.history, &setup.options.absent);
     let window = window(turns, setup.prompt.definition().history.limit, &*setup.counter);
     let (mut kept, mut dropped) = (window.repaired_turns().into_iter(), window.dropped());
-    let mut segments = Vec::with_capacity(absent.len() + turns.len());
+    let mut segments = Vec::with_capacity(absent.len() + rewritten.left_out.len() + turns.len());
     segments.extend(absent.iter().map(|it| excluded(Source::told(&it.source), it.reason.clone())));
+    segments
+        .extend(rewritten.left_out.iter().map(|(source, reason)| excluded(source.clone(), reason.clone())));
     let mut history = History { segments, repairs: Vec::new() };
     for position in 0..turns.len() {
         if !window.is_kept(position) {

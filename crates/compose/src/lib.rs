@@ -31,31 +31,37 @@ pub mod ports;
 mod registry;
 mod render;
 mod results;
+mod rewrite;
 mod schema;
 mod segment;
 mod sent;
 mod setup;
 mod shorten;
 mod source;
+mod standard;
 pub mod tags;
 
 pub use cache::{CacheFacts, Forecast, MissCause, PrefixChange, Reconciliation};
-pub use contexture_history::{Cost, Limit as HistoryLimit, RepairKind, Turn, TurnStatus};
+pub use contexture_history::{
+    Cost, Limit as HistoryLimit, RepairKind, Transform, Transforms, Turn, TurnStatus,
+};
 pub use contexture_message::{CacheRules, Price};
 pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
 pub use define::{
     Adaptation, Around, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope,
-    Branch, Budget, CacheConfig, Call, Context, Contribution, Contributor, Declaration, Definition, Entry,
-    FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder, MessageText,
-    ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority, PriorityOutOfRange, Profile,
-    PromptBuilder, Rank, Schema, Scope, Selector, TagValue, Text, When, contributor, injectable, matching,
-    provider, when,
+    Branch, Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration,
+    Definition, Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match,
+    MatchBuilder, MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority,
+    PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text,
+    When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};
-pub use explain::{BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, RepairInfo, TimingInfo};
+pub use explain::{
+    BudgetInfo, CounterInfo, Drop, Exclusion, Explanation, Part, RepairInfo, TimingInfo, TransformInfo,
+};
 pub use futures::future::BoxFuture;
 pub use gather::Timing;
 pub use lower::{MAX_DEPTH, Prompt};
@@ -69,3 +75,4 @@ pub use results::{ResultView, ShortenedResult};
 pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
 pub use sent::Sent;
 pub use source::Source;
+pub use standard::identity_and_date;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contexture_history::{Transform, Transforms};
 use contexture_message::{Message, Settings, Tool, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Budget, CacheRules, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price, ResultView, Scope, Sent,
-    Turn,
+    Budget, CacheRules, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price, Provider, ResultView,
+    Scope, Sent, Turn,
 };
 
 /// Everything that differs from one pass of a prompt to the next.
@@ -59,7 +60,7 @@ pub struct ResolveOptions {
     pub enclosed: bool,
     /// Blocks of this request, for the envelope of the user's message.
     pub blocks: Vec<InlineBlock>,
-    /// Bodies that the thread has pinned, by the names of their blocks, see [`Pass::cached_blocks`]. Such a block says what is
+    /// Bodies that the thread has pinned, by the names of their blocks (and `provider:<name>`), see [`Pass::cached_blocks`]. Such a block says what is
     /// pinned, whatever its definition says now; its function is not run.
     pub pinned: BTreeMap<String, Arc<str>>,
     /// What stands in the place of the prompt's own text for the user's message, such as after a guardrail rewrote it. An empty
@@ -79,6 +80,10 @@ pub struct ResolveOptions {
     pub edits: Vec<EditDecision>,
     /// Other ports than the prompt's own.
     pub engine: Option<Engine>,
+    /// What rewrites the history and the turn in flight for this request, behind the prompt's own transforms.
+    pub transforms: Transforms,
+    /// Context providers of this request, behind the prompt's own.
+    pub providers: Vec<Provider>,
 }
 
 /// Something of the thread that is not in the history that was handed in.
@@ -133,6 +138,20 @@ impl ResolveOptions {
     #[must_use]
     pub fn block(mut self, name: impl Into<String>, body: impl Into<String>) -> Self {
         self.blocks.push(InlineBlock { name: name.into(), body: body.into(), order: 0 });
+        self
+    }
+
+    /// Adds a transform of this request.
+    #[must_use]
+    pub fn transform(mut self, transform: impl Transform + 'static) -> Self {
+        self.transforms = self.transforms.then(transform);
+        self
+    }
+
+    /// Adds a context provider of this request.
+    #[must_use]
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.providers.push(provider);
         self
     }
 

@@ -5,11 +5,13 @@
 //! be small, and turns that do not change are not copied.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use contexture_history::compaction::{self, Frontier, PreviewedTurns, ResultLimits, preview_turns};
-use contexture_message::{TokenCounter, Tokens};
+use contexture_message::{Part, TokenCounter, Tokens};
 use serde::{Deserialize, Serialize};
 
+use crate::rewrite::Rewritten;
 use crate::{ResolveOptions, Turn};
 
 /// How large tool results of the history and of the running turn are shown.
@@ -36,42 +38,46 @@ pub struct ShortenedResult {
     pub after: Tokens,
 }
 
-/// The turns of a pass as the model sees them.
-pub(crate) struct TurnView<'a> {
-    /// Finished turns, oldest first.
-    pub(crate) history: Cow<'a, [Turn]>,
-    /// What a log holds of the running turn.
-    pub(crate) in_flight: Option<Cow<'a, Turn>>,
-    pub(crate) shortened: Vec<ShortenedResult>,
-}
-
-impl<'a> TurnView<'a> {
-    pub(crate) fn new(options: &'a ResolveOptions, counter: &dyn TokenCounter) -> Self {
-        let (history, in_flight) = (&options.history, options.in_flight_turn.as_ref());
-        let whole = Self {
-            history: Cow::Borrowed(history),
-            in_flight: in_flight.map(Cow::Borrowed),
-            shortened: Vec::new(),
-        };
-        let Some(ResultView { frontier, limits }) = &options.results else { return whole };
-        let PreviewedTurns { mut turns, changed } =
-            preview_turns(history.iter().chain(in_flight), *frontier, limits, counter);
+impl Rewritten<'_> {
+    /// Puts previews in the place of large results. Transforms ran before: what they take out is in no preview either.
+    pub(crate) fn previewed(mut self, options: &ResolveOptions, counter: &dyn TokenCounter) -> Self {
+        let Some(ResultView { frontier, limits }) = &options.results else { return self };
+        let frontier = if self.changes.is_empty() { *frontier } else { self.moved(*frontier, options) };
+        let turns = self.history.iter().chain(self.turn.as_deref());
+        let PreviewedTurns { mut turns, changed } = preview_turns(turns, frontier, limits, counter);
         if changed.is_empty() {
-            return whole;
+            return self;
         }
-        let active = in_flight.and_then(|_| turns.pop().flatten());
-        Self {
-            history: with_changes(history, turns),
-            in_flight: active.map(Cow::Owned).or(whole.in_flight),
-            shortened: changed.into_iter().map(told).collect(),
+        let active = self.turn.as_ref().and_then(|_| turns.pop().flatten());
+        self.history = with_changes(self.history, turns);
+        self.turn = active.map(Cow::Owned).or(self.turn);
+        self.shortened = changed.into_iter().map(told).collect();
+        self
+    }
+
+    /// Returns the frontier among the turns that transforms left: the same results are old.
+    fn moved(&self, frontier: Frontier, options: &ResolveOptions) -> Frontier {
+        let mut left = frontier.0;
+        let mut old: HashMap<&str, usize> = HashMap::new();
+        for turn in options.history.iter().chain(&options.in_flight_turn) {
+            let n_old = left.min(n_results(turn));
+            left -= n_old;
+            old.insert(turn.id(), n_old);
         }
+        let turns = self.history.iter().chain(self.turn.as_deref());
+        Frontier(turns.map(|it| old.get(&**it.id()).map_or(0, |n_old| (*n_old).min(n_results(it)))).sum())
     }
 }
 
+fn n_results(turn: &Turn) -> usize {
+    let parts = turn.messages().iter().flat_map(|it| &it.content);
+    parts.filter(|it| matches!(it, Part::ToolResult(_))).count()
+}
+
 /// Returns the turns with those that have a new form in the place of the old.
-fn with_changes(turns: &[Turn], changed: Vec<Option<Turn>>) -> Cow<'_, [Turn]> {
+fn with_changes(turns: Cow<'_, [Turn]>, changed: Vec<Option<Turn>>) -> Cow<'_, [Turn]> {
     if changed.iter().all(Option::is_none) {
-        return Cow::Borrowed(turns);
+        return turns;
     }
     turns.iter().zip(changed).map(|(turn, new)| new.unwrap_or_else(|| turn.clone())).collect()
 }

@@ -9,7 +9,6 @@ use crate::cache::{Forecast, Outlook, forecast};
 use crate::define::{Input, matching_keys};
 use crate::merge::Draft;
 use crate::ports::Event;
-use crate::results::TurnView;
 use crate::{Adaptation, Budget, CacheRules, Call, Engine, Prompt, ResolveOptions, Sent};
 
 /// What is settled before the first stage.
@@ -23,8 +22,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) settings: Settings,
     pub(crate) adaptations: Vec<(&'a str, &'a Adaptation)>,
     pub(crate) budget: Budget,
-    /// The turns as the model sees them.
-    pub(crate) turns: TurnView<'a>,
 }
 
 impl<'a> Setup<'a> {
@@ -51,7 +48,6 @@ impl<'a> Setup<'a> {
             prompt,
             options,
             engine,
-            turns: TurnView::new(options, &*counter),
             counter,
             model,
             settings: adapted.overridden_by(&options.settings),

@@ -121,6 +121,7 @@ pub use contexture_history as history;
 pub use contexture_message as message;
 pub use contexture_model as model;
 pub use contexture_project as project;
+pub use contexture_project::workspace_snapshot;
 pub use contexture_session as session;
 pub use contexture_store_postgres as store_postgres;
 pub use contexture_store_sqlite as store_sqlite;

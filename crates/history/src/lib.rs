@@ -22,6 +22,7 @@ mod mend;
 pub mod neutral;
 mod newest;
 mod pairing;
+mod redact;
 mod repair;
 pub mod search;
 mod transcript;
@@ -39,11 +40,12 @@ pub use item::{
 };
 pub use limit::Limit;
 pub use newest::newest_messages;
+pub use redact::{Redact, RedactError, RedactRule, redact};
 pub use repair::{Repair, RepairKind, Repaired, repair};
 pub use transcript::{Transcript, group_turns};
 pub use transform::{
-    Transform, TransformChange, Transformed, Transforms, last_turns, transform, without_media,
-    without_thinking,
+    Transform, TransformChange, TransformPanic, Transformed, Transforms, last_turns, panic_message,
+    transform, without_media, without_thinking,
 };
 pub use turn::{Turn, turns};
 pub use views::{all, client};

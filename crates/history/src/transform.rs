@@ -3,7 +3,11 @@
 //! A [`Transform`] is a function from turns to turns. [`Transforms`] runs several, left to right, and says what each
 //! of them did. Nothing is persisted: the log stays as it is, and the next request starts from it again.
 
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use contexture_message::{Message, Part, ToolOutput};
@@ -15,13 +19,20 @@ use crate::{Turn, TurnStatus};
 /// Rewrites the history of one request.
 ///
 /// Implementations are pure: equal turns give equal turns. They may drop, add and change turns; a turn that is not
-/// changed keeps its cost only if it is handed back as it came. See [`transform`] for functions.
+/// changed keeps its cost only if it is handed back as it came. The turn that runs is the last one, and is
+/// [in flight](TurnStatus::InFlight). See [`transform`] for functions.
 pub trait Transform: Send + Sync {
     /// Returns the name in reports.
     fn name(&self) -> &str;
 
     /// Returns the turns that go on, oldest first.
     fn apply(&self, turns: Vec<Turn>) -> Vec<Turn>;
+
+    /// Rewrites words of the user that stand in no turn yet: what a prompt itself says in the user's place. As it is, unless
+    /// the transform is about words. Words may come by twice: what was rewritten stays as it is.
+    fn reword<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        Cow::Borrowed(text)
+    }
 }
 
 /// Makes a transform of a function.
@@ -80,7 +91,26 @@ pub struct TransformChange {
     pub before: usize,
     /// How many came out.
     pub after: usize,
+    /// The ids of the turns that it left out, oldest first.
+    pub left_out: Vec<Arc<str>>,
 }
+
+/// A transform that panicked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransformPanic {
+    /// The transform's name.
+    pub name: String,
+    /// What it said, as far as that is a text.
+    pub message: String,
+}
+
+impl fmt::Display for TransformPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "transform `{}` panicked: {}", self.name, self.message)
+    }
+}
+
+impl std::error::Error for TransformPanic {}
 
 impl Transforms {
     /// Returns the same transforms and one more behind them.
@@ -97,20 +127,82 @@ impl Transforms {
         self
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Runs all transforms, left to right.
     pub fn run(&self, turns: Vec<Turn>) -> Transformed {
         let start = Transformed { turns, changes: Vec::new() };
-        self.0.iter().fold(start, |Transformed { turns, mut changes }, transform| {
-            let before = n_messages(&turns);
-            let turns = transform.apply(turns);
-            changes.push(TransformChange {
-                name: transform.name().to_owned(),
-                before,
-                after: n_messages(&turns),
-            });
-            Transformed { turns, changes }
+        self.0.iter().fold(start, |before, transform| applied(&**transform, before))
+    }
+
+    /// Runs all transforms, left to right; one that panics is an error that names it.
+    ///
+    /// ```
+    /// use contexture_history::{Transforms, transform};
+    ///
+    /// let broken = Transforms::default().then(transform("broken", |_| panic!("no")));
+    /// # std::panic::set_hook(Box::new(|_| {}));
+    /// let panic = broken.try_run(Vec::new()).expect_err("it panics");
+    /// assert_eq!(panic.to_string(), "transform `broken` panicked: no");
+    /// ```
+    pub fn try_run(&self, turns: Vec<Turn>) -> Result<Transformed, TransformPanic> {
+        let start = Transformed { turns, changes: Vec::new() };
+        self.0.iter().try_fold(start, |before, transform| {
+            // What it was given is gone with it, so nobody sees a half-made state.
+            caught(&**transform, || applied(&**transform, before))
         })
     }
+
+    /// Rewrites words of the user that stand in no turn yet, see [`Transform::reword`].
+    pub fn try_reword<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, TransformPanic> {
+        self.0.iter().try_fold(Cow::Borrowed(text), |text, transform| {
+            let reworded = caught(&**transform, || match transform.reword(&text) {
+                Cow::Borrowed(same) if same.len() == text.len() => None,
+                other => Some(other.into_owned()),
+            })?;
+            Ok(reworded.map_or(text, Cow::Owned))
+        })
+    }
+}
+
+fn applied(transform: &dyn Transform, Transformed { turns, mut changes }: Transformed) -> Transformed {
+    let (before, ids) = (n_messages(&turns), turns.iter().map(|it| Arc::clone(it.id())).collect());
+    let turns = transform.apply(turns);
+    let (name, after, left_out) = (transform.name().to_owned(), n_messages(&turns), missing(ids, &turns));
+    changes.push(TransformChange { name, before, after, left_out });
+    Transformed { turns, changes }
+}
+
+/// Returns the ids that no turn has any more. Of turns that share an id the older ones are taken to be gone.
+fn missing(mut ids: Vec<Arc<str>>, turns: &[Turn]) -> Vec<Arc<str>> {
+    let mut there: HashMap<&str, usize> = HashMap::new();
+    turns.iter().for_each(|it| *there.entry(it.id()).or_default() += 1);
+    ids.reverse();
+    ids.retain(|id| match there.get_mut(&**id) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    });
+    ids.reverse();
+    ids
+}
+
+fn caught<T>(transform: &dyn Transform, run: impl FnOnce() -> T) -> Result<T, TransformPanic> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| TransformPanic {
+        name: transform.name().to_owned(),
+        message: panic_message(&*payload),
+    })
+}
+
+/// Returns what a panic said, as far as that is a text.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 impl fmt::Debug for Transforms {

@@ -22,6 +22,11 @@ pub trait Files: Send + Sync {
 
     /// Returns the text of a file that is listed.
     fn read(&self, path: &str) -> Result<String, FilesError>;
+
+    /// Returns the folder on this machine that holds the files, if there is one.
+    fn root(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// A file or folder that can't be read.
@@ -162,6 +167,10 @@ impl Folder {
 }
 
 impl Files for Folder {
+    fn root(&self) -> Option<&Path> {
+        Some(&self.0)
+    }
+
     fn list(&self) -> Result<Vec<String>, FilesError> {
         let root = self.0.canonicalize().map_err(|it| failed(&self.0.display().to_string(), it))?;
         let mut walk = Walk { root, seen: BTreeSet::new(), found: Vec::new() };

@@ -6,12 +6,12 @@
 //!
 //! A [`Project`] is a folder with `contexture.toml`, `prompts/**/*.md`, `contexts/**/*.md` and `partials/**`. It is
 //! read as a whole: every prompt is compiled, everything that is wrong is reported at once with file, line and
-//! column, and nothing is read from disk afterwards until [`Project::reload`].
+//! column, and nothing is read from disk afterwards until [`Project::reload`] (besides the workspace that a prompt lists).
 //!
 //! `files` finds the files and `sources` holds their texts; `front` splits a file, `yaml` parses its front matter
 //! into a tree of places and `decode` reads types out of it; `sections` finds the texts of a body, `spread` where in
 //! the file a template stands and `partials` what it renders. `prompt_file`, `context_file` and `entries` read one file
-//! through a `reader`; `index` finds contexts by name, `compile` puts all in order, and `lint` says what could be
+//! through a `reader`, `pipeline` transforms and providers; `workspace` lists a folder for the model; `index` finds contexts by name, `compile` puts all in order, and `lint` says what could be
 //! better.
 
 mod block_file;
@@ -29,6 +29,7 @@ mod index;
 mod lint;
 mod nearest;
 mod partials;
+mod pipeline;
 mod project;
 mod prompt_file;
 mod reader;
@@ -36,6 +37,7 @@ mod sections;
 mod sources;
 mod spread;
 mod tools;
+mod workspace;
 mod yaml;
 
 pub use config::{
@@ -48,3 +50,4 @@ pub use lint::{Level, Lint};
 pub use nearest::did_you_mean;
 pub use project::{Project, Reload};
 pub use tools::ProjectTool;
+pub use workspace::{WorkspaceSnapshot, workspace_snapshot};

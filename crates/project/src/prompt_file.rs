@@ -13,12 +13,13 @@ use crate::entries::entries;
 use crate::error::{Place, Problem};
 use crate::facts::Remark;
 use crate::front::Document;
+use crate::pipeline::{providers, transforms};
 use crate::reader::{Fields, Reader};
 use crate::sections::{Body, Section, sections};
 use crate::yaml::{Data, Node, Pair};
 
 /// The fields of a prompt file.
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 28] = [
     "id",
     "description",
     "tags",
@@ -45,6 +46,8 @@ const FIELDS: [&str; 26] = [
     "guardrails",
     "cache",
     "budget",
+    "transforms",
+    "providers",
 ];
 
 /// Returns the path by which a prompt file is known: `support/refund`.
@@ -74,6 +77,12 @@ pub(crate) fn prompt_file(reader: &mut Reader<'_>, document: Document, config: &
     schemas(reader, fields, &mut definition);
     generation(reader, fields, &mut definition);
     agent(reader, fields, &mut definition);
+    if let Some(node) = fields.get("transforms") {
+        definition.transforms = transforms(reader, node);
+    }
+    if let Some(node) = fields.get("providers") {
+        definition.providers = providers(reader, node);
+    }
     if let Some(node) = fields.get("use") {
         let read = entries(reader, node);
         definition.entries = read.entries;

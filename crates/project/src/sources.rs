@@ -1,6 +1,7 @@
 //! The files of a project as they were read at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Fault, ProjectError};
@@ -10,6 +11,8 @@ use crate::files::{FileKind, Files, FilesError};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     files: BTreeMap<String, Result<Arc<str>, Fault>>,
+    /// The folder that holds them, if there is one.
+    root: Option<PathBuf>,
 }
 
 impl Sources {
@@ -24,7 +27,12 @@ impl Sources {
             });
             (path, text)
         };
-        Ok(Self { files: paths.map(read).collect() })
+        Ok(Self { files: paths.map(read).collect(), root: files.root().map(Path::to_owned) })
+    }
+
+    /// Returns the folder that holds the files, if there is one.
+    pub(crate) fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
     }
 
     pub(crate) fn contains(&self, path: &str) -> bool {

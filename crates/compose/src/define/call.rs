@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Input;
+use crate::Turn;
 
 /// Who the pass is for. Templates see it as `ctx`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,7 @@ pub struct Call {
     pub config: Arc<Value>,
     ctx: Arc<Value>,
     is_first_turn: bool,
+    conversation: Arc<[Turn]>,
 }
 
 impl Call {
@@ -48,7 +50,18 @@ impl Call {
             config: Arc::new(config),
             ctx: Arc::new(ctx),
             is_first_turn: true,
+            conversation: Arc::default(),
         }
+    }
+
+    /// Returns the history as transforms leave it, oldest first, and last the turn in flight, if there is one. Only context
+    /// providers get it; for all others it is empty, so that nobody pays for what they do not read.
+    pub fn conversation(&self) -> &Arc<[Turn]> {
+        &self.conversation
+    }
+
+    pub(crate) fn with_conversation(&self, conversation: Arc<[Turn]>) -> Self {
+        Self { conversation, ..self.clone() }
     }
 
     /// Whether no turn of the conversation stands before this one.

@@ -173,12 +173,12 @@ pub struct Piece {
     pub pin: Option<Pin>,
 }
 
-/// What a thread may pin of the frozen prefix.
+/// What a thread may pin: a block of the frozen prefix, or what a context provider said.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pin {
-    /// The block's name, as its tag is written.
+    /// The block's name, as its tag is written, or `provider:<name>`.
     pub name: Arc<str>,
-    /// Its body as it was rendered, without the tag; empty if it had nothing to say.
+    /// Its body as it was rendered, without the tag; empty if it had nothing to say. Of a provider: its messages, as JSON.
     pub body: Arc<str>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contexture_history::{Transform, Transforms};
 use contexture_message::{Role, Settings, Tokens, Tool, ToolChoice};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -9,8 +10,8 @@ use serde_json::Value;
 
 use super::checks::{Constraint, Guardrail, StopCondition, ToolMiddleware};
 use super::{
-    Adaptation, Budget, CacheConfig, Contributor, Entry, HistoryConfig, Hooks, InputPolicy, Schema, TagValue,
-    Text,
+    Adaptation, Budget, CacheConfig, Contributor, Entry, HistoryConfig, Hooks, InputPolicy, Provider, Schema,
+    TagValue, Text,
 };
 use crate::Error;
 use crate::lower::{Prompt, lower};
@@ -76,6 +77,10 @@ pub struct Definition {
     pub cache: CacheConfig,
     /// Limits.
     pub budget: Budget,
+    /// What rewrites the history and the turn in flight for a request, left to right.
+    pub transforms: Transforms,
+    /// Who puts messages before the history, in this order.
+    pub providers: Vec<Provider>,
 }
 
 /// One message of a prompt's own list.
@@ -253,6 +258,16 @@ impl PromptBuilder {
     /// Sets the cache wishes.
     pub fn cache(self, cache: CacheConfig) -> Self {
         self.with(|it| it.cache = cache)
+    }
+
+    /// Adds a transform: it rewrites the history and the turn in flight for each request, behind those before it.
+    pub fn transform(self, transform: impl Transform + 'static) -> Self {
+        self.with(|it| it.transforms = std::mem::take(&mut it.transforms).then(transform))
+    }
+
+    /// Adds a context provider: its messages are put before the history and never stored.
+    pub fn provider(self, provider: Provider) -> Self {
+        self.with(|it| it.providers.push(provider))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Definition)) -> Self {

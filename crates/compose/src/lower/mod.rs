@@ -7,6 +7,7 @@
 mod block;
 mod context;
 mod node;
+mod provider;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,6 +22,7 @@ pub(crate) use self::block::{lower_inline, pinned_contribution};
 use self::context::{ContextContributor, inferred_volatility};
 use self::node::Made;
 pub(crate) use self::node::{Choice, Item, Node, Pick};
+pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
 use crate::define::ContextParts;
 use crate::schema::{InputSchema, OwnedSchema};
 use crate::segment::{SharedTool, Volatility};
@@ -51,6 +53,11 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
+    /// Returns the place of the entry with that notation.
+    pub(crate) fn place(&self, source: &Source) -> Option<&str> {
+        self.places.get(source).map(String::as_str)
+    }
+
     /// Returns an entry whose id is that name, in any spelling, with its place.
     pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
         let is_same = |it: &&Source| {
@@ -113,7 +120,8 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     }
     let own = lowering.schema(&Source::prompt(), definition.input.as_ref(), &[]);
     lowering.schema(&Source::named("prompt", "output"), definition.output.as_ref(), &[]);
-    let items = lowering.entries(&definition.entries, "use", 0);
+    let mut items = lowering.entries(&definition.entries, "use", 0);
+    items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
     let tools = lowering.tools(&Source::prompt(), &definition.tools);
     Error::all(lowering.errors)?;
     let places = lowering.ids.into_iter().map(|(source, (_, place))| {
@@ -259,10 +267,11 @@ impl Lowering {
             }
             Entry::Provider(it) | Entry::Injectable(it) => {
                 let contributor: Arc<dyn Contributor> = Arc::clone(it) as _;
-                self.function(entry_source(entry, position), contributor, place, depth)
+                let is_provider = matches!(entry, Entry::Provider(_));
+                self.function(entry_source(entry, position), contributor, is_provider, place, depth)
             }
             Entry::Contributor(it) => {
-                self.function(entry_source(entry, position), Arc::clone(it), place, depth)
+                self.function(entry_source(entry, position), Arc::clone(it), false, place, depth)
             }
         }
     }
@@ -272,12 +281,13 @@ impl Lowering {
         &mut self,
         source: Source,
         contributor: Arc<dyn Contributor>,
+        is_provider: bool,
         place: &str,
         depth: usize,
     ) -> Option<Item> {
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
         let spot = Spot { source, identity, place, depth, is_gated: true };
-        self.node(spot, || 0, |_, _| Made::new(contributor))
+        self.node(spot, || 0, |_, _| Made { is_provider, ..Made::new(contributor) })
     }
 
     fn branch(&mut self, branch: &Branch, position: usize, place: &str, depth: usize) -> Vec<Item> {
@@ -316,7 +326,7 @@ impl Lowering {
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Arc<Node> {
         let Spot { source, identity, place, depth, is_gated } = spot;
-        let Made { contributor, constant, gate_reason, frozen, lasts } = make(self, &source);
+        let Made { contributor, constant, gate_reason, frozen, lasts, is_provider } = make(self, &source);
         let Declaration { input, entries, profile } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
@@ -335,6 +345,7 @@ impl Lowering {
             profile,
             gate_reason: gate_reason.unwrap_or(of_kind),
             frozen,
+            is_provider,
             lasts: lasts.unwrap_or(!changes),
             input,
             children,

@@ -29,8 +29,10 @@ pub(crate) struct Node {
     pub(crate) constant: Option<Arc<Contribution>>,
     pub(crate) profile: Profile,
     pub(crate) gate_reason: &'static str,
-    /// Its name, if a thread may pin what it says.
+    /// What a thread may pin is known by this: the name of a block, or `provider:<name>`.
     pub(crate) frozen: Option<Arc<str>>,
+    /// Whether it puts messages before the history, which it gets to see.
+    pub(crate) is_provider: bool,
     /// Whether what it says holds for all steps of a turn.
     pub(crate) lasts: bool,
     pub(crate) input: Option<Arc<OwnedSchema>>,
@@ -77,10 +79,11 @@ pub(super) struct Made {
     pub(super) gate_reason: Option<&'static str>,
     pub(super) frozen: Option<Arc<str>>,
     pub(super) lasts: Option<bool>,
+    pub(super) is_provider: bool,
 }
 
 impl Made {
     pub(super) fn new(contributor: Arc<dyn Contributor>) -> Self {
-        Self { contributor, constant: None, gate_reason: None, frozen: None, lasts: None }
+        Self { contributor, constant: None, gate_reason: None, frozen: None, lasts: None, is_provider: false }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
-use contexture_history::{Repair, Repaired, repair};
+use contexture_history::{Repair, Repaired, TransformChange, repair};
 use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use serde_json::{Map, Value, json};
 
@@ -29,14 +29,15 @@ use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::fit::Usage;
 use crate::gather::{Gathered, Outcome, Timing};
 use crate::history::history_segments;
-use crate::lower::Node;
+use crate::lower::{Node, provider_pin};
 use crate::own::OwnText;
 use crate::ports::Verdict;
 use crate::render::{envelope, is_of_the_user};
+use crate::rewrite::Rewritten;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::setup::Setup;
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, Source};
+use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, ShortenedResult, Source};
 
 /// Everything that may go into the request, in order.
 #[derive(Debug)]
@@ -54,6 +55,10 @@ pub(crate) struct Draft {
     pub(crate) usage: Usage,
     /// What the envelope costs around its pieces, if there are any.
     pub(crate) envelope: Tokens,
+    /// What each transform did.
+    pub(crate) transforms: Vec<TransformChange>,
+    /// Which tool results are previews.
+    pub(crate) shortened: Vec<ShortenedResult>,
 }
 
 /// The parts of a request that are not Segments.
@@ -79,7 +84,7 @@ pub struct Extras {
 }
 
 /// Joins everything that was gathered.
-pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Error> {
+pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<'_>) -> Result<Draft, Error> {
     let Gathered { call, outcomes, mut own, timings, warnings } = gathered;
     let mut merging = Merging {
         setup,
@@ -106,14 +111,15 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>) -> Result<Draft, Erro
     merging.context_messages(messages);
     merging.own_messages(own.messages, &call)?;
     merging.provider_messages(&outcomes);
-    let history = history_segments(setup);
+    let history = history_segments(setup, &rewritten);
     merging.segments.extend(history.segments);
     merging.repairs.extend(history.repairs);
-    merging.turn(own.user, &call)?;
+    merging.turn(own.user, &call, &rewritten)?;
     merging.segments.extend(tools.into_iter().map(|(owner, tool)| tool_segment(owner, tool)));
     merging.review();
     merging.count();
-    Ok(merging.draft(tree, timings, warnings))
+    let (transforms, shortened) = (rewritten.changes, rewritten.shortened);
+    Ok(Draft { transforms, shortened, ..merging.draft(tree, timings, warnings) })
 }
 
 struct Merging<'a> {
@@ -135,7 +141,9 @@ impl Merging<'_> {
             match outcome {
                 Outcome::Excluded { source, priority, reason } => {
                     let excluded = Segment::excluded(source.clone(), reason.clone());
-                    segments.push(Segment { priority: *priority, ..excluded });
+                    let is_provider = source.as_str().starts_with("provider:");
+                    let slot = if is_provider { Slot::Provider } else { excluded.slot };
+                    segments.push(Segment { priority: *priority, slot, ..excluded });
                 }
                 Outcome::Contributed { node, contribution } => {
                     let profile = &node.profile;
@@ -168,7 +176,12 @@ impl Merging<'_> {
     ) {
         let Contribution { pieces, values, messages, tools: _, constraints, guardrails, metadata, entries } =
             contribution;
-        if pieces.is_empty() && values.is_empty() && messages.is_empty() && entries.is_empty() {
+        if !node.is_provider
+            && pieces.is_empty()
+            && values.is_empty()
+            && messages.is_empty()
+            && entries.is_empty()
+        {
             segments.push(Segment { fate: Fate::Empty, ..node_segment(node, Slot::System, Body::Nothing) });
         }
         let slot = match node.profile.placement {
@@ -289,17 +302,25 @@ impl Merging<'_> {
     fn provider_messages(&mut self, outcomes: &[Outcome]) {
         for (order, outcome) in outcomes.iter().enumerate() {
             let Outcome::Contributed { node, contribution } = outcome else { continue };
-            if contribution.messages.is_empty() {
+            if contribution.messages.is_empty() && !node.is_provider {
                 continue;
             }
             let messages = contribution.messages.iter().map(|it| neutral_message(&Arc::new(it.clone())));
-            let body = Body::Messages(messages.collect());
-            self.segments.push(Segment { order, ..node_segment(node, Slot::Provider, body) });
+            let messages: Vec<_> = messages.collect();
+            let pin = node.frozen.as_ref().filter(|_| node.is_provider).map(|it| provider_pin(it, &messages));
+            let fate = if messages.is_empty() { Fate::Empty } else { Fate::Kept };
+            let segment = node_segment(node, Slot::Provider, Body::Messages(messages));
+            self.segments.push(Segment { order, pin, fate, ..segment });
         }
     }
 
     /// Adds the user's turn with its envelopes, and what has happened in it so far.
-    fn turn(&mut self, user: Vec<(Source, OwnText)>, call: &Call) -> Result<(), Error> {
+    fn turn(
+        &mut self,
+        user: Vec<(Source, OwnText)>,
+        call: &Call,
+        rewritten: &Rewritten<'_>,
+    ) -> Result<(), Error> {
         let mut pieces = Vec::new();
         let mut volatility = Volatility::Static;
         for (source, text) in user {
@@ -310,9 +331,9 @@ impl Merging<'_> {
                 pieces.push(text.as_str().to_owned());
             }
         }
-        let text = pieces.join("\n\n");
+        let text = rewritten.reword(pieces.join("\n\n"))?;
         // The prompt's user slot and the durable item may have the same source: the model sees it once.
-        let in_flight = in_flight(self.setup);
+        let in_flight = in_flight(rewritten);
         if !text.is_empty() && !in_flight.iter().any(|it| is_said(it, &text)) {
             let text = SharedText::authored(&text);
             self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));
@@ -375,6 +396,8 @@ impl Merging<'_> {
             repairs: self.repairs,
             usage: Usage::default(),
             envelope: self.envelope,
+            transforms: Vec::new(),
+            shortened: Vec::new(),
         }
     }
 }

@@ -6,11 +6,11 @@ use contexture_history::neutral::neutral_message;
 use contexture_message::{Message, Part, Role};
 
 use crate::render::is_engines;
-use crate::setup::Setup;
+use crate::rewrite::Rewritten;
 
 /// Returns what has happened in this turn so far. In a turn of a log, the engine's tags are the engine's.
-pub(super) fn in_flight(setup: &Setup<'_>) -> Vec<Arc<Message>> {
-    let (turn, plain) = (setup.turns.in_flight.iter(), setup.options.in_flight.iter());
+pub(super) fn in_flight(rewritten: &Rewritten<'_>) -> Vec<Arc<Message>> {
+    let (turn, plain) = (rewritten.turn.iter(), rewritten.plain.iter());
     let logged = turn.flat_map(|turn| {
         let neutral = |it| if turn.is_neutral() { Arc::clone(it) } else { neutral_message(it) };
         turn.messages().iter().map(neutral)

@@ -6,6 +6,7 @@ mod log;
 mod newest;
 mod notation;
 mod properties;
+mod redact;
 mod repair;
 mod search;
 mod transcript;

@@ -1,37 +1,10 @@
 //! Real folders.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
 
 use contexture_project::{Files, Folder, MAX_FILE_BYTES, Project};
 
-/// A folder that is removed when the test ends.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name =
-            format!("contexture-project-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-        self
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::support::Temporary;
 
 fn listed(root: &Path) -> String {
     let mut files = Folder::new(root).list().unwrap();

@@ -1,6 +1,9 @@
 //! The only callers of the API in most tests: text in, text out.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_compose::ResolveOptions;
 use contexture_project::{Fault, InMemory, Project, ProjectError};
@@ -49,5 +52,32 @@ pub(crate) fn resolved(files: &[(&str, &str)], input: Value) -> String {
             };
             messages.map(line).collect::<Vec<_>>().join("\n")
         }
+    }
+}
+
+/// A folder that is removed when the test ends.
+pub(crate) struct Temporary(pub(crate) PathBuf);
+
+impl Temporary {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name =
+            format!("contexture-project-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,0 +1,169 @@
+//! Context providers: who puts messages before the history.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_message::Message;
+use futures::future::{BoxFuture, FutureExt};
+
+use super::{Call, OnError, Priority, Profile};
+use crate::segment::{Trust, Volatility};
+use crate::{BoxError, Turn};
+
+/// Something that puts messages before the history of a request. They are never stored.
+///
+/// Implementors promise that dropping the future stops the work. See [`Provider`] for how one is treated, and for
+/// functions.
+pub trait ContextProvider: Send + Sync {
+    /// Returns the name under which it is explained, `provider:<name>`.
+    fn name(&self) -> &str;
+
+    /// Returns the messages. Runs beside all other providers and contributors.
+    ///
+    /// `conversation` is what the transforms made of it: the history, oldest first, and last the turn in flight, if there is one.
+    fn provide(&self, call: Call, conversation: Arc<[Turn]>)
+    -> BoxFuture<'_, Result<Vec<Message>, BoxError>>;
+}
+
+/// A context provider with how it is treated. Cheap to clone.
+///
+/// Its failure, a panic too, leaves it out of the pass with the reason on record, unless [`on_error`](Self::on_error) says
+/// otherwise.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use contexture_compose::{Prompt, Provider, ResolveOptions};
+/// use contexture_message::Message;
+///
+/// let tickets = Provider::new("tickets", |_call, conversation| async move {
+///     Ok(vec![Message::system(format!("{} turns so far, no open tickets.", conversation.len()))])
+/// });
+/// let prompt = Prompt::builder("support").provider(tickets).build()?;
+/// let pass = prompt.resolve(ResolveOptions::default().user_message("Hi")).await?;
+/// assert_eq!(pass.request().messages[0].as_text(), Some("1 turns so far, no open tickets."));
+/// assert_eq!(pass.explain().parts[0].source, "provider:tickets");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Provider(pub(crate) Arc<ProviderParts>);
+
+#[derive(Clone)]
+pub(crate) struct ProviderParts {
+    pub(crate) provider: Arc<dyn ContextProvider>,
+    pub(crate) profile: Profile,
+    /// Whether a thread may pin what it says.
+    pub(crate) is_cached: bool,
+}
+
+impl Provider {
+    /// Returns a provider made of an async closure.
+    pub fn new<F>(
+        name: impl Into<String>,
+        provide: impl Fn(Call, Arc<[Turn]>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Vec<Message>, BoxError>> + Send + 'static,
+    {
+        Self::of(FnProvider { name: name.into(), provide })
+    }
+
+    /// Returns a provider of your own.
+    pub fn of(provider: impl ContextProvider + 'static) -> Self {
+        let profile = Profile {
+            on_error: OnError::Skip,
+            volatility: Some(Volatility::Turn),
+            trust: Trust::Developer,
+            ..Profile::default()
+        };
+        Self(Arc::new(ProviderParts { provider: Arc::new(provider), profile, is_cached: false }))
+    }
+
+    /// Returns the name under which it is explained, `provider:<name>`.
+    pub fn name(&self) -> &str {
+        self.0.provider.name()
+    }
+
+    /// Gives it a deadline.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        self.with(|it| it.profile.deadline = Some(deadline))
+    }
+
+    /// Says what its failure means.
+    #[must_use]
+    pub fn on_error(self, on_error: OnError) -> Self {
+        self.with(|it| it.profile.on_error = on_error)
+    }
+
+    /// Says how hard it holds on under a budget.
+    #[must_use]
+    pub fn priority(self, priority: Priority) -> Self {
+        self.with(|it| it.profile.priority = priority)
+    }
+
+    /// Says where its words come from.
+    #[must_use]
+    pub fn trust(self, trust: Trust) -> Self {
+        self.with(|it| it.profile.trust = trust)
+    }
+
+    /// Lets a thread pin what it says first, so that the request begins with the same bytes from then on. See
+    /// [`Pass::cached_blocks`](crate::Pass::cached_blocks).
+    #[must_use]
+    pub fn cached(self) -> Self {
+        self.with(|it| (it.is_cached, it.profile.volatility) = (true, Some(Volatility::Conversation)))
+    }
+
+    /// Asks it again in every turn. The default.
+    #[must_use]
+    pub fn real_time(self) -> Self {
+        self.with(|it| (it.is_cached, it.profile.volatility) = (false, Some(Volatility::Turn)))
+    }
+
+    /// Says how often its messages change, where that is not each turn. What changes each turn keeps the history behind
+    /// it out of the provider's cache.
+    #[must_use]
+    pub fn volatility(self, volatility: Volatility) -> Self {
+        self.with(|it| it.profile.volatility = Some(volatility))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut ProviderParts)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("name", &self.name())
+            .field("is_cached", &self.0.is_cached)
+            .finish_non_exhaustive()
+    }
+}
+
+struct FnProvider<P> {
+    name: String,
+    provide: P,
+}
+
+impl<P, F> ContextProvider for FnProvider<P>
+where
+    P: Fn(Call, Arc<[Turn]>) -> F + Send + Sync,
+    F: Future<Output = Result<Vec<Message>, BoxError>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn provide(
+        &self,
+        call: Call,
+        conversation: Arc<[Turn]>,
+    ) -> BoxFuture<'_, Result<Vec<Message>, BoxError>> {
+        (self.provide)(call, conversation).boxed()
+    }
+}

@@ -1,0 +1,100 @@
+//! Context providers as contributors.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use contexture_history::panic_message;
+use contexture_message::Message;
+use futures::future::{BoxFuture, FutureExt};
+
+use super::{Item, Lowering, Made, Node, Spot};
+use crate::define::ProviderParts;
+use crate::{
+    BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Pin, Provider, Source,
+};
+
+/// A context provider as a contributor.
+struct ProviderContributor(Arc<ProviderParts>);
+
+impl Contributor for ProviderContributor {
+    fn id(&self) -> &str {
+        self.0.provider.name()
+    }
+
+    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        let work = async move {
+            let conversation = Arc::clone(call.conversation());
+            self.0.provider.provide(call, conversation).await
+        };
+        // What a panic leaves behind belongs to the provider; the pass only gets its words.
+        let work = AssertUnwindSafe(work).catch_unwind();
+        async move {
+            match work.await {
+                Ok(messages) => Ok(contribution(messages?)),
+                Err(payload) => Err(format!("it panicked: {}", panic_message(&*payload)).into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn declare(&self) -> Declaration {
+        Declaration { profile: self.0.profile.clone(), ..Declaration::default() }
+    }
+}
+
+impl Lowering {
+    /// Lowers providers, in order.
+    pub(super) fn providers(&mut self, providers: &[Provider], place: &str) -> Vec<Arc<Node>> {
+        let mut nodes = Vec::with_capacity(providers.len());
+        for (position, Provider(parts)) in providers.iter().enumerate() {
+            let place = format!("{place}[{position}]");
+            let source = Source::named("provider", parts.provider.name());
+            let identity = Arc::as_ptr(parts).addr();
+            let frozen = parts.is_cached.then(|| source.as_str().into());
+            let spot = Spot { source, identity, place: &place, depth: 0, is_gated: false };
+            let contributor = Arc::new(ProviderContributor(Arc::clone(parts)));
+            let made = Made { frozen, is_provider: true, ..Made::new(contributor) };
+            if let Some(Item::Node(node)) = self.node(spot, || 0, |_, _| made) {
+                nodes.push(node);
+            }
+        }
+        nodes
+    }
+}
+
+/// Lowers the providers of a request. `known` says where the prompt's own entry with a notation stands.
+pub(crate) fn lower_providers<'a>(
+    providers: &[Provider],
+    known: impl Fn(&Source) -> Option<&'a str>,
+) -> Result<Vec<Arc<Node>>, Error> {
+    if providers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut lowering = Lowering::default();
+    let nodes = lowering.providers(providers, "providers of the request");
+    for node in &nodes {
+        if let Some(first) = known(&node.source) {
+            let id = node.contributor.id().to_owned();
+            let (first, second) = (first.to_owned(), node.place.clone());
+            lowering.errors.push(ErrorKind::DuplicateId { id, first, second }.into());
+        }
+    }
+    Error::all(lowering.errors)?;
+    Ok(nodes)
+}
+
+/// Returns what a thread may pin of a provider's messages, as they are sent.
+pub(crate) fn provider_pin(name: &Arc<str>, messages: &[Arc<Message>]) -> Pin {
+    // Plain data with string keys: writing it as JSON can't fail.
+    let body = serde_json::to_string(messages).unwrap_or_default();
+    Pin { name: Arc::clone(name), body: body.into() }
+}
+
+/// Returns what stands for a provider whose messages the thread has pinned; nothing if they can't be read.
+pub(crate) fn pinned_messages(body: &str) -> Option<Contribution> {
+    serde_json::from_str(body).ok().map(contribution)
+}
+
+fn contribution(messages: Vec<Message>) -> Contribution {
+    Contribution { messages, ..Contribution::default() }
+}

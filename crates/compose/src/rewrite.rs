@@ -1,0 +1,113 @@
+//! Runs the transforms over the history and over what is in flight.
+//!
+//! In come the turns that were handed in, out come those that take part, with what each transform did. The turn in flight
+//! is the last of the turns that transforms see, so that a secret in this turn's results is not sent either. A turn
+//! that a transform leaves out is on record with the transform's name. Without transforms nothing is copied.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use contexture_history::neutral::neutral_message;
+use contexture_history::{TransformChange, TransformPanic, Transformed, Transforms};
+use contexture_message::Message;
+
+use crate::{Error, ErrorKind, Prompt, ResolveOptions, ShortenedResult, Source, Turn, TurnStatus};
+
+/// The conversation of one request, as it goes on.
+pub(crate) struct Rewritten<'a> {
+    /// The history, oldest first.
+    pub(crate) history: Cow<'a, [Turn]>,
+    /// What a log holds of the turn in flight, or all of it once it was rewritten.
+    pub(crate) turn: Option<Cow<'a, Turn>>,
+    /// Plain messages of the turn in flight, behind that.
+    pub(crate) plain: &'a [Arc<Message>],
+    /// What each transform did.
+    pub(crate) changes: Vec<TransformChange>,
+    /// What was left out, and why.
+    pub(crate) left_out: Vec<(Source, String)>,
+    /// Which tool results are previews.
+    pub(crate) shortened: Vec<ShortenedResult>,
+    transforms: Cow<'a, Transforms>,
+}
+
+/// Runs the prompt's own transforms, then those of the request.
+pub(crate) fn rewrite<'a>(prompt: &'a Prompt, options: &'a ResolveOptions) -> Result<Rewritten<'a>, Error> {
+    let (own, further) = (&prompt.definition().transforms, &options.transforms);
+    let transforms = match further.is_empty() {
+        true => Cow::Borrowed(own),
+        false => Cow::Owned(own.clone().chain(further)),
+    };
+    let given = Rewritten {
+        history: Cow::Borrowed(&options.history),
+        turn: options.in_flight_turn.as_ref().map(Cow::Borrowed),
+        plain: &options.in_flight,
+        changes: Vec::new(),
+        left_out: Vec::new(),
+        shortened: Vec::new(),
+        transforms,
+    };
+    if given.transforms.is_empty() { Ok(given) } else { given.transformed() }
+}
+
+impl<'a> Rewritten<'a> {
+    fn transformed(self) -> Result<Self, Error> {
+        let in_flight = self.in_flight();
+        let id = in_flight.as_ref().map(|it| Arc::clone(it.id()));
+        let turns = self.history.iter().cloned().chain(in_flight).collect();
+        let Transformed { mut turns, changes } = self.transforms.try_run(turns).map_err(panicked)?;
+        let is_same = |it: &Turn| Some(it.id()) == id.as_ref();
+        let is_in_flight = |it: &Turn| it.status() == TurnStatus::InFlight && is_same(it);
+        // A transform that makes a turn anew may forget its status.
+        let position = turns.iter().rposition(is_in_flight).or_else(|| turns.iter().rposition(is_same));
+        let turn = position.map(|it| turns.remove(it));
+        let left_out = left_out(&changes, id.as_ref());
+        let (history, turn) = (Cow::Owned(turns), turn.map(Cow::Owned));
+        Ok(Self { history, turn, plain: &[], changes, left_out, ..self })
+    }
+
+    /// Returns the turn in flight as one turn.
+    fn in_flight(&self) -> Option<Turn> {
+        let turn = self.turn.as_deref();
+        if turn.is_none() && self.plain.is_empty() {
+            return None;
+        }
+        let given = turn.cloned().unwrap_or_else(|| Turn::new(Source::in_flight().as_str(), Vec::new()));
+        let given = given.with_status(TurnStatus::InFlight);
+        if self.plain.is_empty() {
+            return Some(given);
+        }
+        // Neutral before they stand beside what the engine said: nothing in them can pass for that.
+        let messages = given.messages().iter().cloned().chain(self.plain.iter().map(neutral_message));
+        let messages = messages.collect();
+        Some(given.with_messages(messages))
+    }
+
+    /// Returns the whole conversation as context providers see it: the history, and last the turn in flight.
+    pub(crate) fn conversation(&self) -> Arc<[Turn]> {
+        self.history.iter().cloned().chain(self.in_flight()).collect()
+    }
+
+    /// Returns what the prompt itself says in the user's place, as transforms leave it.
+    pub(crate) fn reword(&self, text: String) -> Result<String, Error> {
+        match self.transforms.try_reword(&text).map_err(panicked)? {
+            Cow::Borrowed(_) => Ok(text),
+            Cow::Owned(reworded) => Ok(reworded),
+        }
+    }
+}
+
+fn left_out(changes: &[TransformChange], in_flight: Option<&Arc<str>>) -> Vec<(Source, String)> {
+    let mut left_out = Vec::new();
+    for TransformChange { name, left_out: ids, .. } in changes {
+        let source = |id: &Arc<str>| match Some(id) == in_flight {
+            true => Source::in_flight(),
+            false => Source::named("history", id),
+        };
+        left_out.extend(ids.iter().map(|it| (source(it), format!("left out by transform `{name}`"))));
+    }
+    left_out
+}
+
+fn panicked(panic: TransformPanic) -> Error {
+    ErrorKind::Transform(panic).into()
+}

@@ -1,0 +1,55 @@
+//! Context providers that most prompts want. What they say is in `templates/`.
+
+use contexture_message::Message;
+
+use crate::segment::Volatility;
+use crate::{Call, OnError, Provider, Text};
+
+/// Returns a provider that says who the assistant is or acts for, and today's date.
+///
+/// The date is that of [`Scope::now`](crate::Scope::now), without the time of day: the request begins with the same bytes until
+/// midnight. Without a time nothing is said of the date, and without an identity nothing of that. The identity may be a
+/// template; its failure is the pass's.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use contexture_compose::{Prompt, ResolveOptions, Scope, identity_and_date};
+///
+/// let prompt = Prompt::builder("p").provider(identity_and_date("You act for the Acme help desk.")).build()?;
+/// let scope = Scope { now: Some("2026-03-01T08:30:00Z".into()), ..Scope::default() };
+/// let pass = prompt.resolve(ResolveOptions { scope, ..ResolveOptions::default() }).await?;
+/// let said = pass.request().messages[0].as_text();
+/// assert_eq!(said, Some("You act for the Acme help desk.\nToday's date is 2026-03-01."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub fn identity_and_date(identity: impl Into<Text>) -> Provider {
+    let identity: Text = identity.into();
+    let volatility = identity.volatility().max(Volatility::Conversation);
+    let provider = Provider::new("identity", move |call: Call, _| {
+        let identity = identity.clone();
+        async move { Ok(said(&identity.evaluate(&call).wait_original().await?, &call)) }
+    });
+    provider.volatility(volatility).on_error(OnError::Fail)
+}
+
+fn said(identity: &str, call: &Call) -> Vec<Message> {
+    let date = call.scope.now.as_deref().and_then(date).map(date_text);
+    let identity = Some(identity.trim().to_owned()).filter(|it| !it.is_empty());
+    let lines: Vec<String> = identity.into_iter().chain(date).collect();
+    if lines.is_empty() { Vec::new() } else { vec![Message::system(lines.join("\n"))] }
+}
+
+fn date_text(date: &str) -> String {
+    include_str!("templates/date.txt").trim_end().replace("{date}", date)
+}
+
+/// Returns the date of a time in RFC 3339, as it is written there.
+fn date(now: &str) -> Option<&str> {
+    let date = now.trim_start().get(..10)?;
+    let is_date = date.bytes().enumerate().all(|(idx, it)| match idx {
+        4 | 7 => it == b'-',
+        _ => it.is_ascii_digit(),
+    });
+    is_date.then_some(date)
+}

@@ -1,0 +1,253 @@
+//! Lists a folder for the model.
+//!
+//! The rule, in full:
+//!
+//! 1. Folders are read level by level, each in the order of its names, until [`WorkspaceSnapshot::max_entries`] are found or
+//!    [`WorkspaceSnapshot::max_depth`] is reached: one large folder does not hide all others.
+//! 2. Hidden files, `target`, `node_modules` and what `.gitignore` files say are left out, and nothing in them is read.
+//! 3. Links are listed, not followed.
+//! 4. What does not fit is counted per folder; the whole is cut at a line at [`WorkspaceSnapshot::max_bytes`].
+//! 5. A name can't be more than one line: control characters in it are escaped.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use contexture_compose::{Provider, Trust};
+use contexture_message::Message;
+use futures::channel::oneshot;
+use ignore::Match;
+use ignore::gitignore::Gitignore;
+
+/// Folders that hold what was made from the others.
+const MADE: [&str; 2] = ["target", "node_modules"];
+
+/// How a folder is listed.
+///
+/// ```
+/// use contexture_project::WorkspaceSnapshot;
+///
+/// let snapshot = WorkspaceSnapshot { max_depth: 2, ..WorkspaceSnapshot::new("src") };
+/// assert_eq!(snapshot.provider().name(), "workspace");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceSnapshot {
+    /// The folder.
+    pub root: PathBuf,
+    /// A folder that the other one must lie in, whatever links there are; its `.gitignore` counts, too.
+    pub within: Option<PathBuf>,
+    /// How many files and folders are listed.
+    pub max_entries: usize,
+    /// How many levels are listed.
+    pub max_depth: usize,
+    /// How long the list may be.
+    pub max_bytes: usize,
+}
+
+/// Returns a context provider that lists the folder `root` as a tree. A thread may pin it.
+///
+/// ```no_run
+/// use contexture_compose::Prompt;
+/// use contexture_project::workspace_snapshot;
+///
+/// let prompt = Prompt::builder("coder").provider(workspace_snapshot(".")).build()?;
+/// # Ok::<(), contexture_compose::Error>(())
+/// ```
+pub fn workspace_snapshot(root: impl Into<PathBuf>) -> Provider {
+    WorkspaceSnapshot::new(root).provider()
+}
+
+impl WorkspaceSnapshot {
+    /// Lists up to 200 files and folders of four levels, in up to 8 KiB.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), within: None, max_entries: 200, max_depth: 4, max_bytes: 8 << 10 }
+    }
+
+    /// Returns the context provider `workspace`. It reads the folder on a thread of its own, so that nobody waits for the disk.
+    pub fn provider(self) -> Provider {
+        let provider = Provider::new("workspace", move |_, _| {
+            let snapshot = self.clone();
+            async move {
+                let (sender, receiver) = oneshot::channel();
+                // If nobody listens any more, nobody misses it.
+                let read = move || drop(sender.send(snapshot.tree()));
+                thread::Builder::new().name("workspace".to_owned()).spawn(read)?;
+                let tree = receiver.await??;
+                Ok(tree.map(|it| Message::user(text(&it))).into_iter().collect())
+            }
+        });
+        provider.cached().trust(Trust::External)
+    }
+
+    /// Lists the folder; nothing if it is empty. Reads the disk.
+    pub fn tree(&self) -> io::Result<Option<String>> {
+        let root = self.root.canonicalize()?;
+        let ignores = self.ignores(&root)?;
+        let mut tree = Tree { folders: vec![Folder::default()], n_entries: 0 };
+        let mut open = vec![Open { path: root, folder: 0, ignores, depth: 1 }];
+        while !open.is_empty() {
+            let level = std::mem::take(&mut open);
+            for at in level {
+                open.extend(self.read(at, &mut tree)?);
+            }
+        }
+        let mut lines = Vec::new();
+        tree.lines(0, 0, &mut lines);
+        Ok(Some(self.cut(&lines)).filter(|it| !it.is_empty()))
+    }
+
+    /// Returns the `.gitignore` files above the folder, outermost first.
+    fn ignores(&self, root: &Path) -> io::Result<Vec<Arc<Gitignore>>> {
+        let Some(within) = &self.within else { return Ok(Vec::new()) };
+        let within = within.canonicalize()?;
+        let Ok(below) = root.strip_prefix(&within) else {
+            let message = format!("`{}` leads out of the project", self.root.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        };
+        let n_above = below.components().count();
+        let above: Vec<&Path> = root.ancestors().skip(1).take(n_above).collect();
+        Ok(above.into_iter().rev().filter_map(ignore_file).collect())
+    }
+
+    /// Notes what is in a folder, and returns the folders to read next.
+    fn read(&self, at: Open, tree: &mut Tree) -> io::Result<Vec<Open>> {
+        let entries = match fs::read_dir(&at.path) {
+            Ok(entries) => entries,
+            // The folder itself must be readable; one below it may be closed, or gone by now.
+            Err(err) if at.depth == 1 => return Err(err),
+            Err(_) => return Ok(Vec::new()),
+        };
+        let mut ignores = at.ignores;
+        ignores.extend(ignore_file(&at.path));
+        let mut found: Vec<(String, PathBuf, bool)> = Vec::new();
+        for entry in entries.flatten() {
+            let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !is_left_out(&name, &entry.path(), is_folder, &ignores) {
+                found.push((name, entry.path(), is_folder));
+            }
+        }
+        found.sort();
+        let n_shown = found.len().min(self.max_entries.saturating_sub(tree.n_entries));
+        tree.n_entries += n_shown;
+        tree.folders[at.folder].n_more = found.len() - n_shown;
+        let mut open = Vec::new();
+        for (name, path, is_folder) in found.into_iter().take(n_shown) {
+            let folder = is_folder.then(|| tree.add_folder());
+            let is_read = at.depth < self.max_depth;
+            let further = folder.filter(|_| is_read);
+            open.extend(further.map(|folder| Open {
+                path,
+                folder,
+                ignores: ignores.clone(),
+                depth: at.depth + 1,
+            }));
+            let is_closed = is_folder && !is_read;
+            tree.folders[at.folder].entries.push(Entry { name: escaped(&name), folder, is_closed });
+        }
+        Ok(open)
+    }
+
+    fn cut(&self, lines: &[String]) -> String {
+        let mut out = String::new();
+        for line in lines {
+            if out.len() + line.len() > self.max_bytes {
+                out.push_str(include_str!("templates/workspace-cut.txt"));
+                break;
+            }
+            out.push_str(line);
+            out.push('\n');
+        }
+        out.trim_end().to_owned()
+    }
+}
+
+/// A folder that is still to be read.
+struct Open {
+    path: PathBuf,
+    /// Its position in the tree.
+    folder: usize,
+    /// What holds in it, outermost first.
+    ignores: Vec<Arc<Gitignore>>,
+    depth: usize,
+}
+
+struct Tree {
+    /// The first one is the root.
+    folders: Vec<Folder>,
+    n_entries: usize,
+}
+
+#[derive(Default)]
+struct Folder {
+    entries: Vec<Entry>,
+    n_more: usize,
+}
+
+struct Entry {
+    name: String,
+    folder: Option<usize>,
+    /// Whether it is a folder that is too deep to be read.
+    is_closed: bool,
+}
+
+impl Tree {
+    fn add_folder(&mut self) -> usize {
+        self.folders.push(Folder::default());
+        self.folders.len() - 1
+    }
+
+    /// Recursion ends at the depth that is read.
+    fn lines(&self, folder: usize, depth: usize, lines: &mut Vec<String>) {
+        let indent = "  ".repeat(depth);
+        let Folder { entries, n_more } = &self.folders[folder];
+        for Entry { name, folder, is_closed } in entries {
+            let end = match (folder, is_closed) {
+                (None, _) => "",
+                (Some(_), false) => "/",
+                (Some(_), true) => "/ …",
+            };
+            lines.push(format!("{indent}{name}{end}"));
+            folder.iter().for_each(|it| self.lines(*it, depth + 1, lines));
+        }
+        if *n_more > 0 {
+            let more = include_str!("templates/workspace-more.txt").trim_end();
+            lines.push(format!("{indent}{}", more.replace("{count}", &n_more.to_string())));
+        }
+    }
+}
+
+fn text(tree: &str) -> String {
+    include_str!("templates/workspace.txt").trim_end().replace("{tree}", tree)
+}
+
+fn ignore_file(folder: &Path) -> Option<Arc<Gitignore>> {
+    let file = folder.join(".gitignore");
+    // A line that is no pattern is skipped, as git does.
+    file.is_file().then(|| Arc::new(Gitignore::new(file).0))
+}
+
+fn is_left_out(name: &str, path: &Path, is_folder: bool, ignores: &[Arc<Gitignore>]) -> bool {
+    if name.starts_with('.') || (is_folder && MADE.contains(&name)) {
+        return true;
+    }
+    // The innermost file that says anything has the last word.
+    let verdicts = ignores.iter().rev().map(|it| it.matched(path, is_folder));
+    let said = verdicts.into_iter().find(|it| !matches!(it, Match::None));
+    matches!(said, Some(Match::Ignore(_)))
+}
+
+/// Returns a name as one line without anything that is not seen.
+fn escaped(name: &str) -> String {
+    let is_unseen = |it: char| {
+        it.is_control()
+            || matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let shown = |it: char| match is_unseen(it) {
+        true => it.escape_default().to_string(),
+        false => it.to_string(),
+    };
+    name.chars().map(shown).collect()
+}
