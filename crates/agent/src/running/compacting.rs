@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::Pass;
+use contexture_compose::{Edit, EditDecision, Pass, forced};
 use contexture_history::compaction::{Attempt, PlanLimits, Strategy, Trigger, due};
 use contexture_history::{Turn, TurnStatus};
 use contexture_model::ModelErrorKind;
@@ -44,7 +44,7 @@ impl Running {
             return Ok(pass);
         }
         let is_changed = self.compact(&pass, Strategy::SessionCompaction, trigger, &limits).await?;
-        if is_changed { self.resolve(None).await } else { Ok(pass) }
+        if is_changed { self.resolve_as_it_is(None).await } else { Ok(pass) }
     }
 
     /// Summarises rounds while the next call would fill the window.
@@ -68,7 +68,7 @@ impl Running {
                     return Ok(pass);
                 }
             }
-            pass = self.resolve(Some(&pass)).await?;
+            pass = self.resolve_as_it_is(Some(&pass)).await?;
         }
     }
 
@@ -82,7 +82,7 @@ impl Running {
         self.compactions.n_reactive += 1;
         let limits = self.plan_limits(pass);
         match self.compact(pass, Strategy::ReactiveFull, Trigger::PromptTooLong, &limits).await {
-            Ok(true) => Ok(self.resolve(Some(pass)).await?),
+            Ok(true) => Ok(self.resolve_as_it_is(Some(pass)).await?),
             Ok(false) => Err(broke),
             Err(err) => Err(err.into()),
         }
@@ -128,6 +128,7 @@ impl Running {
         let report = job.report(committed, outcome).await?;
         if is_committed && report.archive.is_some() {
             self.age("a summary has changed what stands before it").await?;
+            self.setting.cache.edits.push(decision(&report));
         }
         self.compactions.last = Some(job.attempt(&report));
         Ok(self.reported(report))
@@ -149,6 +150,28 @@ impl Running {
         });
         is_changed
     }
+}
+
+/// Says in the Explanation what a summary saves and breaks.
+fn decision(report: &CompactionReport) -> EditDecision {
+    let CompactionReport { strategy, trigger, tokens_before, tokens_after, archive, .. } = report;
+    let edit = Edit {
+        name: format!("summary {}", archive.as_deref().unwrap_or_default()),
+        saves: tokens_before.saturating_sub(*tokens_after),
+        behind: *tokens_before,
+    };
+    let why = match trigger {
+        Trigger::HistoryTokens { tokens, trigger } => {
+            format!("the history has {tokens} tokens, {trigger} may stay")
+        }
+        Trigger::HistoryTurns { turns, .. } => {
+            format!("the history has {turns} turns, no more are kept at hand")
+        }
+        Trigger::PromptUsage { used, usable, .. } => format!("the request has {used} of {usable} tokens"),
+        Trigger::PromptTooLong => "the provider says that the request is too long".to_owned(),
+        Trigger::Asked => "someone asked for it".to_owned(),
+    };
+    forced(&edit, &format!("{}: {why}", strategy.as_str()))
 }
 
 fn is_settled(turn: &Turn) -> bool {
