@@ -13,6 +13,7 @@ use contexture_wire::Catalogue;
 use crate::checks::{ConstraintCheck, GuardrailCheck};
 use crate::compaction::{CompactionConfig, Summarizer};
 use crate::middleware::{Layer, LayerKind, Middleware};
+use crate::own_tools::OwnTools;
 use crate::tool::{AgentTool, ToolRefused, Tools};
 
 /// Makes secrets that nobody can guess.
@@ -40,6 +41,9 @@ pub struct AgentConfig {
     pub output_repairs: u32,
     /// When and how conversations are compacted.
     pub compaction: CompactionConfig,
+    /// Whether the model may read what a request does not show, with the tools `read_tool_result` and `recall`. They are
+    /// offered once there is something to read with them, unless another tool has the name.
+    pub own_tools: bool,
 }
 
 impl Default for AgentConfig {
@@ -53,6 +57,7 @@ impl Default for AgentConfig {
             constraint_retries: 2,
             output_repairs: 1,
             compaction: CompactionConfig::default(),
+            own_tools: true,
         }
     }
 }
@@ -73,6 +78,8 @@ pub(crate) struct Inner {
     pub(crate) offered: Tools,
     /// Tools that are run where a prompt declares them.
     pub(crate) declared: Tools,
+    /// Tools of the engine's own, if they are switched on.
+    pub(crate) own: Option<OwnTools>,
     /// What wraps the calls of every run.
     pub(crate) layers: Vec<Layer>,
     pub(crate) middleware: BTreeMap<String, Arc<dyn Middleware>>,
@@ -110,6 +117,7 @@ impl Agent {
                 config: AgentConfig::default(),
                 offered: Tools::default(),
                 declared: Tools::default(),
+                own: None,
                 layers: Vec::new(),
                 middleware: BTreeMap::new(),
                 constraints: BTreeMap::new(),
@@ -134,11 +142,13 @@ pub struct AgentBuilder {
 
 impl AgentBuilder {
     /// Returns the agent, or the first tool that was refused.
-    pub fn build(self) -> Result<Agent, ToolRefused> {
-        match self.refused {
-            Some(refused) => Err(refused),
-            None => Ok(Agent(Arc::new(self.inner))),
+    pub fn build(mut self) -> Result<Agent, ToolRefused> {
+        if let Some(refused) = self.refused {
+            return Err(refused);
         }
+        let config = &self.inner.config;
+        self.inner.own = config.own_tools.then(|| OwnTools::new(config)).transpose()?;
+        Ok(Agent(Arc::new(self.inner)))
     }
 
     /// Sets how the agent behaves.

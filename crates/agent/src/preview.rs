@@ -7,6 +7,8 @@
 use contexture_message::{File, Image, MediaSource, Part, ToolOutput};
 use serde_json::Value;
 
+use crate::filled::filled;
+
 /// A tool's output in the size in which the model may see it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bounded {
@@ -15,51 +17,59 @@ pub(crate) struct Bounded {
     pub(crate) whole: Option<String>,
 }
 
-/// Bounds an output to about `max` bytes.
-pub(crate) fn bounded(output: ToolOutput, max: usize) -> Bounded {
+/// How large a result may be, and by which handle the whole is found.
+#[derive(Clone, Copy)]
+struct Size<'a> {
+    max: usize,
+    handle: &'a str,
+}
+
+/// Bounds an output to about `max` bytes. The preview names the handle by which the whole can be read.
+pub(crate) fn bounded(output: ToolOutput, max: usize, handle: &str) -> Bounded {
+    let size = Size { max, handle };
     match output {
-        ToolOutput::Text(text) => cut(text, max, ToolOutput::Text),
-        ToolOutput::ErrorText(text) => cut(text, max, ToolOutput::ErrorText),
-        ToolOutput::Json(value) => cut_json(value, max, ToolOutput::Json, ToolOutput::Text),
-        ToolOutput::ErrorJson(value) => cut_json(value, max, ToolOutput::ErrorJson, ToolOutput::ErrorText),
-        ToolOutput::Content(parts) => content(parts, max),
+        ToolOutput::Text(text) => cut(text, size, ToolOutput::Text),
+        ToolOutput::ErrorText(text) => cut(text, size, ToolOutput::ErrorText),
+        ToolOutput::Json(value) => cut_json(value, size, ToolOutput::Json, ToolOutput::Text),
+        ToolOutput::ErrorJson(value) => cut_json(value, size, ToolOutput::ErrorJson, ToolOutput::ErrorText),
+        ToolOutput::Content(parts) => content(parts, size),
         ToolOutput::ExecutionDenied { reason } => {
             Bounded { output: ToolOutput::ExecutionDenied { reason }, whole: None }
         }
     }
 }
 
-fn cut(text: String, max: usize, wrap: fn(String) -> ToolOutput) -> Bounded {
-    match text.len() > max {
-        true => Bounded { output: wrap(preview(&text, max)), whole: Some(text) },
+fn cut(text: String, size: Size<'_>, wrap: fn(String) -> ToolOutput) -> Bounded {
+    match text.len() > size.max {
+        true => Bounded { output: wrap(preview(&text, size)), whole: Some(text) },
         false => Bounded { output: wrap(text), whole: None },
     }
 }
 
 fn cut_json(
     value: Value,
-    max: usize,
+    size: Size<'_>,
     whole: fn(Value) -> ToolOutput,
     wrap: fn(String) -> ToolOutput,
 ) -> Bounded {
     let text = value.to_string();
-    match text.len() > max {
-        true => cut(text, max, wrap),
+    match text.len() > size.max {
+        true => cut(text, size, wrap),
         false => Bounded { output: whole(value), whole: None },
     }
 }
 
 /// Bounds all texts together and all media together: where the texts are too long, one preview stands in the place of the
 /// first.
-fn content(parts: Vec<Part>, max: usize) -> Bounded {
+fn content(parts: Vec<Part>, size: Size<'_>) -> Bounded {
     let texts = parts.iter().filter_map(|it| match it {
         Part::Text { text } => Some(text.as_str()),
         Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
     });
     let texts: Vec<&str> = texts.collect();
-    let is_long = texts.iter().map(|it| it.len()).sum::<usize>() > max;
+    let is_long = texts.iter().map(|it| it.len()).sum::<usize>() > size.max;
     let whole = is_long.then(|| texts.concat());
-    let mut shown = whole.as_deref().map(|it| preview(it, max));
+    let mut shown = whole.as_deref().map(|it| preview(it, size));
     let mut media = 0;
     let mut fits = |data: &str| {
         media += data.len();
@@ -93,18 +103,19 @@ fn too_large(kind: &str, data: &str) -> Part {
 }
 
 /// Returns the beginning and the end of a text, about `max` bytes together.
-fn preview(text: &str, max: usize) -> String {
+fn preview(text: &str, Size { max, handle }: Size<'_>) -> String {
     let max = max.min(PREVIEW);
     let head = &text[..floor(text, max / 4 * 3)];
     let tail = &text[ceil(text, text.len() - max / 4)..];
     let left_out = text.len() - head.len() - tail.len();
-    include_str!("templates/preview.txt")
-        .trim_end()
-        .replacen("{left_out}", &left_out.to_string(), 1)
-        .replacen("{bytes}", &text.len().to_string(), 1)
-        // The texts last: what they hold is no place to fill in.
-        .replacen("{tail}", tail, 1)
-        .replacen("{head}", head, 1)
+    let values = [
+        ("head", head),
+        ("left_out", &left_out.to_string()),
+        ("bytes", &text.len().to_string()),
+        ("handle", handle),
+        ("tail", tail),
+    ];
+    filled(include_str!("templates/preview.txt"), &values)
 }
 
 /// How much of a result that is too large is shown.
@@ -128,7 +139,7 @@ mod tests {
     #[test]
     fn what_fits_stays_as_it_is() {
         let output = ToolOutput::Json(json!({"a": 1}));
-        let bounded = bounded(output.clone(), 100);
+        let bounded = bounded(output.clone(), 100, "a");
         assert_eq!((bounded.output, bounded.whole), (output, None));
     }
 
@@ -136,7 +147,7 @@ mod tests {
     fn the_texts_of_a_list_count_together() {
         let image = Part::Image(Image { source: MediaSource::Data("AAAA".into()), media_type: None });
         let parts = vec![Part::text("a".repeat(600)), image.clone(), Part::text("b".repeat(600))];
-        let bounded = bounded(ToolOutput::Content(parts), 1000);
+        let bounded = bounded(ToolOutput::Content(parts), 1000, "a");
         let ToolOutput::Content(shown) = bounded.output else { panic!("a list") };
         assert_eq!((shown.len(), &shown[1]), (2, &image));
         assert_eq!(bounded.whole.map(|it| it.len()), Some(1200));
@@ -145,9 +156,9 @@ mod tests {
     #[test]
     fn what_is_too_large_becomes_a_preview_and_is_kept_whole() {
         let text = "ä{tail}".repeat(10_000);
-        let bounded = bounded(ToolOutput::Text(text.clone()), 1000);
+        let bounded = bounded(ToolOutput::Text(text.clone()), 1000, "a");
         let ToolOutput::Text(shown) = bounded.output else { panic!("a text") };
-        assert!(shown.len() < 1200 && shown.starts_with("ä{tail}") && shown.ends_with("{tail}"), "{shown}");
+        assert!(shown.len() < 1400 && shown.starts_with("ä{tail}") && shown.ends_with("{tail}"), "{shown}");
         assert_eq!(bounded.whole, Some(text));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use contexture_compose::{BoxError, BoxFuture};
 use contexture_history::{TurnNo, interrupted};
 use contexture_message::{Request, ToolCall, ToolOutput};
-use contexture_session::ThreadId;
+use contexture_session::Thread;
 use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) struct Round<'a> {
     pub(crate) layers: &'a [Layer],
     /// What was sent: only tools that were offered can be called.
     pub(crate) request: &'a Request,
-    pub(crate) thread: &'a ThreadId,
+    pub(crate) thread: &'a Thread,
     pub(crate) turn: TurnNo,
     pub(crate) cancel: &'a CancellationToken,
     pub(crate) sink: &'a Sink,
@@ -83,7 +83,7 @@ impl<'a> Round<'a> {
         if matches!(output, ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_)) {
             span.record("error.type", "tool_error");
         }
-        let bounded = bounded(output, self.agent.config.max_result_bytes);
+        let bounded = bounded(output, self.agent.config.max_result_bytes, &call.id);
         self.sink.send(Event::ToolResult {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -129,11 +129,12 @@ impl<'a> Round<'a> {
 
     /// Returns the tool that a call may run, or what the model is told.
     fn runnable(&self, call: &ToolCall) -> Result<&'a AgentTool, String> {
-        if !self.request.tools.iter().any(|it| it.name == call.name) {
+        let Some(sent) = self.request.tools.iter().find(|it| it.name == call.name) else {
             let names: Vec<&str> = self.request.tools.iter().map(|it| it.name.as_str()).collect();
             return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
-        }
-        let tool = self.agent.tool(&call.name);
+        };
+        let own = self.agent.own.as_ref().and_then(|it| it.get(sent));
+        let tool = own.or_else(|| self.agent.tool(&call.name));
         let tool = tool.ok_or_else(|| format!("tool `{}` can't be run here", call.name))?;
         match tool.argument_faults(&call.arguments) {
             Some(faults) => Err(faults),
@@ -157,7 +158,8 @@ impl<'a> Round<'a> {
         let timeout = named.chain(tool.timeout).min().unwrap_or(self.agent.config.tool_timeout);
         let invocation = Invocation {
             call: call.clone(),
-            thread: self.thread.clone(),
+            thread: self.thread.id().clone(),
+            log: self.thread.clone(),
             turn: self.turn,
             cancel: self.cancel.child_token(),
         };

@@ -80,6 +80,7 @@ impl Setting {
             frontier: Frontier(thread.n_old_results()),
             limits: self.agent.config.compaction.results(),
         };
+        let own = self.agent.own.as_ref().map(|it| it.offer(thread)).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
         let options = ResolveOptions {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
@@ -93,6 +94,8 @@ impl Setting {
             cache_rules: facts.cache,
             settings: self.settings.clone(),
             tools: self.agent.offered.iter().map(|it| it.tool().clone()).collect::<Vec<Tool>>(),
+            spare_tools: own.always,
+            result_reader: own.with_previews,
             history: history.map(|it| (**it).clone()).collect(),
             absent: thread.absent().iter().map(absence).collect(),
             results: Some(results),
@@ -116,10 +119,13 @@ impl Setting {
         self.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone())
     }
 
-    /// Returns the record of what a pass pins on a thread, if it is not on record yet.
-    pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass) -> Option<NewItem> {
-        let model = self.model_on(thread)?;
-        self.moment(thread, &model).record(pass)
+    /// Returns the records of what a pass pins on a thread and which of the engine's tools it offers, if they are not on
+    /// record yet.
+    pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass) -> Vec<NewItem> {
+        let model = self.model_on(thread);
+        let pins = model.and_then(|it| self.moment(thread, &it).record(pass));
+        let own = self.agent.own.as_ref().and_then(|it| it.record(thread, pass));
+        pins.into_iter().chain(own).collect()
     }
 
     /// Looks at the thread before a turn begins or goes on.

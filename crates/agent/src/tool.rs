@@ -14,7 +14,7 @@ use std::time::Duration;
 use contexture_compose::{BoxError, BoxFuture, Schema};
 use contexture_history::TurnNo;
 use contexture_message::{Tool, ToolCall, ToolOutput};
-use contexture_session::ThreadId;
+use contexture_session::{Thread, ThreadId};
 use jsonschema::Validator;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,6 +33,8 @@ pub struct Invocation {
     pub turn: TurnNo,
     /// Cancelled when the run is; a tool that is not done by then is dropped.
     pub cancel: CancellationToken,
+    /// The thread itself, for the engine's own tools to read.
+    pub(crate) log: Thread,
 }
 
 type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync;

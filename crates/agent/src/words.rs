@@ -10,6 +10,7 @@ use contexture_session::{NewItem, Snapshot};
 use serde_json::{Value, json};
 
 use crate::depth::is_too_deep;
+use crate::own_tools::has_preview;
 use crate::round::Answered;
 use crate::tool::check_name;
 
@@ -25,14 +26,18 @@ pub(crate) fn said(message: &Arc<Message>) -> Vec<NewItem> {
     message.map(|it| NewItem::from(Arc::clone(it))).into_iter().collect()
 }
 
-/// Results as one message, and what they hold whole where the model sees a preview.
+/// The application item that holds a result whole.
+pub(crate) const TOOL_OUTPUT: &str = "contexture.tool_output";
+
+/// Results as one message, and before it what they hold whole where the model sees a preview.
 pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
-    let mut items = Vec::new();
+    let mut items: Vec<NewItem> = Vec::new();
     let mut parts = Vec::new();
+    items.extend(answered.iter().any(|it| it.whole.is_some()).then(has_preview));
     for Answered { call, output, whole } in answered {
         items.extend(whole.map(|text| {
             let value = json!({"call_id": call.id, "name": call.name, "text": text});
-            NewItem::application("contexture.tool_output", value).visibility(Visibility::NONE)
+            NewItem::application(TOOL_OUTPUT, value).visibility(Visibility::NONE)
         }));
         parts.push(Part::ToolResult(ToolResult { call_id: call.id, name: call.name, output }));
     }

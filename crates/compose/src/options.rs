@@ -40,6 +40,10 @@ pub struct ResolveOptions {
     pub settings: Settings,
     /// Tools of the call site; they replace others of the same name.
     pub tools: Vec<Tool>,
+    /// Tools that are offered where no other has their name.
+    pub spare_tools: Vec<Tool>,
+    /// A spare tool that reads the whole of a result: it is offered where one is shown as a preview, see `results`.
+    pub result_reader: Option<Tool>,
     /// Wins over the prompt's.
     pub tool_choice: Option<ToolChoice>,
     /// Limits that win over the prompt's, each where it is set.

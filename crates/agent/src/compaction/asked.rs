@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contexture_compose::{Prompt, Scope};
 use contexture_history::Turn;
 use contexture_history::compaction::{Strategy, Trigger};
-use contexture_message::Settings;
+use contexture_message::{Settings, Tokens};
 use contexture_session::Thread;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +66,7 @@ async fn asked(setting: &Setting, thread: &Thread) -> Result<CompactionReport, A
     let snapshot = thread.refresh().await?;
     let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
     let pass = setting.resolve(&snapshot, none, None).await?;
-    let limits = config.plans(setting.usable(&pass));
+    let limits = config.plans(setting.usable(&pass), Tokens(0));
     let (strategy, trigger) = (Strategy::ReactiveFull, Trigger::Asked);
     let job = match Job::plan(thread.clone(), (strategy, trigger), &limits, None).await? {
         Ok(job) => job,

@@ -16,7 +16,8 @@ pub struct CompactionConfig {
     pub keep_recent_tool_results: usize,
     /// How large these may be.
     pub max_tokens_per_recent_tool_result: Tokens,
-    /// History larger than this is summarised at the start of a turn; by default 80 % of the usable window.
+    /// History larger than this is summarised at the start of a turn; by default so much that
+    /// the whole request has 80 % of the usable window.
     pub trigger_tokens: Option<Tokens>,
     /// What is left of it then; by default half of the trigger.
     pub target_tokens: Option<Tokens>,
@@ -76,12 +77,15 @@ impl CompactionConfig {
         }
     }
 
-    /// Returns the limits of summaries for a model of which so many tokens can be used, if that is known.
-    pub(crate) fn plans(&self, usable: Option<Tokens>) -> PlanLimits {
+    /// Returns the limits of summaries for a model of which so many tokens can be used, if that is known, `besides` of them
+    /// by what is not history.
+    pub(crate) fn plans(&self, usable: Option<Tokens>, besides: Tokens) -> PlanLimits {
         // Without a window nothing is ever too large for it.
         let defaults = PlanLimits::for_window(usable.unwrap_or(Tokens(u32::MAX)));
+        // The history must be summarised before the whole request sets off a reactive summary in every turn.
+        let room = defaults.trigger_tokens.saturating_sub(besides).max(Tokens(defaults.trigger_tokens.0 / 4));
         PlanLimits {
-            trigger_tokens: self.trigger_tokens.unwrap_or(defaults.trigger_tokens),
+            trigger_tokens: self.trigger_tokens.unwrap_or(room),
             target_tokens: self.target_tokens,
             min_messages: self.min_messages,
             micro_trigger_pct: self.micro_trigger_pct,

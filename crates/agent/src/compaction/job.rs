@@ -41,6 +41,9 @@ impl Job {
         let layout = Layout::new(&view.items, view.open(), &*counter);
         let plan = match trigger {
             Trigger::HistoryTurns { window, .. } => layout.oldest_turns(window / 2, trigger, limits),
+            Trigger::HistoryTokens { tokens, .. } => {
+                layout.plan(strategy, trigger, &scaled(limits, tokens, weight(&view.items)))
+            }
             _ => layout.plan(strategy, trigger, limits),
         };
         Ok(plan.and_then(|it| unless_repeated(it, last)).map(|plan| {
@@ -119,6 +122,19 @@ impl Job {
         let plan = self.material.plan;
         let after = report.archive.is_some().then(|| plan.before.saturating_sub(gain));
         Attempt { plan, after }
+    }
+}
+
+/// Returns limits in the measure of the thread's counter: `tokens` of the model's are `counted` of the thread's.
+fn scaled(limits: &PlanLimits, tokens: Tokens, counted: Tokens) -> PlanLimits {
+    let scale = |it: Tokens| {
+        let scaled = u64::from(it.0) * u64::from(counted.0) / u64::from(tokens.0.max(1));
+        Tokens(u32::try_from(scaled).unwrap_or(u32::MAX))
+    };
+    PlanLimits {
+        trigger_tokens: scale(limits.trigger_tokens),
+        target_tokens: limits.target_tokens.map(scale),
+        ..limits.clone()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use contexture_compose::Pass;
 use contexture_history::{TurnNo, interrupted};
 use contexture_message::{Message, Role, ToolCall, ToolOutput};
-use contexture_session::{NewItem, ThreadId};
+use contexture_session::{NewItem, Thread};
 use tokio_util::sync::CancellationToken;
 
 use super::{Break, End, Running};
@@ -123,7 +123,7 @@ impl Running {
     fn split(&self, pass: &Pass, layers: &[Layer], calls: &[ToolCall]) -> (Vec<ToolCall>, Vec<ToolCall>) {
         let thread = self.turn.thread();
         let round =
-            round_of(&self.setting, pass, layers, thread.id(), self.turn.turn(), &self.cancel, &self.sink);
+            round_of(&self.setting, pass, layers, &thread, self.turn.turn(), &self.cancel, &self.sink);
         calls.iter().cloned().partition(|it| round.asks(it))
     }
 
@@ -135,7 +135,7 @@ impl Running {
     ) -> Result<Vec<Answered>, AgentError> {
         let thread = self.turn.thread();
         let round =
-            round_of(&self.setting, pass, layers, thread.id(), self.turn.turn(), &self.cancel, &self.sink);
+            round_of(&self.setting, pass, layers, &thread, self.turn.turn(), &self.cancel, &self.sink);
         Ok(self.turn.while_alive(Box::pin(round.run(calls))).await?)
     }
 
@@ -157,7 +157,7 @@ fn round_of<'a>(
     setting: &'a Setting,
     pass: &'a Pass,
     layers: &'a [Layer],
-    thread: &'a ThreadId,
+    thread: &'a Thread,
     turn: TurnNo,
     cancel: &'a CancellationToken,
     sink: &'a Sink,

@@ -59,6 +59,9 @@ impl Running {
                 pass = self.resolve_as_it_is(Some(&pass)).await?;
                 continue;
             }
+            // A second small summary would break the cache a second time, for little.
+            let is_first = self.compactions.n_reactive == 0;
+            let strategy = if is_first { strategy } else { Strategy::ReactiveFull };
             self.compactions.n_reactive += 1;
             if !self.compact(&pass, strategy, trigger, &limits).await? {
                 // Nothing small helps: what can be is summarised, or it is sent as it fits.
@@ -94,7 +97,8 @@ impl Running {
     }
 
     fn plan_limits(&self, pass: &Pass) -> PlanLimits {
-        self.setting.agent.config.compaction.plans(self.setting.usable(pass))
+        let Load { used, history, .. } = Load::of(pass);
+        self.setting.agent.config.compaction.plans(self.setting.usable(pass), used.saturating_sub(history))
     }
 
     /// Summarises a range. Says whether what the model reads has changed.

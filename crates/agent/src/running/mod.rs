@@ -123,8 +123,9 @@ impl Running {
         let in_flight = InFlight::Recorded(self.in_flight());
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
-        if let Some(pins) = self.setting.pins(&snapshot, &pass) {
-            self.turn.append(vec![pins]).await?;
+        let pins = self.setting.pins(&snapshot, &pass);
+        if !pins.is_empty() {
+            self.turn.append(pins).await?;
         }
         self.setting.cache.is_pinned = true;
         Ok(pass)

@@ -101,7 +101,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
     }
     let entries = merging.entries(&outcomes);
     let Aggregate { tree, messages } = merging.aggregate()?;
-    let tools = merge_tools(entry_tools, setup)?;
+    let tools = merge_tools(entry_tools, setup, !rewritten.shortened.is_empty())?;
     let call = if own.has_templates() { call.with_config(own_config(setup, &tree, &tools)) } else { call };
 
     merging.segments.reserve(entries.len() + merging.values.len() + tools.len() + 8);

@@ -20,24 +20,44 @@ pub(super) fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
     tools
 }
 
-/// Joins entry tools, prompt tools and call-site tools, sorted by name so that the prefix is stable.
+/// Joins entry tools, prompt tools and call-site tools, and spare ones where their names are free, sorted by name so that
+/// the prefix is stable.
 pub(super) fn merge_tools(
     mut tools: Vec<(Source, SharedTool)>,
     setup: &Setup<'_>,
+    has_previews: bool,
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
     let prompt = Source::prompt();
     tools.extend(setup.prompt.0.tools.iter().map(|it| (prompt.clone(), it.clone())));
     let given = setup.options.tools.iter().map(|it| (Source::call_site(), SharedTool::new(it.clone())));
     let given: Vec<_> = given.collect();
-    Error::all(collisions(&tools).into_iter().chain(bad_names(tools.iter().chain(&given))).collect())?;
+    let spare = spare_tools(setup, has_previews);
+    let all = tools.iter().chain(&given).chain(&spare);
+    Error::all(collisions(&tools).into_iter().chain(bad_names(all)).collect())?;
     if !given.is_empty() {
         // Of one name the call site's last one counts; nothing of the call site collides.
         let mut by_name: IndexMap<String, (Source, SharedTool)> = IndexMap::new();
         by_name.extend(tools.into_iter().chain(given).map(|it| (it.1.tool().name.clone(), it)));
         tools = by_name.into_values().collect();
     }
+    for it in spare {
+        if !has(&tools, &it.1.tool().name) {
+            tools.push(it);
+        }
+    }
     tools.sort_by(|(_, a), (_, b)| a.tool().name.cmp(&b.tool().name));
     Ok(tools)
+}
+
+/// Lists the spare tools of this pass.
+fn spare_tools(setup: &Setup<'_>, has_previews: bool) -> Vec<(Source, SharedTool)> {
+    let reader = setup.options.result_reader.iter().filter(|_| has_previews);
+    let spare = setup.options.spare_tools.iter().chain(reader);
+    spare.map(|it| (Source::call_site(), SharedTool::new(it.clone()))).collect()
+}
+
+fn has(tools: &[(Source, SharedTool)], name: &str) -> bool {
+    tools.iter().any(|(_, it)| it.tool().name == name)
 }
 
 /// Names every tool that providers would refuse; what is known before a call was checked by `lower`.

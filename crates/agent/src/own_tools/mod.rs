@@ -1,0 +1,105 @@
+//! The engine's own tools: `read_tool_result` and `recall`, by which the model reads what a request does not show.
+//!
+//! Requests show large tool results as previews and old ranges as summaries; the log keeps everything. These tools read
+//! the log of the thread on which they are called, after its last reset, and nothing else; they never write.
+//!
+//! Tools stand at the front of every request, so a tool that comes or goes costs the provider's cache. Therefore each is
+//! offered only once there is something to read with it, and from then on always:
+//!
+//! * `recall` while the thread has an archive;
+//! * `read_tool_result` with an archive, with old results, from the first pass on that shows a result as a preview, and
+//!   from the first result on that was too large for the log's message. The last two are noted in the thread.
+//!
+//! A tool of the user's with the same name wins. What the tools return is small enough to be shown whole.
+
+mod log;
+mod output;
+mod range;
+mod read_result;
+mod recall;
+
+use contexture_compose::Pass;
+use contexture_message::Tool;
+use contexture_session::{NewItem, Snapshot};
+use serde_json::{Value, json};
+
+use self::range::Room;
+use crate::agent::AgentConfig;
+use crate::tool::{AgentTool, ToolRefused};
+
+/// The note that a thread has results that are shown as previews.
+const KEY: &str = "contexture.reads_results";
+
+/// The engine's own tools, made once for each agent.
+pub(crate) struct OwnTools {
+    read_result: AgentTool,
+    recall: AgentTool,
+}
+
+/// What of it a pass offers.
+#[derive(Default)]
+pub(crate) struct Offer {
+    /// Offered in any case.
+    pub(crate) always: Vec<Tool>,
+    /// Offered if a result is shown as a preview.
+    pub(crate) with_previews: Option<Tool>,
+}
+
+impl OwnTools {
+    pub(crate) fn new(config: &AgentConfig) -> Result<Self, ToolRefused> {
+        let room = Room::of(config);
+        Ok(Self { read_result: read_result::tool(room)?, recall: recall::tool(room)? })
+    }
+
+    /// Says what a pass on a thread offers.
+    pub(crate) fn offer(&self, thread: &Snapshot) -> Offer {
+        let mut offer = Offer::default();
+        if !thread.state().archives.is_empty() {
+            offer.always.push(self.recall.tool().clone());
+        }
+        match has_previews(thread) {
+            true => offer.always.push(self.read_result.tool().clone()),
+            false => offer.with_previews = Some(self.read_result.tool().clone()),
+        }
+        offer
+    }
+
+    /// Returns the tool behind a definition that was sent, if it is one of these and not another of that name.
+    pub(crate) fn get(&self, sent: &Tool) -> Option<&AgentTool> {
+        [&self.read_result, &self.recall].into_iter().find(|it| it.tool() == sent)
+    }
+
+    /// Returns the note that makes an offer last, if a pass is the first to make it.
+    pub(crate) fn record(&self, thread: &Snapshot, pass: &Pass) -> Option<NewItem> {
+        let offered = pass.request().tools.iter().any(|it| **it == *self.read_result.tool());
+        (offered && !has_previews(thread)).then(has_preview)
+    }
+}
+
+/// Returns the note that something of a thread is shown as a preview.
+pub(crate) fn has_preview() -> NewItem {
+    NewItem::note(KEY, Some(json!(true)))
+}
+
+/// Whether it is known that something of a thread is not shown whole. What was before a reset does not count.
+fn has_previews(thread: &Snapshot) -> bool {
+    let state = thread.state();
+    let noted = state.notes.get(KEY).is_some_and(|it| *it > state.history_after);
+    noted || !state.archives.is_empty() || state.aged_results > state.history_after
+}
+
+/// Reads a tool's definition. It is a file: all of it is text that the model reads.
+fn definition(json: &str) -> Result<Tool, ToolRefused> {
+    let refused = |err: serde_json::Error| ToolRefused { name: "own".to_owned(), reason: err.to_string() };
+    serde_json::from_str(json).map_err(refused)
+}
+
+/// Returns a number of the arguments. Models write whole numbers as `5.0` too, and the schema takes them.
+fn number(arguments: &Value, name: &str) -> Option<u64> {
+    let value = arguments.get(name)?;
+    value.as_u64().or_else(|| value.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64))
+}
+
+fn position(arguments: &Value, name: &str) -> Option<usize> {
+    number(arguments, name).map(|it| usize::try_from(it).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,147 @@
+//! A range of a text, as much as a request shows whole.
+
+use contexture_message::{TokenCounter, Tokens};
+
+use crate::agent::AgentConfig;
+use crate::filled::filled;
+
+/// How much a tool may return, so that it is never shown as a preview itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    tokens: Tokens,
+    bytes: usize,
+}
+
+/// What the words around a text need.
+const FRAME_TOKENS: u32 = 200;
+const FRAME_BYTES: usize = 600;
+
+impl Room {
+    pub(super) fn of(config: &AgentConfig) -> Self {
+        let results = config.compaction.results();
+        let tokens = results.max_tokens_per_recent_tool_result.max(results.preview_tokens);
+        Self {
+            tokens: tokens.saturating_sub(Tokens(FRAME_TOKENS)),
+            bytes: config.max_result_bytes.saturating_sub(FRAME_BYTES),
+        }
+    }
+
+    /// Whether there is room for a text.
+    pub(super) fn fits(&self, text: &str, counter: &dyn TokenCounter) -> bool {
+        text.len() <= self.bytes && counter.count(text) <= self.tokens
+    }
+
+    /// Returns the beginning of a text for which there is room: at least one character, so that a reader gets on.
+    fn cut<'a>(&self, text: &'a str, counter: &dyn TokenCounter) -> &'a str {
+        let mut cut = &text[..text.floor_char_boundary(self.bytes)];
+        loop {
+            let tokens = counter.count(cut);
+            if tokens <= self.tokens {
+                break;
+            }
+            let fits = cut.len() as u64 * u64::from(self.tokens.0) / u64::from(tokens.0.max(1));
+            let fits = usize::try_from(fits).unwrap_or(0).min(cut.len().saturating_sub(1));
+            cut = &cut[..cut.floor_char_boundary(fits)];
+        }
+        match cut.is_empty() {
+            true => text.chars().next().map_or("", |it| &text[..it.len_utf8()]),
+            false => cut,
+        }
+    }
+}
+
+/// A range of a text. Positions count characters.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Range<'a> {
+    pub(super) text: &'a str,
+    pub(super) offset: usize,
+    pub(super) end: usize,
+    pub(super) total: usize,
+}
+
+impl<'a> Range<'a> {
+    /// Returns the range of `text` that begins at `offset`: `limit` characters, or fewer if there is no room for them.
+    pub(super) fn of(
+        text: &'a str,
+        offset: usize,
+        limit: usize,
+        room: &Room,
+        counter: &dyn TokenCounter,
+    ) -> Self {
+        let from = byte_at(text, offset);
+        let until = from + byte_at(&text[from..], limit);
+        let part = room.cut(&text[from..until], counter);
+        let total = text.chars().count();
+        let offset = offset.min(total);
+        Self { text: part, offset, end: offset + part.chars().count(), total }
+    }
+
+    /// Returns it with the words that say where it is and of what.
+    pub(super) fn told(&self, what: &str) -> String {
+        let next = if self.end < self.total { self.end.to_string() } else { "none".to_owned() };
+        let values = [
+            ("offset", self.offset.to_string()),
+            ("end", self.end.to_string()),
+            ("total", self.total.to_string()),
+            ("what", what.to_owned()),
+            ("next", next),
+            ("text", self.text.to_owned()),
+        ];
+        filled(include_str!("templates/range.txt"), &values.each_ref().map(|(key, it)| (*key, it.as_str())))
+    }
+}
+
+/// Returns where a character begins, in bytes; the end if there are not so many.
+pub(super) fn byte_at(text: &str, n_chars: usize) -> usize {
+    let mut chars = text.chars();
+    if n_chars > 0 {
+        chars.nth(n_chars - 1);
+    }
+    text.len() - chars.as_str().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_message::{Encoding, Tokens};
+    use proptest::prelude::*;
+
+    use super::{Range, Room};
+
+    const ROOM: Room = Room { tokens: Tokens(40), bytes: 100 };
+
+    fn read(text: &str, limit: usize, room: &Room, counter: &dyn contexture_message::TokenCounter) -> String {
+        let (mut all, mut offset) = (String::new(), 0);
+        loop {
+            let range = Range::of(text, offset, limit, room, counter);
+            assert!(room.fits(range.text, counter) || range.text.chars().count() == 1);
+            all.push_str(range.text);
+            if range.end == range.total {
+                return all;
+            }
+            assert!(range.end > offset, "it gets on");
+            offset = range.end;
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_join_to_the_text(text in "(\\PC|[äあ🦀\n]){0,300}", limit in 1_usize..200) {
+            prop_assert_eq!(read(&text, limit, &ROOM, &Encoding::O200kBase), text);
+        }
+    }
+
+    #[test]
+    fn fifty_megabytes_are_read_to_the_end() {
+        let text = "0123456789 ä あ 🦀\n".repeat(2_300_000);
+        assert!(text.len() > 50_000_000);
+        let room = Room { tokens: Tokens(u32::MAX), bytes: 60_000 };
+        let counter = |_: &str| Tokens(1);
+        assert!(read(&text, 20_000, &room, &counter) == text);
+    }
+
+    #[test]
+    fn beyond_the_end_there_is_nothing() {
+        let range = Range::of("äb", 7, 5, &ROOM, &Encoding::O200kBase);
+        assert_eq!(range, Range { text: "", offset: 2, end: 2, total: 2 });
+    }
+}
