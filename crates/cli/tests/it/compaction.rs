@@ -5,7 +5,7 @@ use contexture_wire::Dialect;
 use serde_json::{Value, json};
 
 use crate::Run;
-use crate::served::{Served, says};
+use crate::served::{Served, calls, order, says};
 
 const OPENAI: Dialect = Dialect::Openai;
 
@@ -28,13 +28,17 @@ fn summarises() -> Reply {
 /// A project whose model has a small window, and what the model says.
 fn served(replies: Vec<Reply>, compaction: &str) -> Served {
     let served = Served::new(OPENAI, replies);
+    small_window(&served, compaction);
+    served
+}
+
+fn small_window(served: &Served, compaction: &str) {
     let path = served.folder.path().join("contexture.toml");
     let config = std::fs::read_to_string(path).expect("it was written");
     let more = format!(
         "[models.\"mock/m-1\"]\ncontext_window = 3000\nmax_output = 500\n[compaction]\n{compaction}\n"
     );
     served.folder.write("contexture.toml", &format!("{config}{more}"));
-    served
 }
 
 /// A session `s1` of six turns, of which nothing is summarised yet; then the model says more.
@@ -336,4 +340,54 @@ fn a_frozen_prefix_is_evaluated_anew_when_asked() {
     assert!(says_now(&[]).contains("Rule three."));
     let log = served.run(&["sessions", "show", "s1", "--view", "all"]).stdout;
     assert_shown(&log, &["noted under contexture.pins: {", "the note contexture.pins is taken away"]);
+}
+
+#[test]
+fn rounds_that_are_summarised_within_a_turn_stay_in_their_place() {
+    let state =
+        |it: u32| order(&format!("shipped {it} {}", "from one depot to the next, and then on. ".repeat(24)));
+    let replies = (1..=7).map(|it| calls(OPENAI, it)).chain([summarises(), says(OPENAI, "All are there.")]);
+    let served = Served::with_tools(OPENAI, replies, (1..=7).map(state)).with_shop("");
+    small_window(&served, "");
+    let run = served.run(&["run", "shop", "--session", "s1", "--user", "Where are they?"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "All are there.\n"), "{}", run.stderr);
+    assert_shown(&run.stderr, &["tool find_order", "older conversation summarised, ", "(archive a1)"]);
+    let archives = document(&served.run(&["sessions", "archives", "s1", "--json"]));
+    assert_eq!(
+        (&archives[0]["strategy"], &archives[0]["turns"]),
+        (&json!("reactive_micro"), &json!(["t1", "t1"]))
+    );
+    let read = served.run(&["sessions", "show", "s1"]).stdout;
+    assert_shown(
+        &read,
+        &["user        Where are they?\n  summary     (hidden) a1 of t1 (items", "[call c3]"],
+    );
+    assert!(!read.contains("[call c2]"), "{read}");
+    let context = served.piped(&["chat", "shop", "--session", "s1", "--json"], "/context\n");
+    let groups = lines(&context)[0]["value"]["groups"].clone();
+    let names: Vec<(&str, bool)> = groups
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|it| Some((it["name"].as_str()?, it["tokens"].as_u64()? > 0)))
+        .collect();
+    assert!(names.contains(&("summaries", true)) && names.contains(&("this turn", true)), "{groups}");
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_stops_a_compaction_and_nothing_is_changed() {
+    let served = talked([Reply::mute()]);
+    let child = served.folder.command(&["compact", "s1"]).spawn().expect("it starts");
+    // Once the model is asked, the command waits and listens.
+    while served.asked().len() < 7 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("signals can be sent").success());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert_shown(&stderr, &["error[cancelled]", "nothing is changed"]);
+    assert_shown(&served.run(&["sessions", "archives", "s1"]).stdout, &["There are no archives"]);
 }
