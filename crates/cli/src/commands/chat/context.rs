@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::bar::{bar, percent};
 use crate::output::Screen;
-use crate::paint::{BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, YELLOW, behind, one_line, paint, width};
+use crate::paint::{
+    BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, YELLOW, behind, joined, one_line, paint, width,
+};
 
 /// More lines of a kind than these are only counted.
 const MAX_SHOWN: usize = 12;
@@ -155,7 +157,7 @@ impl Filling<'_> {
 
     pub(super) fn page(&self, screen: Screen) -> String {
         let sections = [
-            self.header(),
+            self.header(screen),
             self.bars(screen),
             self.left_out(screen),
             self.shortened(screen),
@@ -165,14 +167,14 @@ impl Filling<'_> {
         sections.collect::<Vec<_>>().join("\n\n")
     }
 
-    fn header(&self) -> Vec<String> {
+    fn header(&self, screen: Screen) -> Vec<String> {
         let about = if self.explanation.counter.exact { "" } else { "about " };
         let used = self.used();
         let facts = match self.usable {
             Some(usable) => format!("{about}{used} of {usable} tokens, {}", percent(used, usable.0)),
             None => format!("{about}{used} tokens; how many the model takes is not known"),
         };
-        vec![format!("{}  {facts}", paint(BOLD, &one_line(self.model.unwrap_or("no model"))))]
+        joined(&[(BOLD, one_line(self.model.unwrap_or("no model"))), (PLAIN, facts)], "  ", screen.width)
     }
 
     fn bars(&self, screen: Screen) -> Vec<String> {
@@ -275,5 +277,35 @@ fn style(group: Group) -> anstyle::Style {
         Group::History => BLUE,
         Group::Hidden | Group::Turn => YELLOW,
         Group::Framing => DIM,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_message::{Tokens, Usage};
+
+    use super::{Filling, LastTurn};
+    use crate::commands::inspect::tests::pass;
+    use crate::output::Screen;
+    use crate::paint::width;
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        let pass = pass();
+        let last = LastTurn { pass: pass.clone(), usage: Usage::default(), steps: 3 };
+        for columns in [60, 80, 100] {
+            for usable in [None, Some(Tokens(1)), Some(Tokens(2_000_000))] {
+                let screen = Screen { width: columns, terminal: true };
+                let explanation = pass.explain();
+                let model = pass.request().model.as_deref();
+                let last = Some(&last);
+                let filling = Filling { explanation, model, usable, items: &[], newest: String::new(), last };
+                let page = anstream::adapter::strip_str(&filling.page(screen)).to_string();
+                assert!(page.contains("Not in it"), "{page}");
+                for line in page.lines() {
+                    assert!(width(line) <= columns, "{columns}: {line}\n{page}");
+                }
+            }
+        }
     }
 }
