@@ -61,8 +61,8 @@ Examples:
   contexture compact support-1 --prompt support --set plan=pro --json
   contexture compact support-1 --undo
 
-The newest rounds stay as they are, and nothing is deleted: `contexture sessions archives` lists what
-is archived, and `--undo` brings it back. Where there is nothing to summarise it says why.";
+The newest rounds stay as they are, and nothing is deleted: `contexture sessions archives` lists
+what is archived, and `--undo` brings it back. Where nothing can be summarised it says why.";
 
 pub(super) const DIFF: &str = "\
 Examples:
