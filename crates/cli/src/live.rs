@@ -178,15 +178,15 @@ fn shown(output: &ToolOutput) -> (String, bool) {
 
 /// Says in a line what came of a compaction.
 pub(crate) fn compaction_line(report: &CompactionReport) -> String {
+    let CompactionReport { tokens_before, tokens_after, archive, reason, .. } = report;
+    let archive = archive.as_ref().map(|it| format!(" (archive {it})")).unwrap_or_default();
+    let reason = reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
     let what = match report.made {
         Made::Summary => "summarised",
         Made::Extract => "put into excerpts",
         Made::LeftOut => "left out",
-        Made::Unchanged => "left as it is",
+        Made::Unchanged => return format!("nothing is summarised, {tokens_before} tokens stay{reason}"),
     };
-    let CompactionReport { tokens_before, tokens_after, archive, reason, .. } = report;
-    let archive = archive.as_ref().map(|it| format!(" (archive {it})")).unwrap_or_default();
-    let reason = reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
     format!("older conversation {what}, {tokens_before} to {tokens_after} tokens{archive}{reason}")
 }
 

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::SystemHttp;
-use contexture_agent::{Agent, AgentConfig, AgentError, CancellationToken, RunRequest};
-use contexture_compose::{Prompt, Scope};
+use contexture_agent::{Agent, AgentConfig, AgentError, CancellationToken, CompactRequest, RunRequest};
+use contexture_compose::{Absence, Pass, Prompt, ResolveOptions, ResultView, Scope};
+use contexture_history::compaction::{Frontier, ResultLimits};
+use contexture_history::{Turn, TurnStatus};
 use contexture_message::{Message, Settings};
 use contexture_project::{Config, InMemory, Project};
 use contexture_session::{
@@ -77,15 +79,20 @@ impl Stage {
         }
     }
 
-    /// Opens the sessions in a store, which is made if it is not there.
-    pub(crate) async fn sessions(&self, place: &Place, tenant: Option<&str>) -> Result<Sessions, Failure> {
+    /// Opens the sessions in a store.
+    pub(crate) async fn sessions(
+        &self,
+        place: &Place,
+        tenant: Option<&str>,
+        missing: Missing,
+    ) -> Result<Sessions, Failure> {
         let tenant = tenant.map(Tenant::parse).transpose()?.unwrap_or_default();
         let config = SessionConfig {
             history_window: usize::try_from(self.config().history_window.turns).unwrap_or(usize::MAX),
             ..SessionConfig::default()
         };
         let ports = contexture::session_ports(self.model_of(None).as_deref());
-        let store = open_store(place, Missing::Create).await?;
+        let store = open_store(place, missing).await?;
         Ok(Sessions::new(store, ports, config).of_tenant(tenant))
     }
 
@@ -112,6 +119,70 @@ impl Stage {
             settings: self.settings.clone(),
             cancel: CancellationToken::new(),
             ..RunRequest::default()
+        }
+    }
+
+    /// Returns what a compaction is asked for.
+    pub(crate) fn compact_request(&self, session: &SessionId) -> CompactRequest {
+        let RunRequest { input, scope, model, settings, cancel, .. } = self.request(None, Some(session));
+        CompactRequest { input, scope, model, settings, cancel }
+    }
+
+    /// Resolves the prompt as the next call on a thread would be, without what will be said then. Nobody is called.
+    pub(crate) async fn pass_now(
+        &self,
+        thread: Option<&Thread>,
+        session: &SessionId,
+        last: Option<&Pass>,
+    ) -> Result<Pass, Failure> {
+        let mut options = self.options_now(thread, session);
+        if let Some(last) = last {
+            options = options.pinned_by(last).previous(last);
+        }
+        let resolve = |options| self.prompt.resolve(options);
+        let failed = |err| Failure::from(self.project.error(&err));
+        let pass = resolve(options.clone()).await.map_err(failed)?;
+        // Tools of the agent itself are known from what it sent.
+        let is_new = |name: &str| pass.request().tools.iter().all(|it| it.name != name);
+        let sent = last.into_iter().flat_map(|it| &it.request().tools);
+        let tools: Vec<_> = sent.filter(|it| is_new(&it.name)).map(|it| (**it).clone()).collect();
+        match tools.is_empty() {
+            true => Ok(pass),
+            false => resolve(ResolveOptions { tools, ..options }).await.map_err(failed),
+        }
+    }
+
+    fn options_now(&self, thread: Option<&Thread>, session: &SessionId) -> ResolveOptions {
+        let RunRequest { input, scope, settings, .. } = self.request(None, Some(session));
+        let model = self.model_of(thread);
+        let options = ResolveOptions {
+            input,
+            scope,
+            settings,
+            in_flight_turn: Some(Turn::new("in_flight", Vec::new())),
+            enclosed: true,
+            user: Some("".into()),
+            engine: Some(contexture::engine()),
+            ..self.project.options(&self.prompt, None, model.as_deref())
+        };
+        let Some(thread) = thread.map(Thread::get) else { return options };
+        let config = &self.config().compaction;
+        let limits = ResultLimits {
+            max_tokens_per_tool_result: config.max_tokens_per_tool_result,
+            keep_recent_tool_results: config.keep_recent_tool_results,
+            max_tokens_per_recent_tool_result: config.max_tokens_per_recent_tool_result,
+            ..ResultLimits::default()
+        };
+        let settled = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
+        let absent = thread.absent().iter();
+        ResolveOptions {
+            history: settled.map(|it| (**it).clone()).collect(),
+            absent: absent
+                .map(|it| Absence { source: format!("history:{}", it.turns), reason: it.reason.clone() })
+                .collect(),
+            results: Some(ResultView { frontier: Frontier(thread.n_old_results()), limits }),
+            instructions: thread.instructions().map(Into::into),
+            ..options
         }
     }
 

@@ -39,6 +39,7 @@ Examples:
   git diff | contexture run review --user - --model anthropic/claude-sonnet-4-5
   contexture run support --user 'And now?' --session customer-17 --key request-8c1
   contexture run extract --input @invoice.json --json | jq '.output'
+  contexture run support --user 'What is this?' --block page=@page.txt --remind 'Answer in Dutch.'
 
 The answer goes to standard output as it arrives, everything else to standard error. A tool that
 asks for approval is asked about on a terminal; in a pipe the run ends there with exit code 1,
@@ -53,6 +54,15 @@ Examples:
 
 A line is a turn; one that ends in `\\` goes on. `/help` lists the commands. Ctrl-C stops an answer,
 Ctrl-D leaves. In a pipe the answers alone go to standard output.";
+
+pub(super) const COMPACT: &str = "\
+Examples:
+  contexture compact support-1
+  contexture compact support-1 --prompt support --set plan=pro --json
+  contexture compact support-1 --undo
+
+The newest rounds stay as they are, and nothing is deleted: `contexture sessions archives` lists
+what is archived, and `--undo` brings it back. Where nothing can be summarised it says why.";
 
 pub(super) const DIFF: &str = "\
 Examples:
@@ -118,6 +128,7 @@ pub(super) const SESSIONS: &str = "\
 Examples:
   contexture sessions list
   contexture sessions show support-1 --view client --limit 20
+  contexture sessions archives support-1
   contexture sessions export support-1 > support-1.jsonl
   contexture sessions export --all | contexture sessions import - --store postgres://db/app
   contexture sessions fork support-1 --at t3 --as support-1-again
@@ -131,6 +142,13 @@ Examples:
   contexture sessions show support-1 --view all --json | jq '.[-1]'
 
 `history` is what the model sees, `client` what a user interface shows, `all` the whole log.";
+
+pub(super) const SESSIONS_ARCHIVES: &str = "\
+Examples:
+  contexture sessions archives support-1
+  contexture sessions archives support-1 2
+  contexture sessions archives support-1 --search 'refund invoice'
+  contexture sessions archives support-1 --full --json | jq 'length'";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

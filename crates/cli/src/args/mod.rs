@@ -1,6 +1,7 @@
 //! What can be typed: the arguments of every command, with their help texts.
 
 mod help;
+mod sessions;
 mod talk;
 
 use std::ffi::OsString;
@@ -14,7 +15,8 @@ use contexture_wire::Dialect;
 use crate::error::Failure;
 use crate::output::Reply;
 
-pub(crate) use talk::{ChatArgs, RunArgs, TalkArgs};
+pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
+pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
 
 /// Composes what a language model sees, and shows why it looks like that.
 #[derive(Debug, Parser)]
@@ -54,6 +56,9 @@ pub(crate) enum Command {
     /// Talk to a model in the terminal; the conversation is kept.
     #[command(after_help = help::CHAT)]
     Chat(ChatArgs),
+    /// Summarise the older turns of a session now, or take the newest summary back.
+    #[command(after_help = help::COMPACT)]
+    Compact(CompactArgs),
     /// Show what changed from one pass to another.
     #[command(after_help = help::DIFF)]
     Diff(DiffArgs),
@@ -75,7 +80,7 @@ pub(crate) enum Command {
     /// List the prompt blocks of the project, or preview one.
     #[command(after_help = help::BLOCKS)]
     Blocks(BlocksArgs),
-    /// Look after stored sessions: list, show, export, import, fork, delete.
+    /// Look after stored sessions: list, show, archives, export, import, fork, delete.
     #[command(after_help = help::SESSIONS)]
     Sessions(SessionsArgs),
     /// Print a completion script for a shell.
@@ -280,121 +285,6 @@ pub(crate) struct PreviewArgs {
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SessionsArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(subcommand)]
-    pub(crate) command: SessionsCommand,
-}
-
-/// Where sessions are.
-#[derive(Debug, Args)]
-pub(crate) struct StoreArgs {
-    /// The store: `sqlite:PATH` or `postgres://…`; by default CONTEXTURE_STORE_URL, or what contexture.toml says.
-    #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
-    pub(crate) store: Option<String>,
-    /// Whose sessions.
-    #[arg(long, global = true, value_name = "TENANT", default_value = "default", help_heading = "Store")]
-    pub(crate) tenant: String,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SessionsCommand {
-    /// List the sessions, those that were written to last first.
-    List {
-        /// Only so many.
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
-    },
-    /// Show what a session's log holds.
-    #[command(after_help = help::SESSIONS_SHOW)]
-    Show(ShowArgs),
-    /// Write a session down as JSON lines.
-    Export {
-        /// The session.
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
-        id: Option<String>,
-        /// All sessions of the tenant.
-        #[arg(long)]
-        all: bool,
-        /// The file to write; by default standard output.
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-    },
-    /// Read sessions that `export` wrote.
-    Import {
-        /// The file; `-` for standard input.
-        #[arg(value_name = "FILE|-")]
-        file: String,
-        /// Give the session another name.
-        #[arg(long = "as", value_name = "ID")]
-        rename: Option<String>,
-    },
-    /// Copy the main thread of a session into a new session.
-    Fork {
-        /// The session.
-        id: String,
-        /// Copy no further than this item (`12`), or this turn (`t3`).
-        #[arg(long, value_name = "SEQ|TURN")]
-        at: Option<String>,
-        /// The name of the copy; by default a new one.
-        #[arg(long = "as", value_name = "ID")]
-        rename: Option<String>,
-        /// What people call the copy.
-        #[arg(long)]
-        label: Option<String>,
-    },
-    /// Remove sessions with everything in them.
-    Delete {
-        /// The sessions.
-        #[arg(required = true, value_name = "ID")]
-        ids: Vec<String>,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Show how much the store holds.
-    Usage,
-    /// Give back the space of what was deleted.
-    Vacuum,
-    /// Copy what is readable of a damaged SQLite file into a new one.
-    Recover {
-        /// The damaged file; it is not changed.
-        #[arg(value_name = "FILE")]
-        damaged: PathBuf,
-        /// The new file.
-        #[arg(long, value_name = "FILE")]
-        into: PathBuf,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    /// The session.
-    pub(crate) id: String,
-    /// Whose eyes to look with.
-    #[arg(long, value_enum, default_value_t = ViewArg::History)]
-    pub(crate) view: ViewArg,
-    /// Only the newest N turns of `history`, or the newest N items of the other views.
-    #[arg(long, visible_alias = "turns", value_name = "N")]
-    pub(crate) limit: Option<usize>,
-    /// Only what fits into N tokens, from the newest back.
-    #[arg(long, value_name = "N", conflicts_with = "limit")]
-    pub(crate) tokens: Option<u32>,
-    /// An isolated thread of the session; by default its main one.
-    #[arg(long, value_name = "THREAD")]
-    pub(crate) thread: Option<String>,
-}
-
-/// The views of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ViewArg {
-    History,
-    Client,
-    All,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! The arguments of `run` and `chat`.
+//! The arguments of `run`, `chat` and `compact`.
 
 use clap::Args;
 
@@ -42,13 +42,22 @@ pub(crate) struct RunArgs {
     pub(crate) user: Option<String>,
     #[command(flatten)]
     pub(crate) talk: TalkArgs,
+    /// Context for this turn, hidden beside what the user says: a name and its text, or `@FILE`. Can be repeated.
+    #[arg(long = "block", value_name = "NAME=TEXT|@FILE", help_heading = "Conversation")]
+    pub(crate) blocks: Vec<String>,
+    /// A reminder for this turn, hidden behind what the user says. Can be repeated.
+    #[arg(long = "remind", value_name = "TEXT", help_heading = "Conversation")]
+    pub(crate) reminders: Vec<String>,
+    /// Evaluate the blocks of the frozen prefix anew, although what they said is pinned in the session.
+    #[arg(long, requires = "session", help_heading = "Conversation")]
+    pub(crate) refresh: bool,
     /// The same key again gives the first answer, not a second one.
     #[arg(long, value_name = "KEY", requires = "session", help_heading = "Conversation")]
     pub(crate) key: Option<String>,
     /// Decide about a tool call that waits in the session, and go on with its turn: the approval's id and its token, as
     /// `--json` or `--events` printed them.
     #[arg(long, num_args = 2, value_names = ["APPROVAL", "TOKEN"], requires = "session", help_heading = "Conversation")]
-    #[arg(conflicts_with_all = ["user", "key"])]
+    #[arg(conflicts_with_all = ["user", "key", "blocks", "reminders", "refresh"])]
     pub(crate) decide: Vec<String>,
     /// Deny the call, with a reason for the model, instead of approving it.
     #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "", requires = "decide")]
@@ -68,4 +77,29 @@ pub(crate) struct ChatArgs {
     /// Go on with the session that was written to last.
     #[arg(long, conflicts_with = "session", help_heading = "Conversation")]
     pub(crate) last: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    pub(crate) id: String,
+    /// The prompt of the conversation: its summary is asked for with the same beginning; chosen like that of `chat`.
+    #[arg(long, value_name = "ID")]
+    pub(crate) prompt: Option<String>,
+    /// An isolated thread of the session; by default its main one.
+    #[arg(long, value_name = "THREAD")]
+    pub(crate) thread: Option<String>,
+    /// Take the newest archive back instead: the model reads again what it covers. Calls nobody.
+    #[arg(long, conflicts_with_all = ["prompt", "model", "provider", "input", "sets"])]
+    pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// The store: `sqlite:PATH` or `postgres://…`; by default CONTEXTURE_STORE_URL, or what contexture.toml says.
+    #[arg(long, value_name = "URL", help_heading = "Conversation")]
+    pub(crate) store: Option<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
 }

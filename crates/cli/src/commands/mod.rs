@@ -3,6 +3,7 @@
 
 mod blocks;
 mod chat;
+mod compact;
 mod completions;
 mod diff;
 mod init;
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Inspect(args) => inspect::run(&args, &globals, screen),
         Command::Run(args) => run::run(&args, &globals, screen),
         Command::Chat(args) => chat::run(&args, &globals, screen),
+        Command::Compact(args) => compact::run(args, &globals),
         Command::Diff(args) => diff::run(&args, &globals, screen),
         Command::Render(args) => render::run(&args, globals.json),
         Command::Window(args) => window::run(&args, globals.json),

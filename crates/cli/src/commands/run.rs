@@ -1,7 +1,7 @@
 //! `run`: one turn of a prompt, called for real.
 
 use contexture_agent::{Decision, Ended, Outcome, Remark, RunRequest, Verdict};
-use contexture_compose::Prompt;
+use contexture_compose::{InlineBlock, Prompt};
 use contexture_history::TurnStatus;
 use contexture_session::{SessionId, SessionStart, Sessions, Thread};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::output::{Reply, Screen};
 use crate::read;
 use crate::runtime;
 use crate::stage::{Stage, existing};
-use crate::store::Place;
+use crate::store::{Missing, Place};
 use crate::turn::{Approver, Ask, Played, play};
 
 pub(super) fn run(args: &RunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
@@ -48,7 +48,7 @@ async fn talk(
     if id.is_none() {
         stage.check(None)?;
     }
-    let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref()).await?;
+    let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref(), Missing::Create).await?;
     let thread = thread(stage, &sessions, id.as_ref()).await?;
     let form = match (as_json, args.events) {
         (true, _) => Form::Nothing,
@@ -58,7 +58,13 @@ async fn talk(
     let mut voice = Voice::new(form, args.talk.thinking, screen);
     let ask = match decision(args) {
         Some(decision) => Ask::Decision(decision),
-        None => Ask::Turn(Box::new(RunRequest { key: args.key.clone(), ..stage.request(user, id.as_ref()) })),
+        None => Ask::Turn(Box::new(RunRequest {
+            key: args.key.clone(),
+            blocks: args.blocks.iter().map(|it| block(it)).collect::<Result<_, _>>()?,
+            reminders: args.reminders.clone(),
+            refresh: args.refresh,
+            ..stage.request(user, id.as_ref())
+        })),
     };
     let approver = Approver::of(args.talk.yes, form == Form::Text, Approver::Nobody);
     let played = play(&stage.agent, &stage.prompt, &thread, ask, &mut voice, approver).await;
@@ -68,6 +74,19 @@ async fn talk(
     })?;
     voice.finish(&played.outcome);
     Ok(reply(&played, form, id.is_some()))
+}
+
+/// Reads a block of this turn: `NAME=TEXT` or `NAME=@FILE`.
+fn block(given: &str) -> Result<InlineBlock, Failure> {
+    let (name, text) =
+        given.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {
+            Failure::usage(format!("`--block {given}` has no name")).hint("write `--block NAME=TEXT`")
+        })?;
+    let body = match text.strip_prefix('@') {
+        Some(file) => read::text(file)?,
+        None => text.to_owned(),
+    };
+    Ok(InlineBlock { name: name.trim().to_owned(), body, order: 0 })
 }
 
 /// What was decided about a call that waits, if that is what the arguments say.
@@ -146,6 +165,9 @@ fn document(outcome: &Outcome) -> Value {
         "ended": ended_name(&outcome.ended), "text": outcome.text(), "usage": outcome.usage, "steps": outcome.steps,
         "remarks": remarks.collect::<Vec<_>>(), "approvals": outcome.approvals,
     });
+    if !outcome.compactions.is_empty() {
+        document["compactions"] = json!(outcome.compactions);
+    }
     if let Some(output) = &outcome.output {
         document["output"] = output.clone();
     }

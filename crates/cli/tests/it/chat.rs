@@ -34,12 +34,12 @@ fn each_line_is_a_turn_and_the_session_is_kept() {
 #[test]
 fn a_new_session_has_a_name_that_can_be_read_and_looking_leaves_nothing() {
     let served = Served::new(OPENAI, []);
-    let run = served.piped(&["chat"], "/help\n/model\n/context\n/tools\n/history\n");
+    let run = served.piped(&["chat"], "/help\n/model\n/context\n/compact\n/tools\n/history\n");
     assert_eq!(run.code, Some(0), "{}", run.shown());
     let name = run.stderr.split_whitespace().nth(1).unwrap_or_default();
     assert_eq!(name.split('-').count(), 3, "{}", run.stderr);
     for shown in
-        ["/session ID", "The model is mock/m-1.", "Nothing was sent", "no tools", "Nothing was said yet."]
+        ["/session ID", "The model is mock/m-1.", "is not known", "no tools", "Nothing was said yet."]
     {
         assert!(run.stdout.contains(shown), "{shown}: {}", run.stdout);
     }
@@ -50,7 +50,7 @@ fn a_new_session_has_a_name_that_can_be_read_and_looking_leaves_nothing() {
 fn commands_change_the_conversation() {
     let replies = ["One.", "Two.", "Two again.", "Elsewhere."].map(|it| says(OPENAI, it));
     let served = Served::new(OPENAI, replies);
-    let typed = "First\n/system Speak Dutch.\n/model mock/m-2\nSecond\n/retry\n/context\n/new other\nThird\n/session s1\n/history 1\n/sessions\n";
+    let typed = "First\n/system Speak Dutch.\n/model mock/m-2\nSecond\n/retry\n/context all\n/new other\nThird\n/session s1\n/history 1\n/sessions\n";
     let run = served.piped(&["chat", "--session", "s1"], typed);
     assert_eq!(run.code, Some(0), "{}", run.shown());
     let asked = served.asked();

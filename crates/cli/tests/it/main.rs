@@ -3,6 +3,7 @@
 mod cases;
 mod chat;
 mod commands;
+mod compaction;
 mod errors;
 mod local;
 mod pages;

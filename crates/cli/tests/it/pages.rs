@@ -19,6 +19,7 @@ fn help() {
         "inspect",
         "run",
         "chat",
+        "compact",
         "diff",
         "render",
         "window",

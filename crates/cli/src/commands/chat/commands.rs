@@ -1,18 +1,23 @@
 //! What slash commands do.
 
-use contexture_session::{Session, SessionId};
+use contexture_compose::Pass;
+use contexture_message::Tokens;
+use contexture_session::{Session, SessionId, Thread};
 use serde_json::json;
 
+use super::context::Filling;
 use super::slash::{COMMANDS, Slash};
 use super::{Chat, new_name};
 use crate::args::{ShowArgs, ViewArg};
-use crate::commands::inspect;
-use crate::commands::sessions::{list, show};
+use crate::commands::sessions::{archives, list, show};
+use crate::commands::{compact, inspect};
 use crate::error::Failure;
 use crate::output::{self, Reply};
 use crate::paint::{BOLD, DIM, one_line, paint};
 use crate::stage::existing;
 use crate::table::{Align, Cell, Table};
+
+const NOTHING: &str = "Nothing was said yet.";
 
 impl Chat {
     /// Does what a command says, and prints what it answers.
@@ -51,7 +56,32 @@ impl Chat {
                 };
                 Ok(Reply::styled(done))
             }
-            Slash::Context => self.context(),
+            Slash::Context(all) => self.context(all).await,
+            Slash::Compact => match self.thread() {
+                Some(thread) => {
+                    let report = compact::compacted(&self.stage, &thread, &self.id).await?;
+                    Ok(compact::reply(&report, self.as_json))
+                }
+                None => Ok(Reply::styled(NOTHING)),
+            },
+            Slash::Undo => match self.thread() {
+                Some(thread) => compact::undone(&thread, self.as_json).await,
+                None => Ok(Reply::styled(NOTHING)),
+            },
+            Slash::Archives(number) => match (self.thread(), number) {
+                (None, _) => Ok(Reply::styled(NOTHING)),
+                (Some(thread), None) => archives::list(&thread, self.as_json, self.screen).await,
+                (Some(thread), Some(number)) => {
+                    archives::one(&self.sessions, &thread, number, self.as_json, self.screen).await
+                }
+            },
+            Slash::Refresh => match self.thread() {
+                Some(thread) => {
+                    self.stage.agent.refresh(&thread).await?;
+                    Ok(Reply::styled("The next turn evaluates the frozen prefix anew."))
+                }
+                None => Ok(Reply::styled(NOTHING)),
+            },
             // These end the chat, or are a turn.
             Slash::Exit | Slash::Retry => Ok(Reply::default()),
         }
@@ -71,14 +101,14 @@ impl Chat {
     async fn go_to(&mut self, id: SessionId) -> Result<Reply, Failure> {
         self.session = existing(&self.sessions, &id).await?;
         self.id = id;
-        (self.said, self.pass) = (None, None);
+        (self.said, self.last) = (None, None);
         let begun = if self.session.is_some() { "continues" } else { "begins" };
         Ok(Reply::styled(format!("Session {} {begun}.", one_line(self.id.as_str()))))
     }
 
     async fn history(&mut self, n_turns: usize) -> Result<Reply, Failure> {
         if self.session.is_none() {
-            return Ok(Reply::styled("Nothing was said yet."));
+            return Ok(Reply::styled(NOTHING));
         }
         let id = self.id.to_string();
         let args = ShowArgs { id, view: ViewArg::History, limit: Some(n_turns), tokens: None, thread: None };
@@ -101,7 +131,7 @@ impl Chat {
     fn tools(&self) -> Result<Reply, Failure> {
         let ours = self.stage.project.tools()?;
         let declared = &self.stage.prompt.definition().tools;
-        let seen = self.pass.iter().flat_map(|it| &it.request().tools).map(|it| &**it);
+        let seen = self.last.iter().flat_map(|it| &it.pass.request().tools).map(|it| &**it);
         let mut all: Vec<_> = declared.iter().chain(seen).collect();
         all.sort_by_key(|it| &it.name);
         all.dedup_by_key(|it| &it.name);
@@ -125,17 +155,40 @@ impl Chat {
         Ok(Reply::styled(table.lines(0, self.screen.width).join("\n")))
     }
 
-    fn context(&self) -> Result<Reply, Failure> {
-        let Some(pass) = &self.pass else {
-            return Ok(Reply::styled("Nothing was sent to the model yet."));
-        };
+    /// Returns the main thread, if anything was said.
+    fn thread(&self) -> Option<Thread> {
+        self.session.as_ref().map(|it| it.main().clone())
+    }
+
+    async fn context(&self, all: bool) -> Result<Reply, Failure> {
+        let thread = self.thread();
+        let last = self.last.as_ref();
+        let pass = self.stage.pass_now(thread.as_ref(), &self.id, last.map(|it| &it.pass)).await?;
         let explanation = pass.explain();
+        let model = pass.request().model.as_deref();
+        if all {
+            return Ok(match self.as_json {
+                true => Reply::json(json!(explanation)),
+                false => Reply::styled(inspect::page(pass.prompt(), model, &explanation, self.screen)),
+            });
+        }
+        let items = match &thread {
+            Some(thread) => thread.view().await?.items,
+            None => Vec::new(),
+        };
+        let newest = thread.map_or_else(String::new, |it| it.get().turn().to_string());
+        let filling = Filling { explanation, model, usable: self.usable(&pass), items: &items, newest, last };
         Ok(match self.as_json {
-            true => Reply::json(json!(explanation)),
-            false => {
-                let model = pass.request().model.as_deref();
-                Reply::styled(inspect::page(pass.prompt(), model, &explanation, self.screen))
-            }
+            true => Reply::json(filling.document()),
+            false => Reply::styled(filling.page(self.screen)),
         })
+    }
+
+    /// Returns how many tokens a request may have beside the answer, if that is known.
+    fn usable(&self, pass: &Pass) -> Option<Tokens> {
+        let request = pass.request();
+        let facts = self.stage.project.catalogue().facts(request.model.as_deref().unwrap_or_default());
+        let reserve = request.settings.output_tokens(facts.reserve().map(|it| it.0)).unwrap_or(0);
+        facts.context_window.map(|it| it.saturating_sub(Tokens(reserve))).filter(|it| it.0 > 0)
     }
 }

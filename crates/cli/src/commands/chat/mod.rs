@@ -4,6 +4,7 @@
 //! so that a chat can be a script. A turn that fails is told, and the chat goes on.
 
 mod commands;
+mod context;
 mod lines;
 mod names;
 mod slash;
@@ -11,12 +12,12 @@ mod slash;
 use std::cmp::Reverse;
 
 use contexture::SystemSecrets;
-use contexture_agent::Secrets;
-use contexture_compose::Pass;
+use contexture_agent::{Outcome, Secrets};
 use contexture_message::Role;
 use contexture_session::{Session, SessionId, SessionStart, Sessions, Snapshot, list_all};
 use serde_json::json;
 
+use self::context::LastTurn;
 use self::lines::{Lines, Typed};
 use crate::args::{ChatArgs, Globals};
 use crate::error::{Exit, Failure};
@@ -24,6 +25,7 @@ use crate::live::{Form, Voice};
 use crate::output::{self, Reply, Screen};
 use crate::runtime;
 use crate::stage::{Stage, existing};
+use crate::store::Missing;
 use crate::turn::{Approver, Ask, play};
 
 /// A conversation that goes on.
@@ -39,8 +41,8 @@ struct Chat {
     as_json: bool,
     /// What was said last.
     said: Option<String>,
-    /// What the model saw last.
-    pass: Option<Pass>,
+    /// What the model saw last, and what that cost.
+    last: Option<LastTurn>,
 }
 
 pub(super) fn run(args: &ChatArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
@@ -53,7 +55,7 @@ pub(super) fn run(args: &ChatArgs, globals: &Globals, screen: Screen) -> Result<
     let place = stage.place(&args.talk)?;
     let mut lines = Lines::open(Stage::folder(&place))?;
     runtime::block_on(async {
-        let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref()).await?;
+        let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref(), Missing::Create).await?;
         let id = match (&args.talk.session, args.last) {
             (Some(id), _) => SessionId::parse(id.as_str())?,
             (None, true) => newest(&sessions).await?,
@@ -66,7 +68,7 @@ pub(super) fn run(args: &ChatArgs, globals: &Globals, screen: Screen) -> Result<
             approver: Approver::of(args.talk.yes, form == Form::Text, Approver::Never),
             as_json: globals.json,
             said: None,
-            pass: None,
+            last: None,
             stage,
             sessions,
             id,
@@ -165,7 +167,9 @@ impl Chat {
             Err(err) => return Err(self.stage.failure(err)),
         };
         self.voice.finish(&played.outcome);
-        self.pass = played.outcome.passes.into_iter().next_back().or_else(|| self.pass.take());
+        let Outcome { passes, usage, steps, .. } = played.outcome;
+        let last = passes.into_iter().next_back().map(|pass| LastTurn { pass, usage, steps });
+        self.last = last.or_else(|| self.last.take());
         Ok(())
     }
 

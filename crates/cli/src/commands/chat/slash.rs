@@ -17,11 +17,16 @@ pub(super) enum Slash {
     Tools,
     System(Option<String>),
     Retry,
-    Context,
+    /// Whether every part is shown.
+    Context(bool),
+    Compact,
+    Undo,
+    Archives(Option<u64>),
+    Refresh,
 }
 
 /// All commands, with what they take and do.
-pub(super) const COMMANDS: [(&str, &str, &str); 11] = [
+pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("help", "", "show this"),
     ("exit", "", "leave; so does Ctrl-D"),
     ("sessions", "", "list the sessions"),
@@ -32,7 +37,11 @@ pub(super) const COMMANDS: [(&str, &str, &str); 11] = [
     ("tools", "", "list the tools that the model may call"),
     ("system", "[TEXT]", "give this session further instructions, or take them away"),
     ("retry", "", "say the last thing again"),
-    ("context", "", "show what filled the model's window last"),
+    ("context", "[all]", "show what fills the model's window now, in groups or part by part"),
+    ("compact", "", "summarise the older turns now"),
+    ("undo", "", "take the newest summary back"),
+    ("archives", "[N]", "list what is summarised, or show what one archive covers"),
+    ("refresh", "", "evaluate the frozen prefix anew at the next turn"),
 ];
 
 /// Reads a line that begins with a slash.
@@ -48,7 +57,23 @@ pub(super) fn parse(line: &str) -> Result<Slash, Failure> {
         "sessions" => Slash::Sessions,
         "tools" => Slash::Tools,
         "retry" => Slash::Retry,
-        "context" => Slash::Context,
+        "compact" => Slash::Compact,
+        "undo" => Slash::Undo,
+        "refresh" => Slash::Refresh,
+        "context" => {
+            return match argument.as_deref() {
+                None => Ok(Slash::Context(false)),
+                Some("all") => Ok(Slash::Context(true)),
+                Some(_) => wrong("takes nothing, or `all`"),
+            };
+        }
+        "archives" => {
+            let number = argument.as_deref().map(|it| it.strip_prefix('a').unwrap_or(it).parse());
+            return match number.transpose() {
+                Ok(number) => Ok(Slash::Archives(number)),
+                Err(_) => wrong("takes the number of an archive"),
+            };
+        }
         "new" => return Ok(Slash::New(argument)),
         "model" => return Ok(Slash::Model(argument)),
         "system" => return Ok(Slash::System(argument)),
@@ -99,6 +124,9 @@ mod tests {
         assert_eq!(parsed("/history 3 "), "History(3)");
         assert_eq!(parsed("/new"), "New(None)");
         assert_eq!(parsed("/system Be  brief."), r#"System(Some("Be  brief."))"#);
+        assert_eq!(parsed("/context all"), "Context(true)");
+        assert_eq!(parsed("/archives a3"), "Archives(Some(3))");
+        assert!(parsed("/archives x").contains("the number of an archive"));
         assert!(parsed("/session").contains("needs the name"));
         assert!(parsed("/exit now").contains("takes nothing"));
         assert!(parsed("/history x").contains("a number of turns"));

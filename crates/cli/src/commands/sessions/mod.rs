@@ -1,11 +1,13 @@
 //! `sessions`: what a store holds, for people who look after it.
 
+pub(super) mod archives;
 pub(super) mod list;
 pub(super) mod show;
 mod transfer;
 mod upkeep;
 
-use contexture_session::{SessionConfig, SessionId, Sessions, Tenant};
+use contexture_history::TurnNo;
+use contexture_session::{SessionConfig, SessionId, SessionKey, Sessions, Tenant, Thread};
 
 use crate::args::{Globals, SessionsArgs, SessionsCommand};
 use crate::error::Failure;
@@ -26,7 +28,7 @@ pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Res
         };
         let store = open_store(&place, missing).await?;
         let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
-        dispatch(&args.command, &sessions.of_tenant(tenant), &place, globals.json, screen).await
+        dispatch(&args.command, &sessions.of_tenant(tenant), &place, globals, screen).await
     })?
 }
 
@@ -34,12 +36,17 @@ async fn dispatch(
     command: &SessionsCommand,
     sessions: &Sessions,
     place: &Place,
-    as_json: bool,
+    globals: &Globals,
     screen: Screen,
 ) -> Result<Reply, Failure> {
+    let as_json = globals.json;
     match command {
         SessionsCommand::List { limit } => list::run(sessions, *limit, as_json, screen).await,
         SessionsCommand::Show(args) => show::run(sessions, args, as_json, screen).await,
+        SessionsCommand::Archives(args) => archives::run(sessions, args, as_json, screen).await,
+        SessionsCommand::Refresh { id, thread } => {
+            upkeep::refresh(sessions, id, thread.as_deref(), globals).await
+        }
         SessionsCommand::Export { id, out, .. } => {
             transfer::export(sessions, id.as_deref(), out.as_deref(), as_json).await
         }
@@ -59,4 +66,21 @@ async fn dispatch(
 
 fn session_id(text: &str) -> Result<SessionId, Failure> {
     Ok(SessionId::parse(text)?)
+}
+
+/// Opens a thread of a session that is there: its main one, or one by its name.
+pub(super) async fn open_thread(
+    sessions: &Sessions,
+    id: &str,
+    thread: Option<&str>,
+) -> Result<Thread, Failure> {
+    let key = SessionKey { tenant: sessions.tenant().clone(), session: session_id(id)? };
+    let threads = sessions.store().threads(key.clone()).await?;
+    let thread = show::thread(&threads, &key.session, thread)?;
+    Ok(sessions.open_thread(&thread).await?)
+}
+
+/// Names the turns from one to another.
+pub(super) fn spanned((first, last): (TurnNo, TurnNo)) -> String {
+    if first == last { first.to_string() } else { format!("{first}..{last}") }
 }

@@ -1,20 +1,21 @@
 //! `sessions show`: what a log holds, in one of its views.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use anstyle::Style;
 use contexture_history::{
-    Body, Change, Envelope, EnvelopeTag, Item, Limit, Summary, SystemEvent, Turn, TurnNo, TurnStatus, turns,
-    window,
+    Archived, Body, Change, Envelope, EnvelopeTag, Item, Limit, Seq, Summary, SystemEvent, Turn, TurnNo,
+    TurnStatus, turns, window,
 };
 use contexture_message::{Message, Part, Role, Tokens, ToolOutput};
 use contexture_session::{
-    Head, NewestTurns, SessionId, SessionKey, Sessions, Span, StoreError, ThreadId, ThreadInfo, ThreadKey,
-    ThreadKind,
+    Head, NewestTurns, SessionId, SessionKey, Sessions, Span, Store, StoreError, ThreadId, ThreadInfo,
+    ThreadKey, ThreadKind,
 };
 use serde_json::{Value, json};
 
-use super::session_id;
+use super::{session_id, spanned};
 use crate::args::{ShowArgs, ViewArg};
 use crate::clock;
 use crate::error::Failure;
@@ -44,7 +45,11 @@ pub(in crate::commands) async fn run(
         (None, Some(tokens)) => Some(Limit::Tokens(Tokens(tokens))),
         (None, None) => None,
     };
-    let read = sessions.store().read(key, span(args.view, limit, &head)).await?;
+    let mut read = sessions.store().read(key.clone(), span(args.view, limit, &head)).await?;
+    if args.view == ViewArg::History {
+        let records = records(sessions.store(), &key, &head).await?;
+        read = contexture_history::view(read, &records, head.state.aged_hidden);
+    }
     let shown = viewed(args.view, limit, &read);
     if as_json {
         return Ok(Reply::json(shown.iter().map(|it| document(&head.info.thread, it)).collect()));
@@ -59,7 +64,11 @@ pub(in crate::commands) async fn run(
 }
 
 /// Returns the thread that is meant: by its whole name, or without the session's in front.
-fn thread(threads: &[ThreadInfo], session: &SessionId, name: Option<&str>) -> Result<ThreadId, Failure> {
+pub(super) fn thread(
+    threads: &[ThreadInfo],
+    session: &SessionId,
+    name: Option<&str>,
+) -> Result<ThreadId, Failure> {
     if threads.is_empty() {
         return Err(StoreError::NotFound { what: "session", id: session.to_string() }.into());
     }
@@ -85,11 +94,22 @@ fn span(view: ViewArg, limit: Option<Limit>, head: &Head) -> Span {
         ViewArg::All => Span::NewestItems { count, client: false },
         ViewArg::History => Span::NewestTurns(NewestTurns {
             turns: count,
-            tokens: tokens.map(|it| (counter_name().into(), it)),
+            // What archives cover costs nothing, so what fits is known only once all is read.
+            tokens: tokens.filter(|_| head.state.archives.is_empty()).map(|it| (counter_name().into(), it)),
             after: head.state.history_after,
             open: head.state.open.map(|it| it.turn),
         }),
     }
+}
+
+/// Reads the records of the archives that hold.
+async fn records(store: &Arc<dyn Store>, key: &ThreadKey, head: &Head) -> Result<Vec<Item>, Failure> {
+    let mut records = Vec::with_capacity(head.state.archives.len());
+    for Archived { record, .. } in &head.state.archives {
+        let span = Span::After { seq: Seq(record.0.saturating_sub(1)), max: 1 };
+        records.extend(store.read(key.clone(), span).await?);
+    }
+    Ok(records)
 }
 
 fn counter_name() -> String {
@@ -105,13 +125,28 @@ fn viewed(view: ViewArg, limit: Option<Limit>, items: &[Item]) -> Vec<&Item> {
             let turns = turns(items);
             let window = window(&turns, limit, &*contexture::session_ports(None).counter);
             let kept: HashSet<&str> = window.kept().map(|it| &**it.id()).collect();
-            let is_kept = |it: &&Item| it.visibility.history && kept.contains(it.turn.to_string().as_str());
+            let is_kept = |it: &&Item| {
+                let of_archive = summary_of(it).is_some_and(|it| kept.contains(name_of(it).as_str()));
+                it.visibility.history && (of_archive || kept.contains(it.turn.to_string().as_str()))
+            };
             items.iter().filter(is_kept).collect()
         }
     }
 }
 
-fn document(thread: &ThreadId, item: &Item) -> Value {
+/// Returns the summary that an item is, if it is that of an archive.
+fn summary_of(item: &Item) -> Option<&Summary> {
+    match &item.body {
+        Body::Summary(summary) if summary.number > 0 => Some(summary),
+        _ => None,
+    }
+}
+
+fn name_of(summary: &Summary) -> String {
+    format!("a{}", summary.number)
+}
+
+pub(super) fn document(thread: &ThreadId, item: &Item) -> Value {
     json!({
         "id": format!("{thread}:{}", item.seq), "seq": item.seq, "turn": item.turn.to_string(),
         "kind": item.body.kind(), "at": clock::moment(item.at), "tokens": item.cost.tokens,
@@ -120,23 +155,40 @@ fn document(thread: &ThreadId, item: &Item) -> Value {
 }
 
 /// Returns the items under the headings of their turns. `read` has all that is known of the turns.
-fn page(head: &Head, read: &[Item], shown: &[&Item], screen: Screen) -> String {
+pub(super) fn page(head: &Head, read: &[Item], shown: &[&Item], screen: Screen) -> String {
     let info = &head.info;
     let facts = format!("{} turns, {} items, {}", info.turns, info.items, clock::second(info.updated));
     let label = info.label.as_deref().map(|it| format!("  {}", one_line(it))).unwrap_or_default();
     let title = format!("{}{label}", paint(BOLD, &one_line(info.thread.as_str())));
-    let mut blocks = vec![format!("{title}\n{}", paint(DIM, &facts))];
+    let mut all = vec![format!("{title}\n{}", paint(DIM, &facts))];
+    all.extend(blocks(head, read, shown, screen));
+    all.join("\n\n")
+}
+
+/// Returns a block of lines for each turn.
+pub(super) fn blocks(head: &Head, read: &[Item], shown: &[&Item], screen: Screen) -> Vec<String> {
+    let mut blocks = Vec::new();
     let known = turns(read);
     for of_turn in shown.chunk_by(|one, other| one.turn == other.turn) {
         let Some(first) = of_turn.first() else { continue };
-        let mut lines = vec![heading(head, first, &known, read)];
+        let heading = match (summary_of(first), of_turn.len()) {
+            (Some(summary), 1) => summary_heading(summary, first),
+            _ => heading(head, first, &known, read),
+        };
+        let mut lines = vec![heading];
         lines.extend(of_turn.iter().flat_map(|it| item_lines(it, screen)));
         blocks.push(lines.join("\n"));
     }
     if shown.is_empty() {
         blocks.push("Nothing is there to see.".to_owned());
     }
-    blocks.join("\n\n")
+    blocks
+}
+
+/// The heading of a summary that stands alone, in the place of turns.
+fn summary_heading(summary: &Summary, item: &Item) -> String {
+    let when = paint(DIM, &clock::second(item.at));
+    format!("{}  in the place of {}  {when}", paint(BOLD, &name_of(summary)), spanned(summary.turns))
 }
 
 fn heading(head: &Head, first: &Item, known: &[Turn], read: &[Item]) -> String {
@@ -190,13 +242,11 @@ fn item_lines(item: &Item, screen: Screen) -> Vec<String> {
         Body::Envelope(Envelope { tag: EnvelopeTag::SystemReminders, text }) => {
             line("reminders", MAGENTA, text)
         }
-        Body::Summary(Summary { text, first, last, .. }) => {
-            line("summary", MAGENTA, &format!("of items {first} to {last}: {text}"))
-        }
+        Body::Summary(it) => line("summary", MAGENTA, &summary(it)),
         Body::Application(app) => {
             line("application", PLAIN, &short(&format!("{}: {}", app.kind, app.value), screen))
         }
-        Body::Change(it) => line("change", DIM, &change(it)),
+        Body::Change(it) => line("change", DIM, &change(it, screen)),
     }
 }
 
@@ -246,7 +296,23 @@ fn short(text: &str, screen: Screen) -> String {
     cut(&one_line(text), screen.width.saturating_sub(NAMES + "(hidden) ".len()))
 }
 
-fn change(change: &Change) -> String {
+fn summary(summary: &Summary) -> String {
+    let Summary { text, first, last, number, turns, replaces, left_out, .. } = summary;
+    let mut front = match number {
+        0 => format!("of items {first} to {last}"),
+        _ => format!("{} of {} (items {first} to {last})", name_of(summary), spanned(*turns)),
+    };
+    if !replaces.is_empty() {
+        let names: Vec<String> = replaces.iter().map(Archived::name).collect();
+        front.push_str(&format!(", in the place of {}", names.join(", ")));
+    }
+    match left_out {
+        Some(reason) => format!("{front}, left out: {reason}"),
+        None => format!("{front}: {text}"),
+    }
+}
+
+fn change(change: &Change, screen: Screen) -> String {
     match change {
         Change::TurnBegan { key: Some(key) } => format!("the turn began, for the key {key}"),
         Change::TurnBegan { key: None } => "the turn began".to_owned(),
@@ -261,9 +327,19 @@ fn change(change: &Change) -> String {
         Change::Instructions { text: Some(text) } => format!("instructions: {text}"),
         Change::Instructions { text: None } => "the instructions are taken away".to_owned(),
         Change::Model { provider, model } => format!("the model is {provider}/{model}"),
-        Change::ArchiveUndone { number, .. } => format!("archive a{number} is undone"),
-        Change::Aged { results, .. } => format!("tool results up to {results} are old"),
-        Change::Noted { key, value: Some(_) } => format!("noted: {key}"),
+        Change::ArchiveUndone { number, restores } => {
+            let names: Vec<String> = restores.iter().map(Archived::name).collect();
+            let back = if names.is_empty() { "" } else { "; what it replaced holds again: " };
+            format!("archive a{number} is undone{back}{}", names.join(", "))
+        }
+        Change::Aged { results, hidden } => match (results.0, hidden.0) {
+            (_, 0) => format!("tool results up to item {results} are old, large ones become previews"),
+            (0, _) => format!("hidden context up to item {hidden} is left out"),
+            _ => format!(
+                "tool results up to item {results} are old, hidden context up to item {hidden} is left out"
+            ),
+        },
+        Change::Noted { key, value: Some(value) } => short(&format!("noted under {key}: {value}"), screen),
         Change::Noted { key, value: None } => format!("the note {key} is taken away"),
     }
 }

@@ -1,4 +1,4 @@
-//! `sessions delete`, `usage`, `vacuum` and `recover`.
+//! `sessions delete`, `refresh`, `usage`, `vacuum` and `recover`.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,14 @@ use contexture_session::{SessionId, SessionKey, Sessions, StoreError, Usage};
 use contexture_store_sqlite::SqliteStore;
 use serde_json::json;
 
-use super::session_id;
+use super::{open_thread, session_id};
+use crate::args::Globals;
 use crate::commands::resolve::counted;
 use crate::error::Failure;
+use crate::models::{self, Models};
 use crate::output::{self, Reply, Screen};
 use crate::paint::{BOLD, GREEN, YELLOW, one_line, paint, wrapped};
+use crate::root;
 use crate::store::Place;
 use crate::table::{Align, Cell, Table};
 
@@ -55,6 +58,30 @@ fn is_meant(ids: &[SessionId], as_json: bool) -> Result<bool, Failure> {
     answer.ok_or_else(|| {
         Failure::usage("nothing is deleted: there is nobody to ask").hint("`--yes` deletes without asking")
     })
+}
+
+/// Has the frozen prefix of a thread evaluated anew at its next turn.
+pub(super) async fn refresh(
+    sessions: &Sessions,
+    id: &str,
+    thread: Option<&str>,
+    globals: &Globals,
+) -> Result<Reply, Failure> {
+    let thread = open_thread(sessions, id, thread).await?;
+    // Nobody is called: any agent can take pins away.
+    let (config, _) = root::config(globals)?;
+    let models = Models::of(&config, models::variable)?;
+    let agent = contexture::agent(models.client()?).build();
+    let agent = agent.map_err(|err| Failure::new("runtime_failed", err.to_string()))?;
+    agent.refresh(&thread).await?;
+    if globals.json {
+        return Ok(Reply::json(json!({"refreshed": thread.id()})));
+    }
+    let name = one_line(thread.id().as_str());
+    Ok(Reply::styled(format!(
+        "{} {name}: its next turn evaluates the prefix anew",
+        paint(GREEN, "refreshed")
+    )))
 }
 
 /// Shows how much a tenant's sessions take.
