@@ -135,7 +135,7 @@ async fn begin(
     running.started();
     running.remarks(remarks);
     let result = calm(async {
-        let pass = if stands { pass } else { running.resolve(None).await? };
+        let pass = if stands { pass } else { running.resolve_as_it_is(None).await? };
         let pass = running.at_boundary(pass).await?;
         running.go(pass).await
     });

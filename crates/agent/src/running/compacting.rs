@@ -44,7 +44,7 @@ impl Running {
             return Ok(pass);
         }
         let is_changed = self.compact(&pass, Strategy::SessionCompaction, trigger, &limits).await?;
-        if is_changed { self.resolve(None).await } else { Ok(pass) }
+        if is_changed { self.resolve_as_it_is(None).await } else { Ok(pass) }
     }
 
     /// Summarises rounds while the next call would fill the window.
@@ -68,7 +68,7 @@ impl Running {
                     return Ok(pass);
                 }
             }
-            pass = self.resolve(Some(&pass)).await?;
+            pass = self.resolve_as_it_is(Some(&pass)).await?;
         }
     }
 
@@ -82,7 +82,7 @@ impl Running {
         self.compactions.n_reactive += 1;
         let limits = self.plan_limits(pass);
         match self.compact(pass, Strategy::ReactiveFull, Trigger::PromptTooLong, &limits).await {
-            Ok(true) => Ok(self.resolve(Some(pass)).await?),
+            Ok(true) => Ok(self.resolve_as_it_is(Some(pass)).await?),
             Ok(false) => Err(broke),
             Err(err) => Err(err.into()),
         }

@@ -117,8 +117,8 @@ impl Running {
         self.resolve_as_it_is(before).await
     }
 
-    /// Resolves the prompt without asking what has grown old.
-    async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+    /// Resolves the prompt without asking what has grown old: that was asked, and the Explanation names the answer.
+    pub(crate) async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
         let in_flight = InFlight::Recorded(self.in_flight());
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
