@@ -55,7 +55,7 @@ pub(crate) struct Running {
     /// Answers that were not good enough.
     pub(crate) attempts: Vec<Attempt>,
     approvals: Vec<ApprovalRequest>,
-    compactions: Compactions,
+    pub(crate) compactions: Compactions,
 }
 
 /// How a turn comes to its end, before that is written.
@@ -206,7 +206,7 @@ impl Running {
                     Judged::Again(feedback) => self.again(message, feedback).await?,
                 }
             }
-            pass = self.resolve(Some(&pass)).await?;
+            pass = self.resolve_with_room(Some(&pass)).await?;
         }
     }
 
@@ -228,6 +228,7 @@ impl Running {
         let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass);
+        self.compactions.answered();
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)

@@ -10,6 +10,7 @@ mod endings;
 mod http;
 mod loops;
 mod panics;
+mod reactive;
 mod scene;
 mod served;
 mod stability;
