@@ -70,6 +70,22 @@ impl Setting {
         in_flight: InFlight,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
+        Ok(self.prompt.resolve(self.options(thread, in_flight, before)?).await?)
+    }
+
+    /// Resolves the prompt without anything that was said: what a request to summarise it begins with.
+    pub(crate) async fn resolve_bare(&self, thread: &Snapshot) -> Result<Pass, AgentError> {
+        let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
+        let options = ResolveOptions { history: Vec::new(), ..self.options(thread, none, None)? };
+        Ok(self.prompt.resolve(options).await?)
+    }
+
+    fn options(
+        &self,
+        thread: &Snapshot,
+        in_flight: InFlight,
+        before: Option<&Pass>,
+    ) -> Result<ResolveOptions, AgentError> {
         let model = self.model_on(thread).ok_or(AgentError::NoModel)?;
         let facts = self.facts(&model);
         let (in_flight, enclosed) = match in_flight {
@@ -82,7 +98,7 @@ impl Setting {
         };
         let own = self.agent.own.as_ref().map(|it| it.offer(thread)).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
-        let options = ResolveOptions {
+        Ok(ResolveOptions {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
             scope: self.scope.clone(),
             pinned: self.moment(thread, &model).pinned(self.prompt.id()),
@@ -108,8 +124,7 @@ impl Setting {
             previous: self.cache.previous.clone(),
             engine: self.agent.engine.clone(),
             ..ResolveOptions::default()
-        };
-        Ok(self.prompt.resolve(options).await?)
+        })
     }
 
     /// Returns the model that is called on a thread, if any is named.

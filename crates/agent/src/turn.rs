@@ -14,6 +14,7 @@ use crate::approval::{self, Decision, RunRecord, Waiting};
 use crate::attempt::Attempt;
 use crate::calm::calm;
 use crate::checks::Guarded;
+use crate::compaction::{CompactionReport, overflow, room};
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::{Running, WAITS};
@@ -107,11 +108,11 @@ async fn begin(
     let cache = CacheState { refresh, ..CacheState::default() };
     let mut setting =
         Setting { agent, prompt, input, scope, model, settings, own_words: None, blocks, cache };
-    let before = thread.get();
-    setting.look(&thread, &before);
-    let aged = setting.age(&thread, None).await?;
-    let opened = cancel.run_until_cancelled(open(&mut setting, &before, user)).await;
-    let Opening { pass, user, mut remarks } = opened.ok_or(AgentError::Cancelled)??;
+    let place = thread.clone().with_policy(policy);
+    let opened = open_with_room(&mut setting, &place, user, &sink);
+    let opened = cancel.run_until_cancelled(opened).await;
+    let Opening { before, aged, pass, user, mut remarks, compactions } =
+        opened.ok_or(AgentError::Cancelled)??;
 
     let reminding = reminders::envelope(&reminders, &mut remarks);
     let extra = items.len() + usize::from(reminding.is_some()) + usize::from(aged.is_some());
@@ -132,10 +133,11 @@ async fn begin(
         && now.state().end == before.state().end.plus(1 + n_items);
     setting.cache.is_pinned = true;
     let mut running = Running::new(setting, turn, sink, cancel);
+    running.compactions.reports = compactions;
     running.started();
     running.remarks(remarks);
     let result = calm(async {
-        let pass = if stands { pass } else { running.resolve(None).await? };
+        let pass = if stands { pass } else { running.resolve_with_room(None).await? };
         let pass = running.at_boundary(pass).await?;
         running.go(pass).await
     });
@@ -145,9 +147,43 @@ async fn begin(
 
 /// What a turn begins with.
 struct Opening {
+    /// The thread as it was then.
+    before: Arc<Snapshot>,
+    /// The record of what has grown old.
+    aged: Option<NewItem>,
     pass: Pass,
     user: Option<Message>,
     remarks: Vec<Remark>,
+    /// What was summarised so that it fits at all.
+    compactions: Vec<CompactionReport>,
+}
+
+/// Opens a turn; where what must be sent does not fit, room is made for it first.
+async fn open_with_room(
+    setting: &mut Setting,
+    thread: &Thread,
+    user: Option<Message>,
+    sink: &Sink,
+) -> Result<Opening, AgentError> {
+    let before = thread.get();
+    setting.look(thread, &before);
+    let aged = setting.age(thread, None).await?;
+    let mut opened = open(setting, &before, user.clone()).await.map(|it| Opening { aged, ..it });
+    let mut compactions = Vec::new();
+    let most = setting.agent.config.compaction.max_reactive_compactions_per_request as usize;
+    while let Err(err) = &opened
+        && let Some(overflow) = overflow(err)
+        && compactions.len() < most
+    {
+        let (is_changed, report) = room(setting, thread, &overflow).await?;
+        if !is_changed {
+            break;
+        }
+        report.iter().cloned().for_each(|it| sink.send(Event::Compaction(it)));
+        compactions.extend(report);
+        opened = open(setting, &thread.get(), user.clone()).await;
+    }
+    Ok(Opening { compactions, ..opened? })
 }
 
 /// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
@@ -155,7 +191,7 @@ struct Opening {
 /// brings back what a guardrail took out.
 async fn open(
     setting: &mut Setting,
-    before: &Snapshot,
+    before: &Arc<Snapshot>,
     user: Option<Message>,
 ) -> Result<Opening, AgentError> {
     // Whoever hands it in: what the user says has the user's rank.
@@ -184,7 +220,8 @@ async fn open(
         true => setting.resolve(before, said(user.as_ref()), None).await?,
         false => pass,
     };
-    Ok(Opening { pass, user, remarks })
+    let before = Arc::clone(before);
+    Ok(Opening { before, aged: None, pass, user, remarks, compactions: Vec::new() })
 }
 
 /// Returns the turn before anything of it is on record.

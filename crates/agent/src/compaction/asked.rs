@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Prompt, Scope};
+use contexture_compose::{Pass, Prompt, Scope};
 use contexture_history::Turn;
-use contexture_history::compaction::{Strategy, Trigger};
+use contexture_history::compaction::{Nothing, PlanLimits, Strategy, Trigger};
 use contexture_message::{Settings, Tokens};
 use contexture_session::Thread;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{CompactionReport, Job, Made, summarized};
+use super::{CompactionReport, Job, Made, overflow, summarized};
 use crate::setting::{CacheState, InFlight, Setting};
 use crate::{Agent, AgentError, prefix};
 
@@ -62,23 +62,40 @@ impl Agent {
 }
 
 async fn asked(setting: &Setting, thread: &Thread) -> Result<CompactionReport, AgentError> {
-    let config = &setting.agent.config.compaction;
     let snapshot = thread.refresh().await?;
     let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
-    let pass = setting.resolve(&snapshot, none, None).await?;
-    let limits = config.plans(setting.usable(&pass), Tokens(0));
-    let (strategy, trigger) = (Strategy::ReactiveFull, Trigger::Asked);
-    let job = match Job::plan(thread.clone(), (strategy, trigger), &limits, None).await? {
-        Ok(job) => job,
-        Err(nothing) => return unchanged(thread, nothing.to_string()).await,
+    let pass = match setting.resolve(&snapshot, none, None).await {
+        Err(err) if overflow(&err).is_some() => setting.resolve_bare(&snapshot).await?,
+        resolved => resolved?,
     };
-    let said = summarized(Arc::clone(&setting.agent), job.call(&pass, &config.results())).await;
+    let limits = setting.agent.config.compaction.plans(setting.usable(&pass), Tokens(0));
+    match compacted(setting, thread, &pass, Trigger::Asked, &limits).await? {
+        Ok(report) => Ok(report),
+        Err(nothing) => unchanged(thread, nothing.to_string()).await,
+    }
+}
+
+/// Summarises all of a thread but the newest rounds that the limits name, or says why there is nothing to summarise.
+pub(crate) async fn compacted(
+    setting: &Setting,
+    thread: &Thread,
+    pass: &Pass,
+    trigger: Trigger,
+    limits: &PlanLimits,
+) -> Result<Result<CompactionReport, Nothing>, AgentError> {
+    let plan = (Strategy::ReactiveFull, trigger);
+    let job = match Job::plan(thread.clone(), plan, limits, None).await? {
+        Ok(job) => job,
+        Err(nothing) => return Ok(Err(nothing)),
+    };
+    let results = setting.agent.config.compaction.results();
+    let said = summarized(Arc::clone(&setting.agent), job.call(pass, &results)).await;
     let mut outcome = job.settle(said);
     let committed = match outcome.text.take() {
         Some(text) => thread.archive_range(&job.view, &job.archive(text)).await.map(|_| ()),
         None => Ok(()),
     };
-    Ok(job.report(committed, outcome).await?)
+    Ok(Ok(job.report(committed, outcome).await?))
 }
 
 async fn unchanged(thread: &Thread, reason: String) -> Result<CompactionReport, AgentError> {

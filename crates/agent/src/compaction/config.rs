@@ -19,7 +19,7 @@ pub struct CompactionConfig {
     /// History larger than this is summarised at the start of a turn; by default so much that
     /// the whole request has 80 % of the usable window.
     pub trigger_tokens: Option<Tokens>,
-    /// What is left of it then; by default half of the trigger.
+    /// What is left of it then; by default a quarter of the trigger.
     pub target_tokens: Option<Tokens>,
     /// Shorter histories are never summarised at the start of a turn.
     pub min_messages: usize,
@@ -61,7 +61,7 @@ impl Default for CompactionConfig {
             max_reactive_compactions_per_request: 3,
             summary_timeout_s: 120,
             hidden_context_turns: None,
-            expected_calls: 12,
+            expected_calls: 4,
         }
     }
 }

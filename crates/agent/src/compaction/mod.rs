@@ -10,6 +10,7 @@ mod job;
 mod load;
 mod report;
 mod request;
+mod room;
 mod summarizer;
 mod summary;
 
@@ -19,6 +20,7 @@ pub(crate) use job::{Job, summarized};
 pub(crate) use load::Load;
 pub use report::{CompactionReport, Made};
 pub(crate) use request::{Start, summary_call};
+pub(crate) use room::{overflow, room};
 pub(crate) use summarizer::ModelSummarizer;
 pub use summarizer::{Summarized, Summarizer, SummaryCall};
 pub(crate) use summary::{Material, Outcome, settle};

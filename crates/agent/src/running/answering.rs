@@ -69,7 +69,7 @@ impl Running {
         if !waiting.is_decided() {
             return Ok(End { ended: Ended::Suspended, items: Vec::new(), message: None, output: None });
         }
-        let pass = self.resolve(None).await?;
+        let pass = self.resolve_with_room(None).await?;
         let layers = self.layers(&pass)?;
         let approved: Vec<ToolCall> = waiting
             .asked
@@ -92,7 +92,7 @@ impl Running {
         if let Some(end) = self.record_results(answered).await? {
             return Ok(end);
         }
-        let pass = self.resolve(Some(&pass)).await?;
+        let pass = self.resolve_with_room(Some(&pass)).await?;
         self.go(pass).await
     }
 

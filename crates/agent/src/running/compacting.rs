@@ -12,17 +12,24 @@ use contexture_history::{Turn, TurnStatus};
 use contexture_model::ModelErrorKind;
 
 use super::{Break, Running, attend};
-use crate::compaction::{CompactionReport, Job, Load, Summarized, summarized};
+use crate::compaction::{CompactionReport, Job, Load, Summarized, overflow, summarized};
 use crate::{AgentError, Event};
 
 /// What compactions of a run have in common.
 #[derive(Default)]
 pub(crate) struct Compactions {
-    /// How many there were between calls.
+    /// How many there were since the last answer: the request that they are for is the same.
     n_reactive: u32,
     /// What the last one was about.
     last: Option<Attempt>,
     pub(crate) reports: Vec<CompactionReport>,
+}
+
+impl Compactions {
+    /// What follows is another request.
+    pub(super) fn answered(&mut self) {
+        self.n_reactive = 0;
+    }
 }
 
 impl Running {
@@ -89,6 +96,42 @@ impl Running {
             Ok(false) => Err(broke),
             Err(err) => Err(err.into()),
         }
+    }
+
+    /// Resolves the prompt; where what must be sent does not fit, room is made for it.
+    pub(crate) async fn resolve_with_room(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+        let mut resolved = match before {
+            Some(_) => self.resolve(before).await,
+            // The turn has just begun: what has grown old was asked then.
+            None => self.resolve_as_it_is(None).await,
+        };
+        while let Err(err) = &resolved
+            && let Some(overflow) = overflow(err)
+            && self.may_react()
+            && self.made_room(overflow.trigger).await?
+        {
+            resolved = self.resolve_as_it_is(before).await;
+        }
+        resolved
+    }
+
+    /// Makes room for what can't be dropped. The newest rounds stay as long as something else can go.
+    async fn made_room(&mut self, trigger: Trigger) -> Result<bool, AgentError> {
+        if self.age("the window is full").await? {
+            return Ok(true);
+        }
+        self.compactions.n_reactive += 1;
+        let snapshot = self.turn.snapshot();
+        let resolving = self.setting.resolve_bare(&snapshot);
+        let bare = attend(&mut self.turn, &self.cancel, resolving).await?;
+        let mut limits = self.plan_limits(&bare);
+        for rounds in (0..=limits.preserve_recent_api_rounds).rev() {
+            limits.preserve_recent_api_rounds = rounds;
+            if self.compact(&bare, Strategy::ReactiveFull, trigger, &limits).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn may_react(&self) -> bool {

@@ -55,7 +55,7 @@ pub(crate) struct Running {
     /// Answers that were not good enough.
     pub(crate) attempts: Vec<Attempt>,
     approvals: Vec<ApprovalRequest>,
-    compactions: Compactions,
+    pub(crate) compactions: Compactions,
 }
 
 /// How a turn comes to its end, before that is written.
@@ -117,8 +117,8 @@ impl Running {
         self.resolve_as_it_is(before).await
     }
 
-    /// Resolves the prompt without asking what has grown old.
-    async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
+    /// Resolves the prompt without asking what has grown old: that was asked, and the Explanation names the answer.
+    pub(crate) async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
         let in_flight = InFlight::Recorded(self.in_flight());
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
@@ -207,7 +207,7 @@ impl Running {
                     Judged::Again(feedback) => self.again(message, feedback).await?,
                 }
             }
-            pass = self.resolve(Some(&pass)).await?;
+            pass = self.resolve_with_room(Some(&pass)).await?;
         }
     }
 
@@ -229,6 +229,7 @@ impl Running {
         let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass);
+        self.compactions.answered();
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)

@@ -1,7 +1,8 @@
 //! Three strategies as people write them by hand, without any library.
 //!
 //! They are careful where it costs nothing: tools and instructions never change their order, and on Anthropic the end of the
-//! instructions and the last message are marked. Summaries are free: they are given, no model is asked for them.
+//! instructions and the last message are marked. A summary is asked for with a prompt of its own, as usual: the conversation as
+//! text, without the tools.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -46,7 +47,11 @@ pub(super) fn replay(
     let mut naive = Naive::new(scene, config, provider, strategy);
     for turn in &scene.turns {
         clock.pass(turn.pause);
-        naive.make_room();
+        if let Some(request) = naive.make_room() {
+            clock.pass(CALL);
+            let summary = Message::assistant(scene.summary.as_str());
+            desk.call(&request, &summary, clock.elapsed())?;
+        }
         let system = naive.system(turn, clock.elapsed());
         let mut running = vec![naive.said(naive.user(turn))];
         for round in &turn.rounds {
@@ -95,16 +100,31 @@ impl<'a> Naive<'a> {
         }
     }
 
-    /// At the limit everything but the last turn becomes a summary.
-    fn make_room(&mut self) {
+    /// At the limit everything but the last turn becomes a summary. Returns what asks for it.
+    fn make_room(&mut self) -> Option<Request> {
         let used: Tokens = self.past.iter().flatten().map(|it| it.tokens).sum();
         let full = u64::from(self.room.0) * u64::from(FULL_PERCENT) / 100;
         if self.strategy == Strategy::SlidingWindow || u64::from(used.0) <= full {
-            return;
+            return None;
         }
+        let request = self.asks_for_summary();
         let summary = Message::user(format!("Summary of the conversation so far:\n{}", self.scene.summary));
         let last = self.past.pop();
         self.past = [vec![self.said(summary)]].into_iter().chain(last).collect();
+        Some(request)
+    }
+
+    /// A prompt of its own: the conversation as text.
+    fn asks_for_summary(&self) -> Request {
+        let said = self.past.iter().rev().skip(1).rev().flatten();
+        let lines = said.map(|it| serde_json::to_string(&*it.message).unwrap_or_default());
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let system = Message::text(Role::System, "Summarise the conversation.");
+        Request {
+            model: Some(self.provider.model().to_owned()),
+            messages: vec![Arc::new(system), Arc::new(Message::user(text))],
+            ..Request::default()
+        }
     }
 
     /// The past turns that go along: all, or the newest that fit beside the running one.

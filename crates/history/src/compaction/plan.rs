@@ -15,7 +15,7 @@ use crate::{Seq, TurnNo};
 pub struct PlanLimits {
     /// History larger than this is summarised at the start of a turn, see [`PlanLimits::for_window`].
     pub trigger_tokens: Tokens,
-    /// What is left of it then; nothing means half of the trigger.
+    /// What is left of it then; nothing means a quarter of the trigger.
     pub target_tokens: Option<Tokens>,
     /// Shorter histories are never summarised at the start of a turn.
     pub min_messages: usize,
@@ -55,7 +55,7 @@ impl PlanLimits {
 
     /// Returns what may be left of the history at the start of a turn.
     pub(super) fn target(&self) -> Tokens {
-        self.target_tokens.unwrap_or(Tokens(self.trigger_tokens.0 / 2))
+        self.target_tokens.unwrap_or(Tokens(self.trigger_tokens.0 / 4))
     }
 }
 
