@@ -193,7 +193,18 @@ fn cache(it: &Explanation, screen: Screen) -> Vec<String> {
         if forecast.expired {
             text.push_str("; the cache has expired");
         }
+        if forecast.assumed {
+            text.push_str("; the earlier messages are assumed to be unchanged");
+        }
         lines.extend(labelled("forecast", &text, screen));
+    }
+    if let Some(told) = &cache.reconciliation {
+        let text = format!("{} tokens were read, {} were expected", told.reported, told.expected);
+        lines.extend(labelled("read", &text, screen));
+    }
+    for edit in &cache.edits {
+        let decided = if edit.chosen { "done" } else { "not done" };
+        lines.extend(labelled("edit", &format!("{}: {decided}, {}", edit.edit, edit.reason), screen));
     }
     lines
 }
