@@ -5,8 +5,10 @@
 mod approval;
 mod bytes;
 mod checks;
+mod compacting;
 mod depth;
 mod endings;
+mod frozen;
 mod http;
 mod loops;
 mod panics;
