@@ -123,11 +123,18 @@ impl Running {
         let in_flight = InFlight::Recorded(self.in_flight());
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
-        if let Some(pins) = self.setting.pins(&snapshot, &pass) {
-            self.turn.append(vec![pins]).await?;
-        }
+        let pins = self.setting.pins(&snapshot, &pass);
+        self.pin(pins).await?;
         self.setting.cache.is_pinned = true;
         Ok(pass)
+    }
+
+    /// Puts on record what the frozen prefix says, if that is new.
+    pub(crate) async fn pin(&mut self, pins: Option<NewItem>) -> Result<(), AgentError> {
+        if let Some(pins) = pins {
+            self.turn.append(vec![pins]).await?;
+        }
+        Ok(())
     }
 
     /// Returns what the turn has on record so far. Its envelopes are the engine's own.

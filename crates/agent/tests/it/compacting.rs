@@ -21,7 +21,8 @@ const BAD: &str = "Nobody ever said such a thing";
 
 async fn filled(thread: &Thread, turns: usize) {
     for turn in 0..turns {
-        let question = format!("Always be kind. What is in src/file_{turn}.rs? {}", words("the question", 80));
+        let question =
+            format!("Always be kind. What is in src/file_{turn}.rs? {}", words("the question", 80));
         let answer = words(&format!("answer {turn}"), 200);
         thread.add_messages(vec![Message::user(question), Message::assistant(answer)]).await.unwrap();
     }
@@ -126,12 +127,11 @@ async fn a_good_summary_is_taken_and_all_fields_are_told() {
     let stage = Stage::new().await;
     filled(&stage.thread, 12).await;
     let config = CompactionConfig { trigger_tokens: Some(Tokens(1_000)), ..CompactionConfig::default() };
-    let agent =
-        Agent::builder(Scripted::always(says("Fine.")), Arc::new(TestTime), Counting::default())
-            .config(AgentConfig { compaction: config, ..AgentConfig::default() })
-            .summarizer(Summaries::faithful())
-            .build()
-            .unwrap();
+    let agent = Agent::builder(Scripted::always(says("Fine.")), Arc::new(TestTime), Counting::default())
+        .config(AgentConfig { compaction: config, ..AgentConfig::default() })
+        .summarizer(Summaries::faithful())
+        .build()
+        .unwrap();
     let (events, outcome) = told(agent.run(&prompt(), &stage.thread, RunRequest::user("And now?"))).await;
     let report = &outcome.unwrap().compactions[0];
     let start = events.lines().find(|it| it.starts_with("context_compaction_start")).unwrap();
@@ -142,7 +142,10 @@ async fn a_good_summary_is_taken_and_all_fields_are_told() {
     for field in ["strategy", "trigger", "items_before", "items_after", "tokens_before", "tokens_after"] {
         assert!(end.contains(&format!("\"{field}\"")), "{end}");
     }
-    assert!(end.contains("\"archive\":\"a1\",\"accepted\":true") && end.contains("\"made\":\"summary\""), "{end}");
+    assert!(
+        end.contains("\"archive\":\"a1\",\"accepted\":true") && end.contains("\"made\":\"summary\""),
+        "{end}"
+    );
     assert_eq!(json!(report)["strategy"], "session_compaction");
     let start_at = events.find("context_compaction_start").unwrap();
     assert!(start_at < events.find("context_compaction_end").unwrap());
@@ -225,12 +228,11 @@ async fn a_turn_that_is_stopped_while_it_is_compacted_leaves_the_history_as_it_w
     filled(&stage.thread, 12).await;
     let before = whole(&stage.thread).await;
     let config = CompactionConfig { trigger_tokens: Some(Tokens(1_000)), ..CompactionConfig::default() };
-    let agent =
-        Agent::builder(Scripted::always(says("Fine.")), Arc::new(TestTime), Counting::default())
-            .config(AgentConfig { compaction: config, ..AgentConfig::default() })
-            .summarizer(Summaries::of(|_| futures::future::pending()))
-            .build()
-            .unwrap();
+    let agent = Agent::builder(Scripted::always(says("Fine.")), Arc::new(TestTime), Counting::default())
+        .config(AgentConfig { compaction: config, ..AgentConfig::default() })
+        .summarizer(Summaries::of(|_| futures::future::pending()))
+        .build()
+        .unwrap();
     let cancel = CancellationToken::new();
     let request = RunRequest { cancel: cancel.clone(), ..RunRequest::user("And now?") };
     let run = agent.run(&prompt(), &stage.thread, request).outcome();
@@ -275,7 +277,10 @@ async fn after_any_number_of_compactions_and_undos_everything_is_still_there() {
     let is_said = |it: &&Item| matches!(it.body, Body::Message(_));
     let read = stage.thread.view().await.unwrap().items;
     let full = stage.thread.full_history().await.unwrap();
-    assert_eq!(read.iter().filter(is_said).collect::<Vec<_>>(), full.iter().filter(is_said).collect::<Vec<_>>());
+    assert_eq!(
+        read.iter().filter(is_said).collect::<Vec<_>>(),
+        full.iter().filter(is_said).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
@@ -310,8 +315,7 @@ async fn a_summary_costs_what_it_costs_and_the_question_fits_the_window() {
         .build()
         .unwrap();
     let prompt = Prompt::builder("p").model("test/model").system("Be brief.").build().unwrap();
-    let outcome =
-        agent.run(&prompt, &stage.thread, RunRequest::user("And now?")).outcome().await.unwrap();
+    let outcome = agent.run(&prompt, &stage.thread, RunRequest::user("And now?")).outcome().await.unwrap();
     assert!(!outcome.compactions.is_empty());
     assert!(outcome.usage.input_tokens > 10, "summaries are paid for too: {:?}", outcome.usage);
 }

@@ -21,7 +21,6 @@ fn counting(count: &Arc<AtomicUsize>, name: &'static str) -> Prompt {
         let number = count.fetch_add(1, Ordering::SeqCst);
         async move { Ok(format!("{name} {number}")) }
     });
-    let block = block.ttl(Duration::from_secs(1));
     Prompt::builder("p").model("test/model").system("Be brief.").include(block).build().unwrap()
 }
 
