@@ -118,7 +118,7 @@ async fn begin(
     let extra = items.len() + usize::from(reminding.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
     let said = user.into_iter().map(NewItem::from).chain(envelope).chain(reminding).chain(items);
-    let items: Vec<NewItem> = setting.pins(&before, &pass).into_iter().chain(aged).chain(said).collect();
+    let items: Vec<NewItem> = aged.into_iter().chain(said).collect();
     let n_items = items.len() as u64;
     // It may have to wait for another turn.
     let begun = cancel.run_until_cancelled(thread.begin(TurnConfig { key, policy, items })).await;
@@ -128,15 +128,21 @@ async fn begin(
     };
     // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know.
     let now = turn.snapshot();
-    let stands = extra == 0
-        && turn.thread().id() == thread.id()
-        && now.state().end == before.state().end.plus(1 + n_items);
-    setting.cache.is_pinned = true;
+    let is_next =
+        turn.thread().id() == thread.id() && now.state().end == before.state().end.plus(1 + n_items);
+    let stands = extra == 0 && is_next;
+    let pins = if is_next { setting.pins(&before, &pass) } else { Vec::new() };
+    setting.cache.is_pinned = is_next;
+    if !is_next {
+        // Whoever wrote meanwhile may have pinned the prefix, and has read the provider's cache.
+        setting.cache.idle = None;
+    }
     let mut running = Running::new(setting, turn, sink, cancel);
     running.compactions.reports = compactions;
     running.started();
     running.remarks(remarks);
     let result = calm(async {
+        running.pin(pins).await?;
         let pass = if stands { pass } else { running.resolve_with_room(None).await? };
         let pass = running.at_boundary(pass).await?;
         running.go(pass).await

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_compose::{BoxError, BoxFuture};
 use contexture_history::compaction::{Strategy, SummaryPrompt};
-use contexture_message::{Delta, Message, Request, Usage};
+use contexture_message::{Answer, Delta, Message, Request, StopReason, Usage};
 use contexture_model::{Model, ModelCall};
 use futures::StreamExt;
 
@@ -48,10 +48,19 @@ impl Summarizer for ModelSummarizer {
         Box::pin(async move {
             while let Some(delta) = stream.next().await {
                 if let Delta::Done(answer) = delta? {
+                    if !is_whole(&answer) {
+                        return Err("the model did not finish its summary".into());
+                    }
                     return Ok(Summarized { text: answer.joined_text(), usage: answer.usage });
                 }
             }
             Err("the stream ended before the summary was whole".into())
         })
     }
+}
+
+/// Whether the model said all that it wanted to: it was not cut, did not refuse and does not wait for a tool.
+fn is_whole(answer: &Answer) -> bool {
+    !matches!(answer.stop, StopReason::MaxTokens | StopReason::Refused | StopReason::Paused)
+        && answer.calls().next().is_none()
 }

@@ -124,11 +124,17 @@ impl Running {
         let resolving = self.setting.resolve(&snapshot, in_flight, before);
         let pass = attend(&mut self.turn, &self.cancel, resolving).await?;
         let pins = self.setting.pins(&snapshot, &pass);
+        self.pin(pins).await?;
+        self.setting.cache.is_pinned = true;
+        Ok(pass)
+    }
+
+    /// Puts on record what the frozen prefix says, if that is new.
+    pub(crate) async fn pin(&mut self, pins: Vec<NewItem>) -> Result<(), AgentError> {
         if !pins.is_empty() {
             self.turn.append(pins).await?;
         }
-        self.setting.cache.is_pinned = true;
-        Ok(pass)
+        Ok(())
     }
 
     /// Returns what the turn has on record so far. Its envelopes are the engine's own.

@@ -5,8 +5,11 @@
 mod approval;
 mod bytes;
 mod checks;
+mod compacting;
 mod depth;
 mod endings;
+mod forecast;
+mod frozen;
 mod http;
 mod loops;
 mod panics;
@@ -18,3 +21,4 @@ mod stage;
 mod tools;
 mod valid;
 mod whole;
+mod windows;

@@ -170,7 +170,7 @@ impl Play {
         let prompt = Prompt::builder("p")
             .model("test/model")
             .system("Be brief.")
-            .include(restless("frozen").ttl(Duration::from_secs(1)))
+            .include(restless("frozen"))
             .include(Block::text("steady", "Always the same.").turn())
             .include(Block::text("now", "Always the same, too.").real_time())
             .include(restless("each-turn").user().turn())
