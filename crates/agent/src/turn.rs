@@ -126,11 +126,13 @@ async fn begin(
         Begun::Running(turn) => turn,
         Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
     };
-    // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know.
+    // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know, or a turn
+    // that was open before has ended with this one.
     let now = turn.snapshot();
-    let is_next =
-        turn.thread().id() == thread.id() && now.state().end == before.state().end.plus(1 + n_items);
-    let stands = extra == 0 && is_next;
+    let n_ended = u64::from(before.state().open.is_some());
+    let end = before.state().end.plus(n_ended + 1 + n_items);
+    let is_next = turn.thread().id() == thread.id() && now.state().end == end;
+    let stands = extra == 0 && n_ended == 0 && is_next;
     let pins = if is_next { setting.pins(&before, &pass) } else { Vec::new() };
     setting.cache.is_pinned = is_next;
     if !is_next {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use contexture_compose::{Body, Pass, Slot};
 use contexture_history::compaction::{Strategy, SummaryPrompt};
 use contexture_history::{Transforms, Turn, without_media, without_thinking};
-use contexture_message::{Breakpoint, Message, Request};
+use contexture_message::{Breakpoint, Message, Request, Settings, ToolChoice};
 
 use super::SummaryCall;
 
@@ -48,7 +48,20 @@ fn continued(pass: &Pass, messages: &[Arc<Message>], prompt: &SummaryPrompt) -> 
     let end = last.map(|message| Breakpoint::Message { message }).filter(|_| !sent.breakpoints.is_empty());
     let breakpoints = marks.chain(end).collect();
     all.push(Arc::new(Message::user(prompt.user.as_str())));
-    Request { messages: all, output: None, breakpoints, ..sent.clone() }
+    let tool_choice = sent.tool_choice.clone().filter(|it| !is_forced(it));
+    let settings = roomy(&sent.settings, prompt);
+    Request { messages: all, output: None, tool_choice, settings, breakpoints, ..sent.clone() }
+}
+
+/// Whether the model must call a tool: then it can't say anything.
+fn is_forced(choice: &ToolChoice) -> bool {
+    matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
+}
+
+/// Returns the settings of the conversation, with room for a summary where its answers are kept shorter.
+fn roomy(settings: &Settings, prompt: &SummaryPrompt) -> Settings {
+    let max_tokens = settings.max_tokens.map(|it| it.max(prompt.max_tokens.0));
+    Settings { max_tokens, ..settings.clone() }
 }
 
 /// The range as text, and behind it the question.
@@ -61,7 +74,8 @@ fn apart(pass: &Pass, turns: Vec<Turn>, prompt: &SummaryPrompt) -> Request {
     let question = format!("{}\n\n{}", lines.join("\n"), prompt.user);
     let messages = vec![Arc::new(Message::system(prompt.system.as_str())), Arc::new(Message::user(question))];
     let (tools, tool_choice, output, breakpoints) = (Vec::new(), None, None, Vec::new());
-    Request { messages, tools, tool_choice, output, breakpoints, ..pass.request().clone() }
+    let settings = roomy(&pass.request().settings, prompt);
+    Request { messages, tools, tool_choice, output, settings, breakpoints, ..pass.request().clone() }
 }
 
 /// How many messages of a request stand before the history.

@@ -93,6 +93,10 @@ impl Running {
         let limits = self.plan_limits(pass);
         match self.compact(pass, Strategy::ReactiveFull, Trigger::PromptTooLong, &limits).await {
             Ok(true) => Ok(self.resolve_as_it_is(Some(pass)).await?),
+            // What can't be summarised may still be shown shorter.
+            Ok(false) if self.age("the prompt is too long").await? => {
+                Ok(self.resolve_as_it_is(Some(pass)).await?)
+            }
             Ok(false) => Err(broke),
             Err(err) => Err(err.into()),
         }

@@ -7,7 +7,7 @@ use contexture_agent::{Agent, AgentConfig, CompactRequest, CompactionConfig, Com
 use contexture_agent::{CancellationToken, RunRequest, Summarizer};
 use contexture_compose::Prompt;
 use contexture_history::{Body, Item};
-use contexture_message::{Answer, Message, StopReason, Tokens};
+use contexture_message::{Answer, Message, Settings, StopReason, Tokens, Tool, ToolChoice};
 use contexture_model::{Scripted, Step};
 use contexture_session::Thread;
 use futures::FutureExt;
@@ -302,6 +302,22 @@ async fn a_thread_with_nothing_to_summarise_says_so() {
     let report = compacted(&agent(Summaries::faithful()), &stage.thread).await;
     assert_eq!((report.made, report.archive), (Made::Unchanged, None));
     assert!(report.reason.is_some());
+}
+
+#[tokio::test]
+async fn a_model_is_asked_so_that_it_can_answer() {
+    // The conversation wants short answers, and a tool call in each of them: no way to summarise anything.
+    let stage = Stage::new().await;
+    filled(&stage.thread, 8).await;
+    let model = Scripted::always(says("Too short to hold any fact."));
+    let agent = Agent::builder(model.clone(), Arc::new(TestTime), Counting::default()).build().unwrap();
+    let settings = Settings { max_tokens: Some(8), ..Settings::default() };
+    let prompt = Prompt::builder("p").model("test/model").system("Be brief.").settings(settings);
+    let prompt = prompt.tool(Tool::new("look", "Looks.")).tool_choice(ToolChoice::Required).build().unwrap();
+    agent.compact(&prompt, &stage.thread, CompactRequest::default()).await.unwrap();
+    let request = &model.requests()[0];
+    assert!(request.settings.max_tokens.is_some_and(|it| it > 200), "{:?}", request.settings);
+    assert_eq!((request.tool_choice.as_ref(), request.tools.len()), (None, 1));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use contexture_agent::{Agent, CompactRequest, RunRequest};
 use contexture_compose::{Block, Prompt};
 use contexture_message::{Message, Request};
 use contexture_model::Scripted;
-use contexture_session::Thread;
+use contexture_session::{Thread, TurnConfig};
 
 use crate::bytes::changed_system;
 use crate::scene::{Summaries, words};
@@ -136,6 +136,21 @@ async fn whoever_asks_gets_it_anew_once() {
     scene.turn(hi()).await;
     assert!(!scene.is_changed());
     assert_eq!(scene.evaluated(), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_lost_before_makes_no_difference() {
+    let scene = Scene::new().await;
+    scene.turn(hi()).await;
+    for (refresh, pause) in [(false, 0), (true, 0), (false, 301)] {
+        let lost = TurnConfig { items: vec![Message::user("lost").into()], ..TurnConfig::default() };
+        drop(scene.stage.thread.begin(lost).await.unwrap());
+        tokio::time::advance(Duration::from_secs(pause)).await;
+        let before = scene.evaluated();
+        scene.turn(RunRequest { refresh, ..hi() }).await;
+        assert_eq!(scene.evaluated(), before + usize::from(refresh || pause > 0), "{refresh} {pause}");
+        assert_eq!(scene.is_changed(), refresh || pause > 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]

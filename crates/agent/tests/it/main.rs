@@ -13,6 +13,7 @@ mod frozen;
 mod http;
 mod loops;
 mod panics;
+mod past_the_window;
 mod reactive;
 mod scene;
 mod served;

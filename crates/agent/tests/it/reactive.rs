@@ -130,6 +130,30 @@ async fn a_prompt_that_stays_too_long_ends_with_the_error() {
 }
 
 #[tokio::test]
+async fn what_can_not_be_summarised_is_shown_shorter() {
+    // Two rounds with two large results each: they are the newest ones, so both stay.
+    let reads = |numbers: [usize; 2]| {
+        let call =
+            |it: usize| ToolCall { id: format!("c{it}"), name: "read".into(), arguments: json!({"n": it}) };
+        Step::Answer(Answer::parts(numbers.map(|it| Part::ToolCall(call(it))).into()))
+    };
+    let act = move |_: &Request, number| match number {
+        0 => reads([0, 1]),
+        1 => reads([2, 3]),
+        2 => Step::Fail(too_long()),
+        _ => Step::Answer(says("Fine.")),
+    };
+    // Nothing grows old because it pays.
+    let config = CompactionConfig { expected_calls: 1, ..CompactionConfig::default() };
+    let scene = scene(100_000, config, 3_000, act).await;
+    let outcome = scene.say("Read.").await;
+    assert_eq!(outcome.text(), "Fine.");
+    let why = outcome.passes.last().unwrap().explain();
+    assert_eq!((why.shortened_results.len(), why.cache.edits[0].chosen), (2, true));
+    scene.check("Read.");
+}
+
+#[tokio::test]
 async fn without_compaction_too_long_is_an_error_at_once() {
     let config = CompactionConfig { enabled: false, ..CompactionConfig::default() };
     let scene = scene(100_000, config, 20, |_, _| Step::Fail(too_long())).await;

@@ -2,6 +2,7 @@
 //! Explanation names, or a refresh. And nothing of the thread is silently missing from any request.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,8 +38,10 @@ enum Act {
         approve: bool,
     },
     Event,
-    /// Goes on in another process.
+    /// Goes on in a new process.
     Elsewhere,
+    /// Goes on in the process before, which has not looked since.
+    Back,
     Pause,
     LongPause,
     Refresh,
@@ -99,6 +102,7 @@ fn acts() -> impl Strategy<Value = Act> {
         2 => any::<bool>().prop_map(|approve| Act::Decide { approve }),
         2 => Just(Act::Event),
         2 => Just(Act::Elsewhere),
+        2 => Just(Act::Back),
         1 => Just(Act::Pause),
         1 => Just(Act::LongPause),
         1 => Just(Act::Refresh),
@@ -119,6 +123,8 @@ fn plots() -> impl Strategy<Value = Plot> {
 struct Play {
     stage: Stage,
     thread: Thread,
+    /// The thread as another process knows it.
+    before: Thread,
     agent: Agent,
     model: Acting,
     prompt: Prompt,
@@ -192,9 +198,21 @@ impl Play {
             Some(window) => builder.catalogue(small_window(window)),
             None => builder,
         };
-        let thread = stage.thread.clone();
+        let (thread, before) = (stage.thread.clone(), stage.elsewhere().await);
         let (agent, waiting) = (builder.build().unwrap(), Vec::new());
-        Self { stage, thread, agent, model, prompt, passes, script, waiting, number: 0, other_model: false }
+        Self {
+            stage,
+            thread,
+            before,
+            agent,
+            model,
+            prompt,
+            passes,
+            script,
+            waiting,
+            number: 0,
+            other_model: false,
+        }
     }
 
     fn next(&mut self) -> u64 {
@@ -213,7 +231,8 @@ impl Play {
                 let text = format!("event {}", self.next());
                 self.thread.add(vec![NewItem::event("news", text)]).await.unwrap();
             }
-            Act::Elsewhere => self.thread = self.stage.elsewhere().await,
+            Act::Elsewhere => self.before = mem::replace(&mut self.thread, self.stage.elsewhere().await),
+            Act::Back => mem::swap(&mut self.before, &mut self.thread),
             Act::Pause => tokio::time::advance(Duration::from_secs(60)).await,
             Act::LongPause => tokio::time::advance(Duration::from_secs(400)).await,
             Act::Refresh => self.agent.refresh(&self.thread).await.unwrap(),
@@ -282,7 +301,7 @@ impl Play {
     }
 
     async fn decide(&mut self, approve: bool) {
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = mem::take(&mut self.waiting);
         for ApprovalRequest { id, token, .. } in waiting {
             let verdict = if approve { Verdict::Approve } else { Verdict::Deny { reason: None } };
             let decision = Decision { approval: id, token, verdict };
