@@ -40,7 +40,10 @@ pub(crate) async fn ageing(
     }
     let items = thread.view().await?.items;
     let hidden = hidden_edit(&items, snapshot.state(), terms.hidden_turns);
-    let hidden = hidden.map(|(edit, seq)| (terms.decide(&edit), seq));
+    let hidden = hidden.map(|Hidden { edit, last, is_overdue }| match is_overdue && terms.must.is_none() {
+        true => (forced(&edit, "it is more than twice as old as may be"), last),
+        false => (terms.decide(&edit), last),
+    });
     let state = snapshot.state();
     let old = results.as_ref().filter(|it| it.chosen).map(|_| old_results(&items, terms.limits));
     let left_out = hidden.as_ref().filter(|(it, _)| it.chosen).map(|(_, seq)| *seq);
@@ -118,15 +121,26 @@ fn old_results(items: &[Item], limits: &ResultLimits) -> Seq {
     old
 }
 
-/// Returns what leaving out old hidden context would save, and up to where it is old.
-fn hidden_edit(items: &[Item], state: &State, turns: Option<usize>) -> Option<(Edit, Seq)> {
+/// Hidden context that is older than is kept.
+struct Hidden {
+    edit: Edit,
+    /// Up to where it is old.
+    last: Seq,
+    /// Whether some of it is more than twice as old as may be: the cache may delay a policy, but not for ever.
+    is_overdue: bool,
+}
+
+/// Returns what leaving out old hidden context would save.
+fn hidden_edit(items: &[Item], state: &State, turns: Option<usize>) -> Option<Hidden> {
     let is_new = |it: &&Item| it.seq > state.aged_hidden && matches!(it.body, Body::Envelope(_));
-    let oldest_kept = TurnNo((state.turn.0 + 1).saturating_sub(turns? as u64));
+    let kept = turns? as u64;
+    let oldest_kept = TurnNo((state.turn.0 + 1).saturating_sub(kept));
     let old: Vec<&Item> = items.iter().filter(is_new).filter(|it| it.turn < oldest_kept).collect();
     let (first, last) = (old.first()?.seq, old.last()?.seq);
     let saves = old.iter().map(|it| it.cost.tokens).sum();
     let behind =
         items.iter().filter(|it| it.seq >= first && it.visibility.history).map(|it| it.cost.tokens).sum();
     let name = "old hidden context is left out".to_owned();
-    Some((Edit { name, saves, behind }, last))
+    let is_overdue = old.first()?.turn.0 + kept.saturating_mul(2) <= state.turn.0;
+    Some(Hidden { edit: Edit { name, saves, behind }, last, is_overdue })
 }

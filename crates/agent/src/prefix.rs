@@ -88,5 +88,10 @@ impl Moment<'_> {
 
 /// Takes all pins away: the next turn evaluates its prefix anew.
 pub(crate) fn unpinned() -> NewItem {
-    NewItem::note(KEY, None)
+    NewItem::note(KEY, Some(json!({"anew": true})))
+}
+
+/// Whether someone took all pins away, and nothing was pinned since.
+pub(crate) fn is_unpinned(thread: &Snapshot) -> bool {
+    thread.note(KEY).is_some_and(|it| it["anew"] == true)
 }

@@ -18,7 +18,7 @@ use crate::ageing::{Ageing, Terms, ageing};
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
 use crate::prefix::Moment;
-use crate::{AgentError, sent};
+use crate::{AgentError, prefix, sent};
 
 /// How long the cache of a model lives of which nothing is known: most keep it for five minutes.
 const ASSUMED_LIFETIME_S: u64 = 300;
@@ -102,6 +102,7 @@ impl Setting {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
             scope: self.scope.clone(),
             pinned: self.moment(thread, &model).pinned(self.prompt.id()),
+            anew: self.cache.refresh && !self.cache.is_pinned,
             price: facts.price,
             idle: self.cache.idle,
             edits: self.cache.edits.clone(),
@@ -148,6 +149,7 @@ impl Setting {
         let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
         self.cache.previous = sent::last(thread, snapshot);
+        self.cache.refresh |= prefix::is_unpinned(snapshot);
     }
 
     /// Decides what of a thread is old from now on. `must` says why it must be, if it must.

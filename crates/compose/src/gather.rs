@@ -63,6 +63,7 @@ pub(crate) async fn gather(
         before: setup.options.continues.as_ref().map(|it| &it.0.lasting),
         active: &active,
         pinned: &setup.options.pinned,
+        anew: setup.options.anew,
         call: &call,
     };
     let warnings = gathering.clock_warnings(&steps);
@@ -104,6 +105,8 @@ struct Gathering<'a> {
     active: &'a [usize],
     /// What the thread has pinned, by the name of the block.
     pinned: &'a BTreeMap<String, Arc<str>>,
+    /// Whether the frozen prefix is evaluated anew, whatever is remembered.
+    anew: bool,
     call: &'a Call,
     rewritten: &'a Rewritten<'a>,
     /// What context providers see; made when the first of them is asked.
@@ -217,7 +220,8 @@ impl Gathering<'_> {
         if let Some((_, known)) = self.before.and_then(|it| it.0.get(&node.identity)) {
             return Ok(Arc::clone(known));
         }
-        let Some(ttl) = node.profile.remember else {
+        let is_anew = self.anew && node.frozen.is_some();
+        let Some(ttl) = node.profile.remember.filter(|_| !is_anew) else {
             return node.contributor.contribute(self.call_of(node)).await.map(Arc::new).map_err(failed);
         };
         let (owner, call) = (Arc::clone(node), self.call_of(node));

@@ -67,6 +67,8 @@ pub struct ResolveOptions {
     /// Bodies that the thread has pinned, by the names of their blocks (and `provider:<name>`), see [`Pass::cached_blocks`]. Such a block says what is
     /// pinned, whatever its definition says now; its function is not run.
     pub pinned: BTreeMap<String, Arc<str>>,
+    /// Evaluates what belongs to the frozen prefix and is not pinned anew, also where it is remembered for a time.
+    pub anew: bool,
     /// What stands in the place of the prompt's own text for the user's message, such as after a guardrail rewrote it. An empty
     /// text means that the prompt adds nothing to what is in flight.
     pub user: Option<Arc<str>>,

@@ -29,9 +29,25 @@ pub(crate) fn changed_messages(before: &Request, now: &Request) -> Option<String
     })
 }
 
-/// Says how the tools or the system message differ, in any dialect.
+/// Tools that the engine offers once there is something to read with them.
+const OWN_TOOLS: [&str; 2] = ["read_tool_result", "recall"];
+
+/// Says how the tools or the system message differ, in any dialect. The engine's own tools may be added, and then stay.
 pub(crate) fn changed_system(before: &Request, now: &Request) -> Option<String> {
-    let pairs = everywhere(before).into_iter().zip(everywhere(now));
+    let own = |request: &Request| -> Vec<String> {
+        let names = request.tools.iter().map(|it| it.name.clone());
+        names.filter(|it| OWN_TOOLS.contains(&it.as_str())).collect()
+    };
+    let (was, is) = (own(before), own(now));
+    if !was.iter().all(|it| is.contains(it)) {
+        return Some(format!("the tools {was:?} became {is:?}"));
+    }
+    let others = |request: &Request| {
+        let mut request = request.clone();
+        request.tools.retain(|it| !OWN_TOOLS.contains(&it.name.as_str()));
+        everywhere(&request)
+    };
+    let pairs = others(before).into_iter().zip(others(now));
     pairs.into_iter().find_map(|(before, now)| {
         let is_same = (&before.tools, &before.system) == (&now.tools, &now.system);
         (!is_same).then(|| format!("{}: {}\nbecame {}", before.dialect, before.system, now.system))

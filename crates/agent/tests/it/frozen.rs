@@ -139,6 +139,27 @@ async fn whoever_asks_gets_it_anew_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_asks_gets_it_anew_also_while_it_is_remembered() {
+    let mut scene = Scene::new().await;
+    let count = Arc::clone(&scene.count);
+    let block = Block::dynamic("frozen", move |_| {
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        async move { Ok(format!("block {number}")) }
+    });
+    let block = block.ttl(Duration::from_secs(3600));
+    scene.prompt = Prompt::builder("p").model("test/model").include(block).build().unwrap();
+    scene.turn(hi()).await;
+    scene.turn(RunRequest { refresh: true, ..hi() }).await;
+    assert!(scene.is_changed());
+    scene.agent.refresh(&scene.stage.thread).await.unwrap();
+    scene.turn(hi()).await;
+    assert!(scene.is_changed());
+    scene.turn(hi()).await;
+    assert!(!scene.is_changed());
+    assert_eq!(scene.evaluated(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_was_lost_before_makes_no_difference() {
     let scene = Scene::new().await;
     scene.turn(hi()).await;
