@@ -84,10 +84,11 @@ pub(crate) async fn compacted(
     limits: &PlanLimits,
 ) -> Result<Result<CompactionReport, Nothing>, AgentError> {
     let plan = (Strategy::ReactiveFull, trigger);
-    let job = match Job::plan(thread.clone(), plan, limits, None).await? {
-        Ok(job) => job,
-        Err(nothing) => return Ok(Err(nothing)),
-    };
+    let job =
+        match Job::plan(thread.clone(), plan, limits, None, &setting.prompt.definition().transforms).await? {
+            Ok(job) => job,
+            Err(nothing) => return Ok(Err(nothing)),
+        };
     let results = setting.agent.config.compaction.results();
     let said = summarized(Arc::clone(&setting.agent), job.call(pass, &results)).await;
     let mut outcome = job.settle(said);

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::{BoxError, Pass};
+use contexture_compose::{BoxError, ErrorKind, Pass, Transforms};
 use contexture_history::compaction::{
     Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, ResultLimits, Strategy, Trigger, shorten_turns,
     unless_repeated,
@@ -19,6 +19,7 @@ use super::{
     CompactionReport, Made, Material, ModelSummarizer, Outcome, Start, Summarized, Summarizer, SummaryCall,
     settle, summary_call,
 };
+use crate::AgentError;
 use crate::agent::Inner;
 
 /// A range that is going to be summarised.
@@ -36,7 +37,8 @@ impl Job {
         (strategy, trigger): (Strategy, Trigger),
         limits: &PlanLimits,
         last: Option<&Attempt>,
-    ) -> Result<Result<Job, Nothing>, SessionError> {
+        transforms: &Transforms,
+    ) -> Result<Result<Job, Nothing>, AgentError> {
         let (view, counter) = (thread.view().await?, thread.counter());
         let layout = Layout::new(&view.items, view.open(), &*counter);
         let plan = match trigger {
@@ -46,11 +48,14 @@ impl Job {
             }
             _ => layout.plan(strategy, trigger, limits),
         };
-        Ok(plan.and_then(|it| unless_repeated(it, last)).map(|plan| {
-            let turns = turns(&view.items[plan.span.clone()]);
-            let material = Material::new(plan, turns, &*counter);
-            Job { thread, view, material, counter }
-        }))
+        let plan = match plan.and_then(|it| unless_repeated(it, last)) {
+            Ok(plan) => plan,
+            Err(nothing) => return Ok(Err(nothing)),
+        };
+        // What transforms take out of a request gets into no summary either.
+        let turns = transformed(transforms, turns(&view.items[plan.span.clone()]))?;
+        let material = Material::new(plan, turns, &*counter);
+        Ok(Ok(Job { thread, view, material, counter }))
     }
 
     /// Returns what the model reads costs before.
@@ -62,17 +67,13 @@ impl Job {
     pub(crate) fn call(&self, pass: &Pass, results: &ResultLimits) -> SummaryCall {
         let span = &self.material.plan.span;
         let start = if span.start == 0 { Start::Beginning } else { Start::Middle };
-        let turns = self.shown(span.start, span.end, results);
+        let old = self.thread.get().n_old_results();
+        let frontier = Frontier(old.saturating_sub(n_results(&self.view.items[..span.start])));
+        let turns = shorten_turns(self.material.turns.clone(), frontier, results, &*self.counter).0;
         let messages = window(&turns, None, &*self.counter).messages().messages;
         let (prompt, reason) = (self.material.prompt(), self.material.plan.strategy);
         let thread = self.thread.id().to_string();
         summary_call(pass, &start, turns.clone(), messages, prompt, reason, thread)
-    }
-
-    fn shown(&self, start: usize, end: usize, limits: &ResultLimits) -> Vec<Turn> {
-        let old = self.thread.get().n_old_results();
-        let frontier = Frontier(old.saturating_sub(n_results(&self.view.items[..start])));
-        shorten_turns(turns(&self.view.items[start..end]), frontier, limits, &*self.counter).0
     }
 
     /// Decides what becomes of the range.
@@ -123,6 +124,14 @@ impl Job {
         let after = report.archive.is_some().then(|| plan.before.saturating_sub(gain));
         Attempt { plan, after }
     }
+}
+
+fn transformed(transforms: &Transforms, turns: Vec<Turn>) -> Result<Vec<Turn>, AgentError> {
+    if transforms.is_empty() {
+        return Ok(turns);
+    }
+    let done = transforms.try_run(turns);
+    Ok(done.map_err(|it| contexture_compose::Error::from(ErrorKind::Transform(it)))?.turns)
 }
 
 /// Returns limits in the measure of the thread's counter: `tokens` of the model's are `counted` of the thread's.

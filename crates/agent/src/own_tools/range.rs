@@ -131,9 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn fifty_megabytes_are_read_to_the_end() {
-        let text = "0123456789 ä あ 🦀\n".repeat(2_300_000);
-        assert!(text.len() > 50_000_000);
+    fn a_large_text_is_read_to_the_end() {
+        let text = "0123456789 ä あ 🦀\n".repeat(20_000);
         let room = Room { tokens: Tokens(u32::MAX), bytes: 60_000 };
         let counter = |_: &str| Tokens(1);
         assert!(read(&text, 20_000, &room, &counter) == text);

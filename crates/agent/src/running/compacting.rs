@@ -157,7 +157,8 @@ impl Running {
         limits: &PlanLimits,
     ) -> Result<bool, AgentError> {
         let last = self.compactions.last.as_ref();
-        let planned = Job::plan(self.turn.thread(), (strategy, trigger), limits, last).await?;
+        let transforms = &self.setting.prompt.definition().transforms;
+        let planned = Job::plan(self.turn.thread(), (strategy, trigger), limits, last, transforms).await?;
         let Ok(job) = planned else { return Ok(false) };
         if strategy == Strategy::SessionCompaction {
             let (items_before, tokens_before) = (job.view.items.len(), job.before());

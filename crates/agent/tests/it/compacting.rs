@@ -6,7 +6,7 @@ use std::time::Duration;
 use contexture_agent::{Agent, AgentConfig, CompactRequest, CompactionConfig, CompactionReport, Made};
 use contexture_agent::{CancellationToken, RunRequest, Summarizer};
 use contexture_compose::Prompt;
-use contexture_history::{Body, Item};
+use contexture_history::{Body, Item, RedactRule, redact};
 use contexture_message::{Answer, Message, Settings, StopReason, Tokens, Tool, ToolChoice};
 use contexture_model::{Scripted, Step};
 use contexture_session::Thread;
@@ -334,4 +334,27 @@ async fn a_summary_costs_what_it_costs_and_the_question_fits_the_window() {
     let outcome = agent.run(&prompt, &stage.thread, RunRequest::user("And now?")).outcome().await.unwrap();
     assert!(!outcome.compactions.is_empty());
     assert!(outcome.usage.input_tokens > 10, "summaries are paid for too: {:?}", outcome.usage);
+}
+
+#[tokio::test]
+async fn what_a_transform_takes_out_gets_into_no_summary() {
+    const SECRET: &str = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD";
+    let rules = [RedactRule::built_in("api_key").unwrap()];
+    let prompt = Prompt::builder("p").model("test/model").transform(redact(rules)).build().unwrap();
+    for summaries in [Summaries::faithful(), Summaries::failing()] {
+        let stage = Stage::new().await;
+        let question = format!("Always use \"{SECRET}\" as the key. {}", words("why", 100));
+        let said = vec![Message::user(question), Message::assistant(words("yes", 200))];
+        stage.thread.add_messages(said).await.unwrap();
+        filled(&stage.thread, 5).await;
+        let report =
+            agent(summaries.clone()).compact(&prompt, &stage.thread, CompactRequest::default()).await;
+        assert!(report.unwrap().archive.is_some());
+        for call in summaries.calls() {
+            let asked = format!("{:?} {:?} {}", call.request, call.messages, call.prompt.user);
+            assert!(!asked.contains(SECRET) && asked.contains("[redacted:api_key]"));
+        }
+        let summary = stage.thread.archives().await.unwrap().remove(0).summary.text;
+        assert!(!summary.contains(SECRET), "{summary}");
+    }
 }
