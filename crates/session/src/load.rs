@@ -19,18 +19,14 @@ pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapsho
     let state = &raw.state;
     let (instructions, notes) =
         futures::try_join!(instructions(shared, key, state), notes(shared, key, state))?;
+    let hidden = absent::hidden_turns(state, &raw.items);
     let mut absent = absent::archived(&records);
-    absent.extend(absent::hidden(state, &raw.items));
+    absent.extend(absent::hidden(&hidden));
     let has_older = raw.has_older;
     let view = view_of(raw, &records);
     let older = has_older.then(|| absent::older(first_turn(&view.items), window));
-    Ok(Snapshot::load(
-        view.state,
-        instructions,
-        notes,
-        &view.items,
-        older.into_iter().chain(absent).collect(),
-    ))
+    let absent = older.into_iter().chain(absent).collect();
+    Ok(Snapshot::load(view.state, instructions, notes, &view.items, absent, hidden))
 }
 
 /// Reads what the model reads of the newest turns of a thread, item by item.
@@ -73,7 +69,10 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
 
 /// Lets go of the oldest turn beyond a number of turns, and says whether there was one.
 fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
-    let begins = items.iter().filter(|it| it.starts_turn() && Some(it.turn) != open).map(|it| it.turn);
+    // A record of a summary is all that is left of a turn that is archived: no turn, and nothing older.
+    let is_counted =
+        |it: &&Item| it.starts_turn() && Some(it.turn) != open && !matches!(it.body, Body::Summary(_));
+    let begins = items.iter().filter(is_counted).map(|it| it.turn);
     let mut begun: Vec<TurnNo> = begins.collect();
     begun.dedup();
     let Some(surplus) = begun.len().checked_sub(turns).filter(|it| *it > 0) else { return false };

@@ -56,7 +56,7 @@ impl Stage {
     /// What the model reads, as this process and as a new one see it.
     async fn reads(&self) -> String {
         let live = written(&self.thread);
-        let others = opened(&self.store, 50);
+        let others = opened(&self.store, self.thread.history_window());
         let session = others.open(&SessionId::parse(self.thread.id().as_str()).unwrap()).await.unwrap();
         assert_eq!(live, written(session.main()), "a new process reads the same");
         live
@@ -307,6 +307,19 @@ proptest! {
                 said = full;
                 stage.reads().await;
                 nothing_is_missing(&stage).await;
+            }
+        });
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_small_window_reads_the_same_everywhere(ops in collection::vec(op(), 1..24), window in 1_usize..5) {
+        let stage = Stage::new(window);
+        block_on(async {
+            for (number, op) in ops.iter().enumerate() {
+                play(&stage, op, number).await;
+                stage.reads().await;
             }
         });
     }
