@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Item, Seq, TurnNo};
+use contexture_history::{Archived, Body, Change, Item, Seq, TurnNo};
 use futures::future::try_join_all;
 use serde_json::Value;
 
@@ -37,7 +37,15 @@ pub(crate) async fn view(shared: &Shared, key: &ThreadKey, turns: usize) -> Resu
 
 fn view_of(raw: View, records: &[Item]) -> View {
     let items = contexture_history::view(raw.items, records, raw.state.aged_hidden);
-    View { items, ..raw }
+    let left_out = records.iter().filter_map(left_out).collect();
+    View { items, left_out, ..raw }
+}
+
+fn left_out(record: &Item) -> Option<Archived> {
+    match &record.body {
+        Body::Summary(summary) if summary.left_out.is_some() => Some(Archived::of(summary, record.seq)),
+        _ => None,
+    }
 }
 
 fn first_turn(items: &[Item]) -> TurnNo {
@@ -63,7 +71,7 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
     // The log may have grown since its head was read; the snapshot is of the head.
     items.retain(|it| it.seq <= state.end);
     let has_older = cut(&mut items, turns, state.open.map(|it| it.turn));
-    let view = View { items, has_older, state };
+    let view = View { items, has_older, state, left_out: Vec::new() };
     Ok((view, records.into_iter().flatten().collect()))
 }
 
