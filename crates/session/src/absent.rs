@@ -13,6 +13,20 @@ pub struct Absent {
     pub reason: String,
 }
 
+const HIDDEN: &str = "hidden context that is older than is kept";
+
+impl Absent {
+    /// Whether it is about turns outside of the window.
+    pub(crate) fn is_older(&self) -> bool {
+        self.turns.starts_with("..")
+    }
+
+    /// Whether it is about hidden envelopes.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.reason == HIDDEN
+    }
+}
+
 /// Says what archives keep from the model.
 pub(crate) fn archived(records: &[Item]) -> Vec<Absent> {
     let absent = |item: &Item| match &item.body {
@@ -30,17 +44,22 @@ pub(crate) fn archived(records: &[Item]) -> Vec<Absent> {
     records.iter().filter_map(absent).collect()
 }
 
-/// Says which hidden envelopes are left out.
-pub(crate) fn hidden(state: &State, items: &[Item]) -> Option<Absent> {
+/// Returns the turns at hand whose hidden envelopes are left out.
+pub(crate) fn hidden_turns(state: &State, items: &[Item]) -> Vec<TurnNo> {
     let is_left_out = |it: &&Item| {
         it.seq <= state.aged_hidden
             && matches!(it.body, Body::Envelope(_))
             && !state.archives.iter().any(|archive| archive.covers(it.seq))
     };
-    let mut turns = items.iter().filter(is_left_out).map(|it| it.turn);
-    let first = turns.next()?;
-    let turns = span((first, turns.next_back().unwrap_or(first)));
-    Some(Absent { turns, reason: "hidden context that is older than is kept".to_owned() })
+    let mut turns: Vec<TurnNo> = items.iter().filter(is_left_out).map(|it| it.turn).collect();
+    turns.dedup();
+    turns
+}
+
+/// Says that the hidden envelopes of these turns are left out.
+pub(crate) fn hidden(turns: &[TurnNo]) -> Option<Absent> {
+    let (first, last) = (turns.first()?, turns.last()?);
+    Some(Absent { turns: span((*first, *last)), reason: HIDDEN.to_owned() })
 }
 
 /// Says that older turns are outside of the window.

@@ -1,6 +1,6 @@
 //! Archives of a thread: making, listing, reading and undoing them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_history::{Archived, Body, Change, Item, Seq, Summary, Timestamp};
@@ -9,7 +9,7 @@ use contexture_message::Tokens;
 use crate::live::closing;
 use crate::store::Span;
 use crate::view::{NewArchive, View, archiving, newest, undoing};
-use crate::{SessionError, Snapshot, Thread, load};
+use crate::{SessionError, Snapshot, State, Thread, load};
 
 /// An archive in a list.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,20 +38,30 @@ impl Thread {
     /// [`SessionError::ViewChanged`] if somebody archived or undid something meanwhile; then nothing happened.
     pub async fn archive_range(&self, view: &View, new: &NewArchive) -> Result<Arc<Snapshot>, SessionError> {
         let thread = self.id().to_string();
-        self.write(|state| {
+        let draft = |state: &State| {
             let mut draft = closing(state, false);
             draft.extend(archiving(state, &view.state, new, &thread)?);
             Ok(draft)
-        })
-        .await
+        };
+        let mut pen = self.live().pen(self.policy()).await?;
+        // The view comes from the store, which another process may have written to since this one looked.
+        if self.get().state().end < view.state.end {
+            self.live().refresh(&pen).await?;
+        }
+        self.live().write(&mut pen, self.policy(), draft).await
     }
 
     /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among them.
     pub async fn archives(&self) -> Result<Vec<ArchiveInfo>, SessionError> {
-        let state = self.get().state().clone();
+        let archives = self.head().await?.state.archives;
         let mut found = BTreeMap::new();
-        let mut waiting: Vec<(Archived, bool)> = state.archives.into_iter().map(|it| (it, true)).collect();
+        let mut seen = BTreeSet::new();
+        let mut waiting: Vec<(Archived, bool)> = archives.into_iter().map(|it| (it, true)).collect();
         while let Some((archived, holds)) = waiting.pop() {
+            // An imported log may say that an archive took the place of itself.
+            if !seen.insert(archived.record) {
+                continue;
+            }
             let Some(Item { body: Body::Summary(summary), cost, at, .. }) =
                 self.item(archived.record).await?
             else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Item, Seq, TurnNo};
+use contexture_history::{Archived, Body, Change, Item, Seq, TurnNo};
 use futures::future::try_join_all;
 use serde_json::Value;
 
@@ -19,18 +19,14 @@ pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapsho
     let state = &raw.state;
     let (instructions, notes) =
         futures::try_join!(instructions(shared, key, state), notes(shared, key, state))?;
+    let hidden = absent::hidden_turns(state, &raw.items);
     let mut absent = absent::archived(&records);
-    absent.extend(absent::hidden(state, &raw.items));
+    absent.extend(absent::hidden(&hidden));
     let has_older = raw.has_older;
     let view = view_of(raw, &records);
     let older = has_older.then(|| absent::older(first_turn(&view.items), window));
-    Ok(Snapshot::load(
-        view.state,
-        instructions,
-        notes,
-        &view.items,
-        older.into_iter().chain(absent).collect(),
-    ))
+    let absent = older.into_iter().chain(absent).collect();
+    Ok(Snapshot::load(view.state, instructions, notes, &view.items, absent, hidden))
 }
 
 /// Reads what the model reads of the newest turns of a thread, item by item.
@@ -41,7 +37,15 @@ pub(crate) async fn view(shared: &Shared, key: &ThreadKey, turns: usize) -> Resu
 
 fn view_of(raw: View, records: &[Item]) -> View {
     let items = contexture_history::view(raw.items, records, raw.state.aged_hidden);
-    View { items, ..raw }
+    let left_out = records.iter().filter_map(left_out).collect();
+    View { items, left_out, ..raw }
+}
+
+fn left_out(record: &Item) -> Option<Archived> {
+    match &record.body {
+        Body::Summary(summary) if summary.left_out.is_some() => Some(Archived::of(summary, record.seq)),
+        _ => None,
+    }
 }
 
 fn first_turn(items: &[Item]) -> TurnNo {
@@ -67,13 +71,16 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
     // The log may have grown since its head was read; the snapshot is of the head.
     items.retain(|it| it.seq <= state.end);
     let has_older = cut(&mut items, turns, state.open.map(|it| it.turn));
-    let view = View { items, has_older, state };
+    let view = View { items, has_older, state, left_out: Vec::new() };
     Ok((view, records.into_iter().flatten().collect()))
 }
 
 /// Lets go of the oldest turn beyond a number of turns, and says whether there was one.
 fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
-    let begins = items.iter().filter(|it| it.starts_turn() && Some(it.turn) != open).map(|it| it.turn);
+    // A record of a summary is all that is left of a turn that is archived: no turn, and nothing older.
+    let is_counted =
+        |it: &&Item| it.starts_turn() && Some(it.turn) != open && !matches!(it.body, Body::Summary(_));
+    let begins = items.iter().filter(is_counted).map(|it| it.turn);
     let mut begun: Vec<TurnNo> = begins.collect();
     begun.dedup();
     let Some(surplus) = begun.len().checked_sub(turns).filter(|it| *it > 0) else { return false };

@@ -20,6 +20,8 @@ pub struct Snapshot {
     turns: Vec<Arc<Turn>>,
     notes: BTreeMap<String, Arc<Value>>,
     absent: Vec<Absent>,
+    /// The turns at hand whose hidden envelopes are left out.
+    hidden: Vec<TurnNo>,
     /// How many tool results of the turns at hand are old.
     n_old_results: usize,
 }
@@ -32,11 +34,12 @@ impl Snapshot {
         notes: BTreeMap<String, Arc<Value>>,
         items: &[Item],
         absent: Vec<Absent>,
+        hidden: Vec<TurnNo>,
     ) -> Self {
         let turns = contexture_history::turns(items).into_iter().map(Arc::new).collect();
         let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
         let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| n_results(it)).sum();
-        Self { state, instructions, turns, notes, absent, n_old_results }
+        Self { state, instructions, turns, notes, absent, hidden, n_old_results }
     }
 
     /// Returns the snapshot after more items; `window` is how many turns stay at hand.
@@ -67,8 +70,11 @@ impl Snapshot {
         });
         self.n_old_results = self.n_old_results.saturating_sub(n_gone);
         let first = self.turns.iter().find_map(|it| TurnNo::parse(it.id()));
-        self.absent.retain(|it| !it.turns.starts_with(".."));
-        self.absent.insert(0, absent::older(first.unwrap_or_default(), window));
+        let first = first.unwrap_or_default();
+        self.hidden.retain(|it| *it >= first);
+        self.absent.retain(|it| !it.is_older() && !it.is_hidden());
+        self.absent.insert(0, absent::older(first, window));
+        self.absent.extend(absent::hidden(&self.hidden));
     }
 
     fn apply(&mut self, item: &Item) {
@@ -77,6 +83,7 @@ impl Snapshot {
             Body::Change(Change::HistoryReset) => {
                 self.turns.clear();
                 self.absent.clear();
+                self.hidden.clear();
                 self.n_old_results = 0;
                 return;
             }

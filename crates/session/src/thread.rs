@@ -31,6 +31,10 @@ impl Thread {
         Self { live, policy: Policy::Queue }
     }
 
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }
@@ -199,7 +203,7 @@ impl Thread {
 
     /// Returns the archived items that have any of the words of a query, best first.
     pub async fn search(&self, query: &str, max: usize) -> Result<Vec<Found>, SessionError> {
-        let within = search::ranges_of(&self.get().state().archives);
+        let within = search::ranges_of(&self.head().await?.state.archives);
         let search = Search { query: query.to_owned(), within, max };
         Ok(self.live.shared.store.search(self.live.key.clone(), search).await?)
     }
@@ -242,7 +246,7 @@ impl Thread {
         self.fork_at(head, end, label).await
     }
 
-    async fn head(&self) -> Result<Head, SessionError> {
+    pub(crate) async fn head(&self) -> Result<Head, SessionError> {
         let head = self.live.shared.store.head(self.live.key.clone()).await?;
         Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
     }

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, Visibility};
+use contexture_history::{
+    Archived, Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, Visibility,
+};
 use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
@@ -339,8 +341,24 @@ impl ExportedThread {
         if let Body::Change(Change::TurnEnded { status: TurnStatus::InFlight, .. }) = line.body {
             return Err("a turn can't end as in_flight".to_owned());
         }
+        if !ranges(&line.body).iter().all(|(first, last)| first <= last && *last < line.seq) {
+            return Err(format!("item {} is about items that do not come before it", line.seq));
+        }
         self.items.push(Item::from(line));
         Ok(())
+    }
+}
+
+/// Returns the ranges of a log that an item is about, and where the records of archives it names stand.
+fn ranges(body: &Body) -> Vec<(Seq, Seq)> {
+    let of = |it: &Archived| [(it.first, it.last), (it.record, it.record)];
+    match body {
+        Body::Summary(summary) => {
+            let own = (summary.first, summary.last);
+            summary.replaces.iter().flat_map(of).chain([own]).collect()
+        }
+        Body::Change(Change::ArchiveUndone { restores, .. }) => restores.iter().flat_map(of).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -16,6 +16,8 @@ pub struct View {
     pub has_older: bool,
     /// Where the thread stood when this was read.
     pub(crate) state: State,
+    /// The archives that left something out without a summary.
+    pub(crate) left_out: Vec<Archived>,
 }
 
 /// A range of a view that something else takes the place of.
@@ -47,11 +49,15 @@ impl View {
             Ok(text) => (Some(text), None),
             Err(reason) => (None, Some(reason)),
         };
+        let first = match left_out {
+            Some(_) => self.left_out_from(self.reach(plan)),
+            None => self.reach(plan),
+        };
         NewArchive {
             text,
             left_out,
-            range: (self.reach(plan), plan.last),
-            turns: self.turns(plan),
+            range: (first, plan.last),
+            turns: self.turns(plan, first),
             strategy: plan.strategy,
             before: plan.before,
         }
@@ -73,9 +79,16 @@ impl View {
         end.map_or(plan.first, |it| plan.first.min(it.next()))
     }
 
+    /// Returns where what is left out begins: what was left out right before becomes part of it, so that there is one
+    /// such archive however often that happens.
+    fn left_out_from(&self, first: Seq) -> Seq {
+        let before = self.left_out.iter().find(|it| it.last.next() == first);
+        before.map_or(first, |it| it.first)
+    }
+
     /// Returns the turns that a plan covers, those of archives in it included.
-    fn turns(&self, plan: &Plan) -> (TurnNo, TurnNo) {
-        let inside = self.state.archives.iter().filter(|it| plan.first <= it.first && it.last <= plan.last);
+    fn turns(&self, plan: &Plan, first: Seq) -> (TurnNo, TurnNo) {
+        let inside = self.state.archives.iter().filter(|it| first <= it.first && it.last <= plan.last);
         inside.fold(plan.turns, |(first, last), it| (first.min(it.turns.0), last.max(it.turns.1)))
     }
 }
@@ -91,6 +104,10 @@ pub(crate) fn archiving(
         return Err(SessionError::ViewChanged { thread: thread.to_owned() });
     }
     let (first, last) = new.range;
+    if first < Seq(1) || last < first || state.end < last {
+        let what = format!("items {first} to {last} to archive");
+        return Err(SessionError::NoSuchPlace { thread: thread.to_owned(), what });
+    }
     let inside = state.archives.iter().filter(|it| first <= it.first && it.last <= last);
     let summary = Summary {
         text: new.text.clone().unwrap_or_default(),

@@ -21,12 +21,14 @@
 //!
 //! Each check makes sessions of its own names, so the checks may share a database and run at once.
 
+mod archives;
 mod contract;
 mod life;
 mod search;
 mod support;
 mod writers;
 
+pub use archives::{archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives};
 pub use contract::{
     appends_are_checked, blobs_are_stored_once, changes_are_noticed, deleting_removes_everything,
     forks_are_independent, guards_hold, items_come_back_as_they_were,
@@ -65,7 +67,8 @@ macro_rules! store_conformance {
             archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
             every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
             nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
-            threads_search_their_archives
+            threads_search_their_archives,
+            archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives
         );
     };
     (@each $opener:path: $($check:ident),*) => {
