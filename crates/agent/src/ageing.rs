@@ -4,9 +4,9 @@
 //! itself: the planner weighs what it saves against what it breaks, and what was decided is in the log and in the Explanation.
 
 use contexture_compose::{Edit, EditDecision, Prospect, forced, weigh};
-use contexture_history::compaction::{Exceeds, ResultLimits, candidates};
-use contexture_history::{Body, Item, Seq, Turn, TurnNo};
-use contexture_message::{Part, TokenCounter, Tokens};
+use contexture_history::compaction::{Candidate, Exceeds, ResultLimits, candidates};
+use contexture_history::{Body, Item, Seq, TurnNo};
+use contexture_message::{TokenCounter, Tokens};
 use contexture_session::{NewItem, SessionError, Snapshot, State, Thread};
 
 /// What was decided.
@@ -67,7 +67,7 @@ impl Terms<'_> {
 /// Returns what previews of all but the newest results would save. Only turns that are large enough are looked into.
 fn results_edit(snapshot: &Snapshot, limits: &ResultLimits, counter: &dyn TokenCounter) -> Option<Edit> {
     let turns = snapshot.turns();
-    let total: usize = turns.iter().map(|it| n_results(it)).sum();
+    let total: usize = turns.iter().map(|it| it.n_tool_results()).sum();
     let end = total.checked_sub(limits.keep_recent_tool_results)?;
     let first = snapshot.n_old_results();
     if end <= first {
@@ -76,13 +76,11 @@ fn results_edit(snapshot: &Snapshot, limits: &ResultLimits, counter: &dyn TokenC
     let (mut saves, mut behind, mut number) = (Tokens(0), Tokens(0), 0);
     for turn in turns {
         let cost = turn.cost().map(|it| it.tokens);
-        let range = number..number + n_results(turn);
+        let range = number..number + turn.n_tool_results();
         if range.end > first && cost.is_none_or(|it| it > limits.max_tokens_per_tool_result) {
             let found = candidates(turn.messages(), limits, counter).into_iter();
-            let grows_old = |it: &_| -> bool {
-                let contexture_history::compaction::Candidate { number, exceeds, .. } = it;
-                (first..end).contains(&(range.start + number)) && *exceeds == Exceeds::Old
-            };
+            let is_passed = |it: &Candidate| (first..end).contains(&(range.start + it.number));
+            let grows_old = |it: &Candidate| is_passed(it) && it.exceeds == Exceeds::Old;
             saves += found.filter(grows_old).map(|it| it.saves()).sum();
         }
         if saves > Tokens(0) {
@@ -94,20 +92,12 @@ fn results_edit(snapshot: &Snapshot, limits: &ResultLimits, counter: &dyn TokenC
     (saves > Tokens(0)).then_some(Edit { name, saves, behind })
 }
 
-fn n_results(turn: &Turn) -> usize {
-    turn.messages().iter().flat_map(|it| &it.content).filter(|it| is_result(it)).count()
-}
-
-fn is_result(part: &Part) -> bool {
-    matches!(part, Part::ToolResult(_))
-}
-
 /// Returns the last position whose results are old if as many as the limits say stay recent. Results of one message grow
 /// old together.
 fn old_results(items: &[Item], limits: &ResultLimits) -> Seq {
     let n_results = |it: &Item| {
         let message = it.body.as_message().filter(|_| it.visibility.history);
-        message.map_or(0, |it| it.content.iter().filter(|it| is_result(it)).count())
+        message.map_or(0, |it| it.n_tool_results())
     };
     let mut left: usize = items.iter().map(n_results).sum();
     let mut old = Seq(0);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use contexture_history::compaction::{self, Frontier, PreviewedTurns, ResultLimits, preview_turns};
-use contexture_message::{Part, TokenCounter, Tokens};
+use contexture_message::{TokenCounter, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::rewrite::Rewritten;
@@ -60,18 +60,15 @@ impl Rewritten<'_> {
         let mut left = frontier.0;
         let mut old: HashMap<&str, usize> = HashMap::new();
         for turn in options.history.iter().chain(&options.in_flight_turn) {
-            let n_old = left.min(n_results(turn));
+            let n_old = left.min(turn.n_tool_results());
             left -= n_old;
             old.insert(turn.id(), n_old);
         }
         let turns = self.history.iter().chain(self.turn.as_deref());
-        Frontier(turns.map(|it| old.get(&**it.id()).map_or(0, |n_old| (*n_old).min(n_results(it)))).sum())
+        Frontier(
+            turns.map(|it| old.get(&**it.id()).map_or(0, |n_old| (*n_old).min(it.n_tool_results()))).sum(),
+        )
     }
-}
-
-fn n_results(turn: &Turn) -> usize {
-    let parts = turn.messages().iter().flat_map(|it| &it.content);
-    parts.filter(|it| matches!(it, Part::ToolResult(_))).count()
 }
 
 /// Returns the turns with those that have a new form in the place of the old.

@@ -165,6 +165,11 @@ impl Turn {
         &self.messages
     }
 
+    /// Returns how many results of tools are in it.
+    pub fn n_tool_results(&self) -> usize {
+        self.messages.iter().map(|it| it.n_tool_results()).sum()
+    }
+
     /// Returns what it costs, if that is known.
     pub fn cost(&self) -> Option<&Cost> {
         self.cost.as_ref()

@@ -102,6 +102,11 @@ impl Message {
         }
     }
 
+    /// Returns how many results of tools it brings.
+    pub fn n_tool_results(&self) -> usize {
+        self.content.iter().filter(|it| matches!(it, Part::ToolResult(_))).count()
+    }
+
     /// Whether nothing is said: no parts, or only blank text.
     pub fn is_blank(&self) -> bool {
         self.content.iter().all(|it| matches!(it, Part::Text { text } if text.trim().is_empty()))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, Window, window};
-use contexture_message::{Message, Part, TokenCounter};
+use contexture_message::TokenCounter;
 use serde_json::Value;
 
 use crate::{Absent, ModelChoice, State, absent};
@@ -38,7 +38,7 @@ impl Snapshot {
     ) -> Self {
         let turns = contexture_history::turns(items).into_iter().map(Arc::new).collect();
         let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
-        let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| n_results(it)).sum();
+        let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| it.n_tool_results()).sum();
         Self { state, instructions, turns, notes, absent, hidden, n_old_results }
     }
 
@@ -64,7 +64,7 @@ impl Snapshot {
             let stays = turn.is_summary() || surplus == 0;
             if !stays {
                 surplus -= 1;
-                n_gone += turn.messages().iter().map(|it| n_results(it)).sum::<usize>();
+                n_gone += turn.n_tool_results();
             }
             stays
         });
@@ -156,8 +156,4 @@ impl Snapshot {
     pub fn history(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Window<'_, Arc<Turn>> {
         window(&self.turns, limit, counter)
     }
-}
-
-fn n_results(message: &Message) -> usize {
-    message.content.iter().filter(|it| matches!(it, Part::ToolResult(_))).count()
 }

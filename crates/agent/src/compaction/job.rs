@@ -10,7 +10,7 @@ use contexture_history::compaction::{
     unless_repeated,
 };
 use contexture_history::{Item, Turn, turns, window};
-use contexture_message::{Part, TokenCounter, Tokens};
+use contexture_message::{TokenCounter, Tokens};
 use contexture_session::{NewArchive, SessionError, Thread, View};
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -165,6 +165,5 @@ fn weight(items: &[Item]) -> Tokens {
 }
 
 fn n_results(items: &[Item]) -> usize {
-    let messages = items.iter().filter_map(|it| it.body.as_message());
-    messages.flat_map(|it| &it.content).filter(|it| matches!(it, Part::ToolResult(_))).count()
+    items.iter().filter_map(|it| it.body.as_message()).map(|it| it.n_tool_results()).sum()
 }

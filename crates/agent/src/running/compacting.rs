@@ -67,7 +67,9 @@ impl Running {
                 continue;
             }
             // A second small summary would break the cache a second time, for little.
-            let is_first = self.compactions.n_reactive == 0;
+            let small =
+                |it: &CompactionReport| it.strategy == Strategy::ReactiveMicro && it.archive.is_some();
+            let is_first = !self.compactions.reports.iter().any(small);
             let strategy = if is_first { strategy } else { Strategy::ReactiveFull };
             self.compactions.n_reactive += 1;
             if !self.compact(&pass, strategy, trigger, &limits).await? {
