@@ -7,6 +7,7 @@ mod bytes;
 mod checks;
 mod depth;
 mod endings;
+mod forged;
 mod http;
 mod loops;
 mod panics;
