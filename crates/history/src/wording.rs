@@ -10,7 +10,8 @@ use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
 /// Returns the user message that a system event is replayed as.
 pub(crate) fn event_message(event: &SystemEvent) -> Message {
     let template = include_str!("../templates/system-event.txt");
-    Message::user(filled(template, &[("name", &attribute(&event.name)), ("text", &neutralise(&event.text))]))
+    let name = attribute(&event.name);
+    Message::user(filled(template, &[("name", &neutralise(&name)), ("text", &neutralise(&event.text))]))
 }
 
 /// Returns the part that an envelope adds to the user's message.

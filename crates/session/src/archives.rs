@@ -93,7 +93,7 @@ impl Thread {
 
     /// Takes the newest archive back: the model reads again what it covers, or the archives that it took the place of.
     /// Returns what was undone, or nothing if there is no archive.
-    pub async fn undo_archive(&self) -> Result<Option<Archived>, SessionError> {
+    pub async fn undo(&self) -> Result<Option<Archived>, SessionError> {
         let snapshot = self.refresh().await?;
         let Some(archived) = newest(snapshot.state()).cloned() else { return Ok(None) };
         let record = self.item(archived.record).await?;

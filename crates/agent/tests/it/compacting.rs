@@ -265,7 +265,7 @@ async fn after_any_number_of_compactions_and_undos_everything_is_still_there() {
         assert_eq!(compacted(&agent, &stage.thread).await.made, Made::Summary, "{step}");
         if step % 3 == 1 {
             let view = stage.thread.view().await.unwrap();
-            assert!(stage.thread.undo_archive().await.unwrap().is_some());
+            assert!(stage.thread.undo().await.unwrap().is_some());
             assert_ne!(stage.thread.view().await.unwrap().items, view.items);
         }
         let now = whole(&stage.thread).await;
@@ -273,7 +273,7 @@ async fn after_any_number_of_compactions_and_undos_everything_is_still_there() {
         assert_eq!(whole(&stage.elsewhere().await).await, now, "{step}");
     }
     // All of them taken back: what the model reads is what was said.
-    while stage.thread.undo_archive().await.unwrap().is_some() {}
+    while stage.thread.undo().await.unwrap().is_some() {}
     let is_said = |it: &&Item| matches!(it.body, Body::Message(_));
     let read = stage.thread.view().await.unwrap().items;
     let full = stage.thread.full_history().await.unwrap();

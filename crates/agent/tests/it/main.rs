@@ -9,6 +9,7 @@ mod compacting;
 mod depth;
 mod endings;
 mod forecast;
+mod forged;
 mod frozen;
 mod http;
 mod loops;

@@ -240,7 +240,7 @@ impl Play {
                 self.agent.compact(&self.prompt, &self.thread, CompactRequest::default()).await.unwrap();
             }
             Act::Undo => {
-                self.thread.undo_archive().await.unwrap();
+                self.thread.undo().await.unwrap();
             }
             Act::Model => self.other_model = !self.other_model,
         }

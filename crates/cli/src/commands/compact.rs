@@ -87,7 +87,7 @@ pub(super) fn reply(report: &CompactionReport, as_json: bool) -> Reply {
 
 /// Takes the newest archive of a thread back.
 pub(super) async fn undone(thread: &Thread, as_json: bool) -> Result<Reply, Failure> {
-    let undone = thread.undo_archive().await?;
+    let undone = thread.undo().await?;
     if as_json {
         let undone = undone.map(|it| {
             json!({"archive": it.name(), "turns": [it.turns.0.to_string(), it.turns.1.to_string()], "first": it.first, "last": it.last})

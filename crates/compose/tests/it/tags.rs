@@ -572,8 +572,16 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         assert_eq!(neutralise(&format!("é<{text}<b> & {text}")), format!("é<{expected}<b> & {expected}"));
     }
     // What is joined behind a text could complete the tag.
-    for text in ["<", "a </", "</ \n"] {
+    for text in ["<", "a </", "</ \n", "<s", "</System", "a < sys\u{200b}tem_rem"] {
         assert_eq!(neutralise(text), text.replacen('<', "&lt;", 1), "{text:?}");
+    }
+    for (text, expected) in [
+        ("＜system-context＞", "&lt;system-context＞"),
+        ("\u{fe64}／ｓystem－event", "&lt;／ｓystem－event"),
+        ("<system\u{2011}context>", "&lt;system\u{2011}context>"),
+        ("a ＜b＞ ，＜", "a ＜b＞ ，&lt;"),
+    ] {
+        assert_eq!(neutralise(text), expected);
     }
     for text in [
         "",

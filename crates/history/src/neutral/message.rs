@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Tool, ToolOutput};
+use contexture_message::{File, Image, MediaSource, Message, Part, Tool, ToolOutput};
 use serde_json::Value;
 
 use super::neutralise;
@@ -53,12 +53,34 @@ fn has_engine_tag(part: &Part) -> bool {
             ToolOutput::Content(parts) => parts.iter().any(has_engine_tag),
         },
         Part::ToolCall(call) => any_string(&call.arguments, &is_forged),
-        Part::Image(_) | Part::File(_) | Part::Thinking(_) => false,
+        Part::Image(Image { source, media_type }) => is_forged_media(None, media_type.as_deref(), source),
+        Part::File(File { source, media_type, name }) => {
+            is_forged_media(name.as_deref(), media_type.as_deref(), source)
+        }
+        Part::Thinking(_) => false,
+    }
+}
+
+/// Whether what is read in place of media holds a tag. Nobody reads the data itself.
+fn is_forged_media(name: Option<&str>, media_type: Option<&str>, source: &MediaSource) -> bool {
+    let source = match source {
+        MediaSource::Data(_) => None,
+        MediaSource::Url(text) | MediaSource::Id(text) => Some(text.as_str()),
+    };
+    [name, media_type, source].into_iter().flatten().any(is_forged)
+}
+
+fn neutral_source(source: MediaSource) -> MediaSource {
+    match source {
+        MediaSource::Url(text) => MediaSource::Url(neutralise(&text).into_owned()),
+        MediaSource::Id(text) => MediaSource::Id(neutralise(&text).into_owned()),
+        data @ MediaSource::Data(_) => data,
     }
 }
 
 /// Returns the part with the engine's tags neutralised.
 pub(crate) fn neutral_part(part: Part) -> Part {
+    let neutral = |text: String| neutralise(&text).into_owned();
     match part {
         Part::Text { text } => Part::Text { text: neutralise(&text).into_owned() },
         Part::ToolResult(mut result) => {
@@ -69,7 +91,15 @@ pub(crate) fn neutral_part(part: Part) -> Part {
             call.arguments = neutral_value(call.arguments);
             Part::ToolCall(call)
         }
-        other @ (Part::Image(_) | Part::File(_) | Part::Thinking(_)) => other,
+        Part::Image(Image { source, media_type }) => {
+            Part::Image(Image { source: neutral_source(source), media_type: media_type.map(neutral) })
+        }
+        Part::File(File { source, media_type, name }) => Part::File(File {
+            source: neutral_source(source),
+            media_type: media_type.map(neutral),
+            name: name.map(neutral),
+        }),
+        thinking @ Part::Thinking(_) => thinking,
     }
 }
 
@@ -89,7 +119,12 @@ fn neutral_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(neutralise(&text).into_owned()),
         Value::Array(items) => items.into_iter().map(neutral_value).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, neutral_value(value))).collect(),
+        Value::Object(fields) => {
+            // The model reads keys like everything else.
+            let neutral =
+                |(key, value): (String, Value)| (neutralise(&key).into_owned(), neutral_value(value));
+            fields.into_iter().map(neutral).collect()
+        }
         other => other,
     }
 }
@@ -98,7 +133,7 @@ fn any_string(value: &Value, test: &impl Fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => test(text),
         Value::Array(items) => items.iter().any(|it| any_string(it, test)),
-        Value::Object(fields) => fields.values().any(|it| any_string(it, test)),
+        Value::Object(fields) => fields.iter().any(|(key, value)| test(key) || any_string(value, test)),
         _ => false,
     }
 }

@@ -1,12 +1,13 @@
 //! Texts without the engine's own tags.
 //!
 //! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any
-//! case, closing or opening, `_` for `-`, white space, control and invisible characters before the name,
-//! invisible ones inside. So does a `<` at the end of a text, to which a name may be added later. Every other `<` stays.
+//! case, closing or opening, `_` for `-`, full-width characters, white space, control and invisible characters before the
+//! name, invisible ones inside. So does the `<` of a tag that the end of the text cuts off, wherever: what is joined behind
+//! the text could complete it. Every other `<` stays.
 
 use std::borrow::Cow;
 
-use memchr::memchr_iter;
+use memchr::memchr2_iter;
 
 /// The tags that only the engine writes.
 pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "system-event"];
@@ -22,15 +23,16 @@ pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "s
 pub fn neutralise(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
-    for at in memchr_iter(b'<', text.as_bytes()) {
+    for at in memchr2_iter(b'<', WIDE_START, text.as_bytes()) {
+        let Some(rest) = opened(&text[at..]) else { continue };
         // The look-ahead stops at the next `<`, so all of them together read the text once.
-        if is_engine_tag(&text[at + 1..]) {
+        if is_engine_tag(rest) {
             if out.is_empty() {
                 out.reserve(text.len() + 16);
             }
             out.push_str(&text[copied..at]);
             out.push_str("&lt;");
-            copied = at + 1;
+            copied = text.len() - rest.len();
         }
     }
     if copied == 0 {
@@ -40,32 +42,47 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether `rest`, which follows a `<`, makes it the tag of an engine name.
-fn is_engine_tag(rest: &str) -> bool {
-    let rest = rest.trim_start_matches(|c: char| c == '/' || c.is_whitespace() || is_invisible(c));
-    // Whatever is joined behind the text could complete the tag.
-    rest.is_empty() || ENGINE_TAG_NAMES.iter().any(|name| starts_with_name(rest, name))
+/// The full-width and the small form of `<`, and the byte that both begin with.
+const WIDE: [&str; 2] = ["\u{ff1c}", "\u{fe64}"];
+const WIDE_START: u8 = 0xef;
+
+/// Returns what follows the `<` that `text` begins with, if it does.
+fn opened(text: &str) -> Option<&str> {
+    text.strip_prefix('<').or_else(|| WIDE.iter().find_map(|it| text.strip_prefix(it)))
 }
 
-/// Whether `text` starts with `name`, and the name ends there. The end of the text ends a name too:
-/// what follows may be added later.
+/// Whether `rest`, which follows a `<`, makes it the tag of an engine name.
+fn is_engine_tag(rest: &str) -> bool {
+    let rest = rest.trim_start_matches(|c: char| plain(c) == '/' || c.is_whitespace() || is_invisible(c));
+    ENGINE_TAG_NAMES.iter().any(|name| starts_with_name(rest, name))
+}
+
+/// Whether `text` starts with `name`, and the name ends there. The end of the text ends a name too, and stands for the
+/// rest of one: what follows may be added later.
 fn starts_with_name(text: &str, name: &str) -> bool {
     let mut chars = text.chars();
     for expected in name.chars() {
         let mut visible = chars.by_ref().skip_while(|&c| is_invisible(c) && !c.is_whitespace());
-        if visible.next().map(plain) != Some(expected) {
-            return false;
+        match visible.next() {
+            Some(c) if plain(c) == expected => {}
+            Some(_) => return false,
+            None => return true,
         }
     }
-    !chars.next().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
+    !chars.next().is_some_and(|c| c.is_alphanumeric() || plain(c) == '-')
 }
 
 /// Returns the character of a name that `c` stands for: names are one in every spelling. `ſ` is the only character
-/// besides ASCII that equals a letter without regard to case.
+/// besides ASCII that equals a letter without regard to case; full-width characters are ASCII in another width, and there
+/// are dashes of many kinds.
 fn plain(c: char) -> char {
+    let c = match c {
+        '\u{ff01}'..='\u{ff5e}' => u32::from(c).checked_sub(0xfee0).and_then(char::from_u32).unwrap_or(c),
+        _ => c,
+    };
     match c {
         'ſ' => 's',
-        '_' => '-',
+        '_' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => '-',
         _ => c.to_ascii_lowercase(),
     }
 }

@@ -74,9 +74,9 @@ pub async fn archives_read_the_same_everywhere(open: Open) {
         assert_eq!(other.get().note("large").map(|it| &**it), Some(&large));
         assert_eq!(full(&other).await[..original.len()], original[..]);
         match step {
-            0 => assert_eq!(other.undo_archive().await.expect("it is there").map(|it| it.number), Some(3)),
+            0 => assert_eq!(other.undo().await.expect("it is there").map(|it| it.number), Some(3)),
             1 => drop(main.reset_history().await.expect("an append")),
-            _ => assert!(main.undo_archive().await.expect("the store answers").is_none(), "nothing to undo"),
+            _ => assert!(main.undo().await.expect("the store answers").is_none(), "nothing to undo"),
         }
         let state = main.refresh().await.expect("the store answers").state().clone();
         match step {
@@ -105,7 +105,7 @@ pub async fn copies_keep_archives(open: Open) {
     points.push(main.add(vec![NewItem::aged(Seq(0), Seq(6))]).await.expect("an append"));
     archived(main, 1, 6, "two").await;
     points.push(main.get());
-    main.undo_archive().await.expect("the store answers");
+    main.undo().await.expect("the store answers");
     points.push(main.get());
     for point in &points {
         let end = point.state().end;
