@@ -8,6 +8,7 @@ mod depth;
 mod endings;
 mod http;
 mod loops;
+mod own_tools;
 mod panics;
 mod served;
 mod stage;
