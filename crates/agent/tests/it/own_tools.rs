@@ -26,8 +26,12 @@ fn gives(text: impl Into<String>) -> AgentTool {
 
 /// Puts a call and its result on a thread, as others do.
 async fn add_result(thread: &Thread, id: &str, output: ToolOutput) {
-    let call = ToolCall { id: id.to_owned(), name: "logs".to_owned(), arguments: json!({}) };
-    let result = ToolResult { call_id: id.to_owned(), name: "logs".to_owned(), output };
+    add_result_of(thread, "logs", id, output).await;
+}
+
+async fn add_result_of(thread: &Thread, name: &str, id: &str, output: ToolOutput) {
+    let call = ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: json!({}) };
+    let result = ToolResult { call_id: id.to_owned(), name: name.to_owned(), output };
     let messages = vec![
         Message::user("look"),
         Message::parts(Role::Assistant, vec![Part::ToolCall(call)]),
@@ -290,6 +294,8 @@ async fn archived(thread: &Thread) {
     let story = format!("The walrus is called Wally. {}", "He likes fish. ".repeat(900));
     thread.add_messages(vec![Message::user(story), Message::assistant("Noted.")]).await.unwrap();
     add_result(thread, "zoo", ToolOutput::Text("The pelican is called Pelle.".into())).await;
+    // What was read before is not found again.
+    add_result_of(thread, "recall", "echo", ToolOutput::Text("The pelican is called Pelle.".into())).await;
     for idx in 0..8 {
         let messages = vec![Message::user(format!("question {idx}")), Message::assistant("An answer.")];
         thread.add_messages(messages).await.unwrap();
@@ -309,7 +315,7 @@ async fn what_is_archived_is_found_and_read() {
         [
             json!({"query": "pelican called", "limit": 1}),
             json!({"query": "unicorn"}),
-            json!({"item": 7}),
+            json!({"item": 10}),
             json!({"item": 400}),
             json!({"query": "x", "item": 1}),
         ],
@@ -321,7 +327,7 @@ async fn what_is_archived_is_found_and_read() {
     --
     Nothing of what was summarised has any of these words. Try other words, or say that you do not find it.
     --
-    [Characters 0 to 10 of 10 of item 7 of turn 3 (assistant). Next offset: none.]
+    [Characters 0 to 10 of 10 of item 10 of turn 4 (assistant). Next offset: none.]
     An answer.
     --
     {"type":"error-json","value":{"error":"there is no item 400 among what was summarised; a `query` finds the items that can be read"}}
