@@ -1,7 +1,7 @@
 //! Reads the log of a thread: from its end back, or one item.
 
 use contexture_history::{Body, Item, Seq, Visibility};
-use contexture_message::Part;
+use contexture_message::{Part, ToolResult};
 use contexture_session::{SessionError, Thread};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
         for result in results(&item) {
             if result.call_id == handle {
                 found = Some((result.name.clone(), text_of(&result.output)));
-            } else if others.len() < NAMED {
+            } else if others.len() < NAMED && !is_own(&result.name) {
                 others.push((result.call_id.clone(), result.name.clone()));
             }
         }
@@ -53,13 +53,22 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
 }
 
 /// Returns the results of an item that the model may read, newest first.
-pub(super) fn results(item: &Item) -> impl Iterator<Item = &contexture_message::ToolResult> {
+pub(super) fn results(item: &Item) -> impl Iterator<Item = &ToolResult> {
     let message = item.body.as_message().filter(|_| item.visibility.history);
     let parts = message.into_iter().flat_map(|it| it.content.iter().rev());
     parts.filter_map(|part| match part {
         Part::ToolResult(result) => Some(result),
         Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => None,
     })
+}
+
+/// Whether all that an item says was read with these tools. It stands elsewhere too, and would be found twice.
+pub(super) fn is_echo(item: &Item) -> bool {
+    results(item).next().is_some() && results(item).all(|it| is_own(&it.name))
+}
+
+fn is_own(tool: &str) -> bool {
+    tool == super::READ_RESULT || tool == super::RECALL
 }
 
 /// Returns the handle and the text of an item that holds a result whole.

@@ -30,6 +30,10 @@ use crate::tool::{AgentTool, ToolRefused};
 /// The note that a thread has results that are shown as previews.
 const KEY: &str = "contexture.reads_results";
 
+/// Their names, as the definitions have them.
+const READ_RESULT: &str = "read_tool_result";
+const RECALL: &str = "recall";
+
 /// The engine's own tools, made once for each agent.
 pub(crate) struct OwnTools {
     read_result: AgentTool,

@@ -44,10 +44,10 @@ pub(super) fn tool(room: Room) -> Result<AgentTool, ToolRefused> {
 async fn find(thread: &Thread, query: &str, max: usize, room: &Room) -> Result<String, BoxError> {
     let counter = thread.counter();
     let mut told = String::new();
-    // Some of what is found may be for nobody: then others take its place.
+    // Some of what is found may be hidden or an echo: then others take its place.
     let mut left = max;
     for found in thread.search(query, max * 2).await? {
-        let item = log::item(thread, found.seq).await?.filter(is_for_model);
+        let item = log::item(thread, found.seq).await?.filter(|it| is_for_model(it) && !log::is_echo(it));
         let Some(item) = item.filter(|_| left > 0) else { continue };
         left -= 1;
         let more = shown(&found, &item);

@@ -13,6 +13,7 @@ mod forged;
 mod frozen;
 mod http;
 mod loops;
+mod own_tools;
 mod panics;
 mod past_the_window;
 mod reactive;

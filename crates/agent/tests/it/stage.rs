@@ -85,7 +85,7 @@ impl Stage {
     }
 }
 
-fn sessions(store: &Arc<dyn Store>) -> Sessions {
+pub(crate) fn sessions(store: &Arc<dyn Store>) -> Sessions {
     Sessions::new(Arc::clone(store), ports(), SessionConfig::default())
 }
 

@@ -8,7 +8,7 @@ use contexture_compose::{
 use contexture_history::compaction::Frontier;
 use contexture_history::{Body, Envelope, EnvelopeTag, Item, Seq, Timestamp, TurnNo, Visibility, repair};
 use contexture_message::tokens::request_tokens;
-use contexture_message::{Encoding, Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{Encoding, Message, Part, Role, Tokens, Tool, ToolCall, ToolOutput, ToolResult};
 use contexture_testkit::{budget, request, resolve};
 use proptest::prelude::*;
 use serde_json::json;
@@ -85,6 +85,7 @@ fn old_results_are_previews_before_the_window_is_chosen() {
     let options = |frontier| ResolveOptions {
         in_flight_turn: Some(logged_call(4, lines(600))),
         results: Some(ResultView { frontier: Frontier(frontier), ..ResultView::default() }),
+        result_reader: Some(Tool::new("read", "Reads results.")),
         ..ResolveOptions::default().history(history.clone())
     };
     let limit = Some(HistoryLimit::Tokens(Tokens(4_500)));
@@ -93,6 +94,7 @@ fn old_results_are_previews_before_the_window_is_chosen() {
         let pass = resolve(&prompt, options(frontier)).expect("it resolves");
         let explanation = pass.explain();
         assert_eq!(explanation.total_tokens, request_tokens(&Encoding::O200kBase, pass.request()));
+        assert_eq!(explanation.tools.len(), usize::from(frontier > 0), "who can't see a result can read it");
         let told = explanation.shortened_results.iter().map(|it| {
             assert!(it.before.0 > 2_000 && it.after.0 <= 500, "{it:?}");
             format!("{} {} {}", it.turn, it.call_id, it.name)

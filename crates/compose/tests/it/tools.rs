@@ -49,6 +49,20 @@ fn tools_of_the_call_site_replace_others_silently() {
 }
 
 #[test]
+fn spare_tools_give_way_to_any_other() {
+    let spare = |names: &[&str]| names.iter().map(|it| Tool::new(*it, "spare")).collect::<Vec<_>>();
+    let options = ResolveOptions {
+        tools: vec![Tool::new("given", "")],
+        spare_tools: spare(&["given", "find", "recall", "recall"]),
+        ..ResolveOptions::default()
+    };
+    let prompt = Prompt::builder("p").include(with_tool("a", "find")).build().expect("it builds");
+    let pass = resolve(&prompt, options).expect("it resolves");
+    let tools = pass.request().tools.iter().map(|it| format!("{} {}", it.name, it.description));
+    assert_eq!(tools.collect::<Vec<_>>(), ["find ", "given ", "recall spare"]);
+}
+
+#[test]
 fn names_that_providers_refuse_are_refused_here() {
     let prompt = Prompt::builder("p").tool(Tool::new("a b", "")).include(with_tool("c", ""));
     insta::assert_snapshot!(
