@@ -129,7 +129,7 @@ fn compact_makes_an_archive_that_can_be_read_searched_and_undone() {
     let read = served.run(&["sessions", "show", "s1"]).stdout;
     assert_shown(
         &read,
-        &["a1  in the place of t1..t4", "a1 of t1..t4 (items 1 to 16): ## Summary", "t5  completed"],
+        &["a1  in the place of t1..t4", "a1 of t1..t4 (items 1 to 17): ## Summary", "t5  completed"],
     );
     assert!(!read.contains("Order 4 is"), "{read}");
     let newest = served.run(&["sessions", "show", "s1", "--limit", "1"]).stdout;
@@ -138,7 +138,7 @@ fn compact_makes_an_archive_that_can_be_read_searched_and_undone() {
     assert_shown(&log, &["Order 1 is", "summary     (hidden) a1 of t1..t4"]);
 
     let run = served.run(&["compact", "s1", "--undo"]);
-    assert_eq!(run.shown(), "archive a1 is undone: t1..t4 (items 1 to 16) is read again as it was\n[exit 0]");
+    assert_eq!(run.shown(), "archive a1 is undone: t1..t4 (items 1 to 17) is read again as it was\n[exit 0]");
     assert_shown(&served.run(&["sessions", "show", "s1"]).stdout, &["Order 1 is"]);
     assert_shown(&served.run(&["sessions", "show", "s1", "--view", "all"]).stdout, &["archive a1 is undone"]);
     let run = served.run(&["compact", "s1", "--undo"]);
@@ -161,7 +161,7 @@ fn programs_get_documents() {
     assert_eq!((&archive["turns"], &archive["holds"]), (&json!(["t1", "t4"]), &json!(true)));
     assert_eq!(
         (&archive["first"], &archive["last"], &archive["left_out"]),
-        (&json!(1), &json!(16), &Value::Null)
+        (&json!(1), &json!(17), &Value::Null)
     );
     assert!(archive["tokens_before"].as_u64() > archive["tokens_after"].as_u64(), "{archive}");
     let one = document(&served.run(&["sessions", "archives", "s1", "1", "--json"]));
@@ -171,7 +171,7 @@ fn programs_get_documents() {
     let full = document(&served.run(&["sessions", "archives", "s1", "--full", "--json"]));
     assert_eq!(full.as_array().map(Vec::len), Some(24));
     let undone = document(&served.run(&["compact", "s1", "--undo", "--json"]));
-    assert_eq!(undone, json!({"undone": {"archive": "a1", "turns": ["t1", "t4"], "first": 1, "last": 16}}));
+    assert_eq!(undone, json!({"undone": {"archive": "a1", "turns": ["t1", "t4"], "first": 1, "last": 17}}));
     assert_eq!(document(&served.run(&["compact", "s1", "--undo", "--json"])), json!({"undone": null}));
 }
 
@@ -257,7 +257,7 @@ fn a_chat_can_be_compacted_and_shows_what_fills_the_window() {
         &shown,
         &["  history  ", "  hidden context  ", "  this turn  ", "  free  ", "  forecast  ", "  last turn  "],
     );
-    assert_shown(&shown, &["Not in it\n  history:t1..t5: summarised in a1 (items 1 to 20)", "(archive a1)"]);
+    assert_shown(&shown, &["Not in it\n  history:t1..t5: summarised in a1 (items 1 to 21)", "(archive a1)"]);
     assert_shown(
         &shown,
         &["a1  t1..t5\n", "archive a1 is undone", "the frozen prefix anew", "There are no archives"],
@@ -339,7 +339,7 @@ fn a_frozen_prefix_is_evaluated_anew_when_asked() {
     assert_eq!(run.shown(), "refreshed s1: its next turn evaluates the prefix anew\n[exit 0]");
     assert!(says_now(&[]).contains("Rule three."));
     let log = served.run(&["sessions", "show", "s1", "--view", "all"]).stdout;
-    assert_shown(&log, &["noted under contexture.pins: {", "the note contexture.pins is taken away"]);
+    assert_shown(&log, &["noted under contexture.pins: {", "noted under contexture.pins: {\"anew\":true}"]);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn rounds_that_are_summarised_within_a_turn_stay_in_their_place() {
         |it: u32| order(&format!("shipped {it} {}", "from one depot to the next, and then on. ".repeat(24)));
     let replies = (1..=7).map(|it| calls(OPENAI, it)).chain([summarises(), says(OPENAI, "All are there.")]);
     let served = Served::with_tools(OPENAI, replies, (1..=7).map(state)).with_shop("");
-    small_window(&served, "");
+    small_window(&served, "micro_batch_groups = 3");
     let run = served.run(&["run", "shop", "--session", "s1", "--user", "Where are they?"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "All are there.\n"), "{}", run.stderr);
     assert_shown(&run.stderr, &["tool find_order", "older conversation summarised, ", "(archive a1)"]);
@@ -360,7 +360,7 @@ fn rounds_that_are_summarised_within_a_turn_stay_in_their_place() {
     let read = served.run(&["sessions", "show", "s1"]).stdout;
     assert_shown(
         &read,
-        &["user        Where are they?\n  summary     (hidden) a1 of t1 (items", "[call c3]"],
+        &["user        Where are they?\n  summary     (hidden) a1 of t1 (items", "[call c4]"],
     );
     assert!(!read.contains("[call c2]"), "{read}");
     let context = served.piped(&["chat", "shop", "--session", "s1", "--json"], "/context\n");
