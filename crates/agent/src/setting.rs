@@ -96,7 +96,8 @@ impl Setting {
             frontier: Frontier(thread.n_old_results()),
             limits: self.agent.config.compaction.results(),
         };
-        let own = self.agent.own.as_ref().map(|it| it.offer(thread)).unwrap_or_default();
+        let own =
+            self.agent.own.as_ref().map(|it| it.offer(thread, facts.context_window)).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
         Ok(ResolveOptions {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },

@@ -10,7 +10,7 @@
 //! * `read_tool_result` with an archive, with old results, from the first pass on that shows a result as a preview, and
 //!   from the first result on that was too large for the log's message. The last two are noted in the thread.
 //!
-//! A tool of the user's with the same name wins. What the tools return is small enough to be shown whole.
+//! Models with a small window get none of them. A tool of the user's with the same name wins. What the tools return is small enough to be shown whole.
 
 mod log;
 mod output;
@@ -19,7 +19,7 @@ mod read_result;
 mod recall;
 
 use contexture_compose::Pass;
-use contexture_message::Tool;
+use contexture_message::{Tokens, Tool};
 use contexture_session::{NewItem, Snapshot};
 use serde_json::{Value, json};
 
@@ -55,9 +55,12 @@ impl OwnTools {
         Ok(Self { read_result: read_result::tool(room)?, recall: recall::tool(room)? })
     }
 
-    /// Says what a pass on a thread offers.
-    pub(crate) fn offer(&self, thread: &Snapshot) -> Offer {
+    /// Says what a pass on a thread offers to a model with that window, if it is known.
+    pub(crate) fn offer(&self, thread: &Snapshot, window: Option<Tokens>) -> Offer {
         let mut offer = Offer::default();
+        if window.is_some_and(|it| it < SMALLEST_WINDOW) {
+            return offer;
+        }
         if !thread.state().archives.is_empty() {
             offer.always.push(self.recall.tool().clone());
         }
@@ -79,6 +82,9 @@ impl OwnTools {
         (offered && !has_previews(thread)).then(has_preview)
     }
 }
+
+/// The definitions cost about 500 tokens: too much for models that have little room.
+const SMALLEST_WINDOW: Tokens = Tokens(8192);
 
 /// Returns the note that something of a thread is shown as a preview.
 pub(crate) fn has_preview() -> NewItem {

@@ -32,16 +32,18 @@ pub(crate) fn changed_messages(before: &Request, now: &Request) -> Option<String
 /// Tools that the engine offers once there is something to read with them.
 const OWN_TOOLS: [&str; 2] = ["read_tool_result", "recall"];
 
-/// Says how the tools or the system message differ, in any dialect. The engine's own tools may be added, and then stay.
-pub(crate) fn changed_system(before: &Request, now: &Request) -> Option<String> {
+/// Says which of the engine's own tools went away.
+pub(crate) fn lost_tools(before: &Request, now: &Request) -> Option<String> {
     let own = |request: &Request| -> Vec<String> {
         let names = request.tools.iter().map(|it| it.name.clone());
         names.filter(|it| OWN_TOOLS.contains(&it.as_str())).collect()
     };
     let (was, is) = (own(before), own(now));
-    if !was.iter().all(|it| is.contains(it)) {
-        return Some(format!("the tools {was:?} became {is:?}"));
-    }
+    (!was.iter().all(|it| is.contains(it))).then(|| format!("the tools {was:?} became {is:?}"))
+}
+
+/// Says how the tools or the system message differ, in any dialect. The engine's own tools do not count.
+pub(crate) fn changed_system(before: &Request, now: &Request) -> Option<String> {
     let others = |request: &Request| {
         let mut request = request.clone();
         request.tools.retain(|it| !OWN_TOOLS.contains(&it.name.as_str()));

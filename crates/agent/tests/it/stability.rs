@@ -19,7 +19,7 @@ use futures::StreamExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::bytes::{changed_messages, changed_system};
+use crate::bytes::{changed_messages, changed_system, lost_tools};
 use crate::scene::{Acting, Called, Passes, Summaries, hangs, small_window, words};
 use crate::stage::{Counting, Stage, TestTime, says};
 use crate::valid::assert_valid_everywhere;
@@ -331,6 +331,10 @@ fn check(play: &Play, before: &Called, now: &Called, refreshed: bool) {
         assert!(changed.is_none(), "{}", changed.unwrap());
     }
     let is_same_model = before.request.model == now.request.model;
+    if !is_compacted && was.history_after == is.history_after && is_same_model {
+        let lost = lost_tools(&before.request, &now.request);
+        assert!(lost.is_none(), "{}", lost.unwrap());
+    }
     if was.n_archives == is.n_archives && is_same_model && !refreshed {
         let changed = changed_system(&before.request, &now.request);
         assert!(changed.is_none(), "{}", changed.unwrap());
