@@ -20,7 +20,7 @@ use crate::run::{RunRequest, Sink};
 use crate::running::{Running, WAITS};
 use crate::setting::{CacheState, InFlight, Setting};
 use crate::words::{text_of, user_text, with_text};
-use crate::{AgentError, ApprovalError, Event, reminders};
+use crate::{AgentError, ApprovalError, Event, prefix, reminders};
 
 /// Runs a turn to its end.
 pub(crate) async fn run(
@@ -138,6 +138,7 @@ async fn begin(
     if !is_next {
         // Whoever wrote meanwhile may have pinned the prefix, and has read the provider's cache.
         setting.cache.idle = None;
+        setting.cache.refresh = refresh || prefix::is_unpinned(&now);
     }
     let mut running = Running::new(setting, turn, sink, cancel);
     running.compactions.reports = compactions;
