@@ -306,7 +306,9 @@ impl Play {
             let verdict = if approve { Verdict::Approve } else { Verdict::Deny { reason: None } };
             let decision = Decision { approval: id, token, verdict };
             let run = self.agent.decide(&self.prompt, &self.thread, decision, CancellationToken::new());
-            if let Ok(outcome) = run.outcome().await {
+            // The model may have been told to say nothing any more; then nobody waits for it.
+            let outcome = tokio::time::timeout(Duration::from_secs(5), run.outcome()).await;
+            if let Ok(Ok(outcome)) = outcome {
                 self.waiting.extend(outcome.approvals);
             }
         }
