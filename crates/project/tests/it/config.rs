@@ -85,7 +85,7 @@ fn unknown_or_wrong_overrides_are_refused_by_name() {
     insta::assert_snapshot!(overridden("store.ulr", "x"), @" unknown_field: unknown configuration key `store.ulr` [did you mean `store.url`?]");
     insta::assert_snapshot!(overridden("shop", "x"), @" unknown_field: unknown configuration key `shop`");
     insta::assert_snapshot!(overridden("models.m.window", "5"), @" unknown_field: unknown configuration key `models.m.window`");
-    insta::assert_snapshot!(overridden("compaction.min_messages", "many"), @r#" file_invalid: configuration key `compaction.min_messages`: invalid type: string "many", expected u32"#);
+    insta::assert_snapshot!(overridden("compaction.min_messages", "many"), @r#" file_invalid: configuration key `compaction.min_messages`: invalid type: string "many", expected usize"#);
     assert!(Config::keys().contains(&"compaction.full_trigger_pct".to_owned()));
 }
 
