@@ -1,0 +1,176 @@
+//! What is kept beside conversations: what was told to clients, what models saw, who may come in.
+//!
+//! There are two shapes. A *stream* is a log that only grows at its end, and is forgotten from its beginning; its
+//! records are numbered from 1 without a gap, in the order in which readers see them. A *document* is one value under a
+//! name, which the newest writer decides.
+//!
+//! What every implementation promises, and the conformance suite checks:
+//!
+//! 1. What is written together is one commit, and when it returns it survives a crash of the process and of the machine.
+//! 2. A number is given once: also by several processes at a time, and also after its record was forgotten. Who has read
+//!    up to a number has missed nothing before it.
+//! 3. Nothing of a tenant is visible under another tenant's key.
+//! 4. What belongs to a session goes with it: [`Store::delete_session`](crate::Store::delete_session) removes it, and
+//!    nothing more is written for a session that is not there.
+//! 5. A read costs what it returns.
+
+use contexture_history::Timestamp;
+
+use crate::{SessionId, StoreFuture, Tenant};
+
+/// A place for streams and documents. Every [`Store`](crate::Store) of this workspace is one too.
+pub trait Records: std::fmt::Debug + Send + Sync + 'static {
+    /// Writes records and documents as one commit. Returns the numbers that the records got, in their order: 0 for one
+    /// whose session is not there, which is left out (documents of such a session as well).
+    fn write(&self, writes: Writes) -> StoreFuture<'_, Vec<u64>>;
+
+    /// Returns the records of a stream after a number, oldest first, at most `max`.
+    fn read(&self, stream: StreamKey, after: u64, max: usize) -> StoreFuture<'_, Vec<Record>>;
+
+    /// Returns the records of a stream before a number (`None`: from the newest on), newest first, at most `max`.
+    fn read_back(&self, stream: StreamKey, before: Option<u64>, max: usize) -> StoreFuture<'_, Vec<Record>>;
+
+    /// Returns which numbers a stream has.
+    fn extent(&self, stream: StreamKey) -> StoreFuture<'_, Extent>;
+
+    /// Waits until a stream may have grown beyond a number. It may return early, and it returns at once if the stream is
+    /// longer already; callers read and wait again.
+    fn grown(&self, stream: StreamKey, after: u64) -> StoreFuture<'_, ()>;
+
+    /// Returns the documents with these keys that are there, in the order of the keys.
+    fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>>;
+
+    /// Lists documents in the order of tenant, session and name.
+    fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>>;
+
+    /// Forgets records and documents of a kind that are older than `before`, in all tenants, at most about `max` of them.
+    /// Says how many they were. A stream is forgotten from its beginning only.
+    fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
+}
+
+/// What is written as one commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// What is appended to streams, in this order.
+    pub records: Vec<NewRecord>,
+    /// What is put in the place of the document of the same key, if there is one.
+    pub puts: Vec<Document>,
+    /// What is put only if there is no document of the same key; if there is one, the whole write fails with
+    /// [`StoreError::Exists`](crate::StoreError::Exists).
+    pub creates: Vec<Document>,
+    /// What is removed; what is not there is no trouble.
+    pub deletes: Vec<DocumentKey>,
+}
+
+/// Names a stream.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamKey {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The session that it belongs to, if it belongs to one.
+    pub session: Option<SessionId>,
+    /// What kind it is, such as `events`.
+    pub kind: String,
+}
+
+/// A record to append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRecord {
+    /// Where.
+    pub stream: StreamKey,
+    /// When.
+    pub at: Timestamp,
+    /// What, a text of any kind.
+    pub data: String,
+}
+
+/// A record of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When it was appended.
+    pub at: Timestamp,
+    /// What was appended.
+    pub data: String,
+}
+
+/// Which numbers a stream has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The number of the newest record that was forgotten; 0 if none was.
+    pub forgotten: u64,
+    /// The number of the newest record that was ever appended; 0 if none was.
+    pub last: u64,
+}
+
+/// Names a document.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentKey {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The session that it belongs to, if it belongs to one.
+    pub session: Option<SessionId>,
+    /// What kind it is, such as `pass`.
+    pub kind: String,
+    /// Its name among those of its kind: any text.
+    pub name: String,
+}
+
+/// A document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Where.
+    pub key: DocumentKey,
+    /// When it was written last.
+    pub at: Timestamp,
+    /// What it says, a text of any kind.
+    pub data: String,
+}
+
+/// Which documents are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentList {
+    /// What kind.
+    pub kind: String,
+    /// Whose; those of all tenants if nobody is named.
+    pub tenant: Option<Tenant>,
+    /// Of which session; those of all sessions and of none if none is named. Counts only with a tenant.
+    pub session: Option<SessionId>,
+    /// Only those after this one.
+    pub after: Option<DocumentKey>,
+    /// How many at most.
+    pub max: usize,
+}
+
+impl Writes {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.puts.is_empty() && self.creates.is_empty() && self.deletes.is_empty()
+    }
+}
+
+impl StreamKey {
+    /// Returns the key of a stream of a session.
+    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str) -> Self {
+        Self { tenant: tenant.clone(), session: Some(session.clone()), kind: kind.to_owned() }
+    }
+
+    /// Returns the key of a stream that belongs to no session.
+    pub fn of_tenant(tenant: &Tenant, kind: &str) -> Self {
+        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned() }
+    }
+}
+
+impl DocumentKey {
+    /// Returns the key of a document of a session.
+    pub fn of_session(tenant: &Tenant, session: &SessionId, kind: &str, name: impl Into<String>) -> Self {
+        let session = Some(session.clone());
+        Self { tenant: tenant.clone(), session, kind: kind.to_owned(), name: name.into() }
+    }
+
+    /// Returns the key of a document that belongs to no session.
+    pub fn of_tenant(tenant: &Tenant, kind: &str, name: impl Into<String>) -> Self {
+        Self { tenant: tenant.clone(), session: None, kind: kind.to_owned(), name: name.into() }
+    }
+}
