@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture_project::{Project, ServerConfig};
-use contexture_session::{Names, Records, Sessions, Time};
+use contexture_session::{Names, Records, Sessions, StoreError, Tenant, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Caller;
@@ -98,10 +98,22 @@ impl Server {
         Ok(Self { app: App(Arc::new(inner)) })
     }
 
+    /// Returns where the server listens, and what it allows.
+    pub fn config(&self) -> &ServerConfig {
+        &self.app.0.config
+    }
+
+    /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
+    pub async fn has_keys(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        openapi::serve(router, openapi).with_state(self.app.clone())
+        // Nobody listens beyond this machine yet: see `has_keys`.
+        let anybody = Caller { tenant: Tenant::default(), key: None };
+        openapi::serve(router, openapi).with_state(self.app.clone()).layer(axum::Extension(anybody))
     }
 
     /// Does what goes on behind the routes, until the server is stopped.

@@ -15,6 +15,7 @@
 mod app;
 mod caller;
 mod input;
+mod listen;
 mod openapi;
 mod problem;
 mod routes;
@@ -25,5 +26,6 @@ mod world;
 
 pub use app::{App, Parts, Server};
 pub use caller::Caller;
+pub use listen::{ListenError, Listener};
 pub use problem::Problem;
 pub use world::{AgentMaker, World};
