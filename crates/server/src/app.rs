@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture_project::{Project, ServerConfig};
-use contexture_session::{Names, Records, Sessions, StoreError, Tenant, Time};
+use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Audit;
 use crate::caller::Caller;
+use crate::gate::Gate;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
 use crate::world::{AgentMaker, Current, World};
-use crate::{openapi, routes};
+use crate::{layers, openapi, routes};
 
 /// What a server is made of.
 pub struct Parts {
@@ -45,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) names: Arc<dyn Names>,
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
+    pub(crate) gate: Gate,
+    pub(crate) audit: Audit,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
 }
@@ -84,7 +88,11 @@ impl Server {
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
         let world = World::load(project, Vec::new(), &agent, Unwatched)?;
+        let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
+        let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
+            gate,
+            audit,
             world: Current::new(world),
             config,
             sessions,
@@ -105,15 +113,13 @@ impl Server {
 
     /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
-        Ok(false)
+        self.app.0.gate.has_keys().await
     }
 
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        // Nobody listens beyond this machine yet: see `has_keys`.
-        let anybody = Caller { tenant: Tenant::default(), key: None };
-        openapi::serve(router, openapi).with_state(self.app.clone()).layer(axum::Extension(anybody))
+        layers::around(openapi::serve(router, openapi), &self.app)
     }
 
     /// Does what goes on behind the routes, until the server is stopped.

@@ -13,8 +13,12 @@
 //! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
 
 mod app;
+mod audit;
+mod body;
 mod caller;
+mod gate;
 mod input;
+mod layers;
 mod listen;
 mod openapi;
 mod problem;
@@ -25,7 +29,9 @@ mod told;
 mod world;
 
 pub use app::{App, Parts, Server};
+pub use audit::{Act, Entry, audit_log};
 pub use caller::Caller;
+pub use gate::{Key, Keys, NewKey, Token};
 pub use listen::{ListenError, Listener};
 pub use problem::Problem;
 pub use world::{AgentMaker, World};
