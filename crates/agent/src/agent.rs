@@ -15,6 +15,7 @@ use crate::compaction::{CompactionConfig, Summarizer};
 use crate::middleware::{Layer, LayerKind, Middleware};
 use crate::own_tools::OwnTools;
 use crate::tool::{AgentTool, ToolRefused, Tools};
+use crate::watcher::Watcher;
 
 /// Makes secrets that nobody can guess.
 pub trait Secrets: Send + Sync {
@@ -69,6 +70,7 @@ pub struct Agent(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
+    pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) catalogue: Catalogue,
@@ -110,6 +112,7 @@ impl Agent {
             inner: Inner {
                 model: Arc::new(model),
                 summarizer: None,
+                watcher: None,
                 time,
                 secrets: Arc::new(secrets),
                 catalogue: Catalogue::standard(),
@@ -172,6 +175,12 @@ impl AgentBuilder {
     /// Sets who summarises; by default the model of the conversation does.
     pub fn summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
         self.inner.summarizer = Some(Arc::new(summarizer));
+        self
+    }
+
+    /// Sets who hears of every model call.
+    pub fn watcher(mut self, watcher: impl Watcher + 'static) -> Self {
+        self.inner.watcher = Some(Arc::new(watcher));
         self
     }
 

@@ -41,6 +41,7 @@ mod setting;
 mod stop;
 mod tool;
 mod turn;
+mod watcher;
 mod words;
 
 pub use agent::{Agent, AgentBuilder, AgentConfig, Secrets};
@@ -61,3 +62,4 @@ pub use outcome::{Ended, Outcome, Remark};
 pub use run::{Run, RunRequest};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{AgentTool, Invocation, ToolRefused, Tools};
+pub use watcher::{Called, Calling, Watcher};

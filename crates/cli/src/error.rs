@@ -213,7 +213,10 @@ impl From<SessionError> for Failure {
             StoreError::Conflict { .. } | StoreError::Held { .. } | StoreError::Fenced { .. } => {
                 failure.hint("someone else writes to it; try again later")
             }
-            StoreError::NotFound { .. } | StoreError::IsMain { .. } | StoreError::Malformed { .. } => failure,
+            StoreError::NotFound { .. }
+            | StoreError::IsMain { .. }
+            | StoreError::Malformed { .. }
+            | StoreError::NameTooLong { .. } => failure,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use contexture_message::{Message, Role, Tokens};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::compaction::Strategy;
 
@@ -113,6 +113,15 @@ impl Item {
     /// no turn's place: instructions that are set before anything is said are no turn.
     pub fn starts_turn(&self) -> bool {
         !matches!(&self.body, Body::Change(change) if !matches!(change, Change::TurnBegan { .. }))
+    }
+
+    /// Returns the item as a document, for whoever looks at a log.
+    pub fn document(&self, thread: &str) -> Value {
+        json!({
+            "id": format!("{thread}:{}", self.seq), "seq": self.seq, "turn": self.turn.to_string(),
+            "kind": self.body.kind(), "at": self.at.to_millis(), "tokens": self.cost.tokens,
+            "counter": &*self.cost.counter, "visibility": self.visibility, "author": self.author, "body": self.body,
+        })
     }
 }
 

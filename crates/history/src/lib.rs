@@ -14,6 +14,7 @@
 //! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
 
 mod archive;
+mod calendar;
 pub mod compaction;
 mod cost;
 mod item;

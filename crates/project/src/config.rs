@@ -17,6 +17,7 @@ use crate::decode;
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::files::CONFIG;
 use crate::nearest::did_you_mean;
+pub use crate::server_config::ServerConfig;
 use crate::yaml::{Data, Node, Pair};
 
 /// The settings of a project.
@@ -40,7 +41,7 @@ pub struct Config {
     pub models: BTreeMap<String, ModelFacts>,
     /// Where sessions are kept.
     pub store: StoreConfig,
-    /// Where the server listens.
+    /// Where the server listens, and what it allows.
     pub server: ServerConfig,
     /// When and how history is compacted.
     pub compaction: CompactionConfig,
@@ -103,20 +104,6 @@ pub struct StoreConfig {
 impl Default for StoreConfig {
     fn default() -> Self {
         Self { url: "sqlite:.contexture/contexture.db".to_owned() }
-    }
-}
-
-/// Where the server listens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ServerConfig {
-    /// Address and port.
-    pub listen: String,
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self { listen: "127.0.0.1:4747".to_owned() }
     }
 }
 
@@ -187,7 +174,7 @@ impl Config {
         };
         let path = split_key(key).ok_or_else(unknown)?;
         // A text that looks like a number may be one: the key's own type decides.
-        let candidates = [Some(Value::String(text.to_owned())), scalar(text)];
+        let candidates = [Some(Value::String(text.to_owned())), scalar(text), Some(list(text))];
         let mut last = None;
         for value in candidates.into_iter().flatten() {
             let mut json =
@@ -254,6 +241,11 @@ fn set(json: &mut Value, path: &[String], value: Value) {
 fn scalar(text: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(text).ok()?;
     (value.is_number() || value.is_boolean()).then_some(value)
+}
+
+/// Reads a text as a list: its pieces between commas.
+fn list(text: &str) -> Value {
+    text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(Value::from).collect()
 }
 
 /// Lists what is wrong with each single key; `whole` if none of them is wrong alone.

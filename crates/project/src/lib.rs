@@ -34,6 +34,7 @@ mod project;
 mod prompt_file;
 mod reader;
 mod sections;
+mod server_config;
 mod sources;
 mod spread;
 mod tools;

@@ -2,6 +2,7 @@
 
 use contexture_history::Seq;
 
+use crate::records::DocumentKey;
 use crate::store::Fence;
 
 /// Why a store did not do what it was asked for.
@@ -42,7 +43,7 @@ pub enum StoreError {
     /// There is one with that name already.
     #[error("{what} `{id}` exists already")]
     Exists {
-        /// `session` or `thread`.
+        /// `session`, `thread` or `document`.
         what: &'static str,
         /// Its name.
         id: String,
@@ -60,6 +61,16 @@ pub enum StoreError {
         thread: String,
         /// What is wrong with it.
         detail: String,
+    },
+    /// A name that is too long to be a key.
+    #[error("a {what} of {bytes} bytes is too long, {max} are allowed")]
+    NameTooLong {
+        /// What it names.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        max: usize,
     },
     /// The store was written by a newer version of this program.
     #[error("{place} has schema version {found}, this program knows versions up to {known}")]
@@ -95,6 +106,11 @@ impl StoreError {
         StoreError::NotFound { what: "thread", id: thread.to_string() }
     }
 
+    /// Returns the error for a document that is there already.
+    pub fn document_exists(key: &DocumentKey) -> Self {
+        StoreError::Exists { what: "document", id: key.name.clone() }
+    }
+
     /// Returns the stable code of the error.
     pub fn code(&self) -> &'static str {
         match self {
@@ -105,6 +121,7 @@ impl StoreError {
             StoreError::Exists { .. } => "already_exists",
             StoreError::IsMain { .. } => "main_thread",
             StoreError::Malformed { .. } => "append_malformed",
+            StoreError::NameTooLong { .. } => "name_too_long",
             StoreError::Newer { .. } => "schema_newer",
             StoreError::Damaged { .. } => "store_damaged",
             StoreError::Unavailable { .. } => "store_unavailable",

@@ -1,5 +1,7 @@
 //! A store in memory: for tests, and for conversations that need not survive.
 
+mod records;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +31,7 @@ pub struct MemoryStore {
 struct Inner {
     sessions: BTreeMap<SessionKey, SessionRow>,
     threads: BTreeMap<ThreadKey, Log>,
+    kept: records::Kept,
 }
 
 #[derive(Debug)]
@@ -342,6 +345,7 @@ impl Store for MemoryStore {
             let mut inner = self.lock();
             let gone: BTreeSet<ThreadKey> = inner.threads_of(&session).map(|(key, _)| key.clone()).collect();
             inner.threads.retain(|key, _| !gone.contains(key));
+            inner.kept.forget_session(&session);
             let there_was = inner.sessions.remove(&session).is_some();
             drop(inner);
             self.changes.send_replace(());

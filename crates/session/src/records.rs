@@ -16,7 +16,12 @@
 
 use contexture_history::Timestamp;
 
-use crate::{SessionId, StoreFuture, Tenant};
+use crate::{SessionId, StoreError, StoreFuture, Tenant};
+
+/// How long the kind of a stream or document may be, in bytes.
+pub const MAX_KIND_BYTES: usize = 200;
+/// How long the name of a document may be, in bytes: some databases can't find longer ones.
+pub const MAX_NAME_BYTES: usize = 1024;
 
 /// A place for streams and documents. Every [`Store`](crate::Store) of this workspace is one too.
 pub trait Records: std::fmt::Debug + Send + Sync + 'static {
@@ -48,7 +53,7 @@ pub trait Records: std::fmt::Debug + Send + Sync + 'static {
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
 }
 
-/// What is written as one commit.
+/// What is written as one commit: first the records, then the puts, the creates and the deletes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     /// What is appended to streams, in this order.
@@ -69,7 +74,7 @@ pub struct StreamKey {
     pub tenant: Tenant,
     /// The session that it belongs to, if it belongs to one.
     pub session: Option<SessionId>,
-    /// What kind it is, such as `events`.
+    /// What kind it is, such as `events`: at most [`MAX_KIND_BYTES`].
     pub kind: String,
 }
 
@@ -113,7 +118,7 @@ pub struct DocumentKey {
     pub session: Option<SessionId>,
     /// What kind it is, such as `pass`.
     pub kind: String,
-    /// Its name among those of its kind: any text.
+    /// Its name among those of its kind: any text of at most [`MAX_NAME_BYTES`].
     pub name: String,
 }
 
@@ -147,6 +152,18 @@ impl Writes {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.puts.is_empty() && self.creates.is_empty() && self.deletes.is_empty()
+    }
+
+    /// Checks that all names can be keys. Every implementation calls it first.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let documents = self.puts.iter().chain(&self.creates).map(|it| &it.key);
+        let kinds = self.records.iter().map(|it| &it.stream.kind);
+        let kinds = kinds.chain(documents.clone().map(|it| &it.kind)).map(|it| ("kind", it, MAX_KIND_BYTES));
+        let names = documents.map(|it| ("document's name", &it.name, MAX_NAME_BYTES));
+        match kinds.chain(names).find(|(_, it, max)| it.len() > *max) {
+            Some((what, it, max)) => Err(StoreError::NameTooLong { what, bytes: it.len(), max }),
+            None => Ok(()),
+        }
     }
 }
 

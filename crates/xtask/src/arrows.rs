@@ -6,6 +6,7 @@ use serde_json::Value;
 /// each other.
 const FLOORS: &[&[&str]] = &[
     &["contexture-cli"],
+    &["contexture-server"],
     &["contexture"],
     &["contexture-project"],
     &["contexture-agent"],

@@ -14,6 +14,7 @@
 
 mod answering;
 mod compacting;
+mod watching;
 
 use std::sync::Arc;
 
@@ -242,9 +243,12 @@ impl Running {
             request: Arc::new(pass.request().clone()),
             cache_key: Some(self.turn.thread().id().to_string()),
         };
+        let began = self.calling(pass);
         let stream = self.setting.agent.model.stream(call);
         let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
-        let mut answer = self.turn.while_alive(Box::pin(heard)).await??;
+        let heard = self.turn.while_alive(Box::pin(heard)).await?;
+        self.called(pass, began, &heard);
+        let mut answer = heard?;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass);
         self.compactions.answered();

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::{open_thread, show, spanned};
 use crate::args::ArchivesArgs;
-use crate::clock;
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, DIM, GREEN, PLAIN, YELLOW, behind, cut, one_line, paint, visible};
@@ -70,7 +69,7 @@ pub(in crate::commands) async fn list(
             Cell::new(summary.before.to_string()),
             Cell::new(after.to_string()),
             Cell::new(summary.strategy.map_or("", |it| it.as_str())),
-            Cell::new(clock::second(*at)).style(DIM),
+            Cell::new(at.to_seconds()).style(DIM),
             Cell::new(state).style(style),
             Cell::new(said).style(said_style),
         ]);
@@ -95,7 +94,7 @@ fn document(info: &ArchiveInfo) -> Value {
     json!({
         "archive": archived.name(), "holds": holds, "turns": [turns.0.to_string(), turns.1.to_string()], "first": first,
         "last": last, "tokens_before": summary.before, "tokens_after": after, "strategy": summary.strategy,
-        "at": clock::moment(*at), "replaces": replaces, "left_out": summary.left_out,
+        "at": at.to_millis(), "replaces": replaces, "left_out": summary.left_out,
         "summary": Some(&summary.text).filter(|it| !it.is_empty()),
     })
 }
@@ -121,7 +120,7 @@ pub(in crate::commands) async fn one(
     let items = thread.archive(number).await?;
     if as_json {
         let mut document = document(info);
-        document["items"] = items.iter().map(|it| show::document(thread.id(), it)).collect();
+        document["items"] = items.iter().map(|it| it.document(thread.id().as_str())).collect();
         return Ok(Reply::json(document));
     }
     let head = head(sessions, thread.id()).await?;
@@ -138,7 +137,7 @@ fn heading(info: &ArchiveInfo, screen: Screen) -> String {
         format!("items {} to {}", archived.first, archived.last),
         format!("{before} to {after} tokens"),
         strategy.map_or("", |it| it.as_str()).to_owned(),
-        clock::second(*at),
+        at.to_seconds(),
         state.to_owned(),
     ];
     let names: Vec<String> = replaces.iter().map(Archived::name).collect();
@@ -162,7 +161,7 @@ fn heading(info: &ArchiveInfo, screen: Screen) -> String {
 async fn full(sessions: &Sessions, thread: &Thread, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
     let items = thread.full_history().await?;
     if as_json {
-        return Ok(Reply::json(items.iter().map(|it| show::document(thread.id(), it)).collect()));
+        return Ok(Reply::json(items.iter().map(|it| it.document(thread.id().as_str())).collect()));
     }
     let head = head(sessions, thread.id()).await?;
     Ok(Reply::styled(show::page(&head, &items, &said(&items), screen)))
@@ -186,7 +185,7 @@ async fn found(thread: &Thread, words: &str, as_json: bool, screen: Screen) -> R
         let hit = |it: &Found| {
             json!({
                 "id": format!("{}:{}", thread.id(), it.seq), "seq": it.seq, "turn": it.turn.to_string(), "kind": it.kind,
-                "at": clock::moment(it.at), "text": it.text,
+                "at": it.at.to_millis(), "text": it.text,
             })
         };
         return Ok(Reply::json(found.iter().map(hit).collect()));
@@ -206,7 +205,7 @@ async fn found(thread: &Thread, words: &str, as_json: bool, screen: Screen) -> R
             Cell::new(turn.to_string()).style(BOLD),
             Cell::new(seq.to_string()),
             Cell::new(kind),
-            Cell::new(clock::second(*at)).style(DIM),
+            Cell::new(at.to_seconds()).style(DIM),
             Cell::new(text),
         ]);
     }

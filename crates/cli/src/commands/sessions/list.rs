@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use contexture_session::{SessionInfo, Sessions, list_all};
 use serde_json::{Value, json};
 
-use crate::clock;
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, DIM};
@@ -37,8 +36,8 @@ pub(in crate::commands) async fn run(
 fn document(info: &SessionInfo) -> Value {
     let SessionInfo { session, label, created, updated, threads, items, turns } = info;
     json!({
-        "session": session, "label": label, "created": clock::moment(*created),
-        "updated": clock::moment(*updated), "threads": threads, "turns": turns, "items": items,
+        "session": session, "label": label, "created": created.to_millis(),
+        "updated": updated.to_millis(), "threads": threads, "turns": turns, "items": items,
     })
 }
 
@@ -57,7 +56,7 @@ fn page(all: &[SessionInfo], screen: Screen) -> String {
             Cell::new(info.turns.to_string()),
             Cell::new(info.items.to_string()),
             Cell::new(info.threads.to_string()),
-            Cell::new(clock::second(info.updated)).style(DIM),
+            Cell::new(info.updated.to_seconds()).style(DIM),
             Cell::new(info.label.as_deref().unwrap_or_default()),
         ]);
     }

@@ -13,11 +13,9 @@ use contexture_session::{
     Head, NewestTurns, SessionId, SessionKey, Sessions, Span, Store, StoreError, ThreadId, ThreadInfo,
     ThreadKey, ThreadKind,
 };
-use serde_json::{Value, json};
 
 use super::{session_id, spanned};
 use crate::args::{ShowArgs, ViewArg};
-use crate::clock;
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
 use crate::paint::{
@@ -52,7 +50,7 @@ pub(in crate::commands) async fn run(
     }
     let shown = viewed(args.view, limit, &read);
     if as_json {
-        return Ok(Reply::json(shown.iter().map(|it| document(&head.info.thread, it)).collect()));
+        return Ok(Reply::json(shown.iter().map(|it| it.document(head.info.thread.as_str())).collect()));
     }
     let reply = Reply::styled(page(&head, &read, &shown, screen));
     let isolated: Vec<&str> =
@@ -146,18 +144,10 @@ fn name_of(summary: &Summary) -> String {
     format!("a{}", summary.number)
 }
 
-pub(super) fn document(thread: &ThreadId, item: &Item) -> Value {
-    json!({
-        "id": format!("{thread}:{}", item.seq), "seq": item.seq, "turn": item.turn.to_string(),
-        "kind": item.body.kind(), "at": clock::moment(item.at), "tokens": item.cost.tokens,
-        "counter": &*item.cost.counter, "visibility": item.visibility, "author": item.author, "body": item.body,
-    })
-}
-
 /// Returns the items under the headings of their turns. `read` has all that is known of the turns.
 pub(super) fn page(head: &Head, read: &[Item], shown: &[&Item], screen: Screen) -> String {
     let info = &head.info;
-    let facts = format!("{} turns, {} items, {}", info.turns, info.items, clock::second(info.updated));
+    let facts = format!("{} turns, {} items, {}", info.turns, info.items, info.updated.to_seconds());
     let label = info.label.as_deref().map(|it| format!("  {}", one_line(it))).unwrap_or_default();
     let title = format!("{}{label}", paint(BOLD, &one_line(info.thread.as_str())));
     let mut all = vec![format!("{title}\n{}", paint(DIM, &facts))];
@@ -187,13 +177,13 @@ pub(super) fn blocks(head: &Head, read: &[Item], shown: &[&Item], screen: Screen
 
 /// The heading of a summary that stands alone, in the place of turns.
 fn summary_heading(summary: &Summary, item: &Item) -> String {
-    let when = paint(DIM, &clock::second(item.at));
+    let when = paint(DIM, &item.at.to_seconds());
     format!("{}  in the place of {}  {when}", paint(BOLD, &name_of(summary)), spanned(summary.turns))
 }
 
 fn heading(head: &Head, first: &Item, known: &[Turn], read: &[Item]) -> String {
     let name = first.turn.to_string();
-    let when = paint(DIM, &clock::second(first.at));
+    let when = paint(DIM, &first.at.to_seconds());
     if first.turn == TurnNo(0) {
         return format!("{}  before the first turn  {when}", paint(BOLD, &name));
     }

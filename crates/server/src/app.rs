@@ -1,0 +1,119 @@
+//! What all requests share, and the server that is made of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use contexture_project::{Project, ServerConfig};
+use contexture_session::{Names, Records, Sessions, Time};
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::Caller;
+use crate::runs::Runs;
+use crate::scribe::Scribe;
+use crate::world::{AgentMaker, Current, World};
+use crate::{openapi, routes};
+
+/// What a server is made of.
+pub struct Parts {
+    /// The prompts and the configuration.
+    pub project: Project,
+    /// Makes the agent that runs them.
+    pub agent: AgentMaker,
+    /// The sessions, of any tenant.
+    pub sessions: Sessions,
+    /// Where events, passes, keys and the audit log are kept: the store of the sessions.
+    pub records: Arc<dyn Records>,
+    /// Tells the time.
+    pub time: Arc<dyn Time>,
+    /// Makes names.
+    pub names: Arc<dyn Names>,
+}
+
+/// What all requests share. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct App(pub(crate) Arc<Inner>);
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) world: Current,
+    pub(crate) config: ServerConfig,
+    pub(crate) sessions: Sessions,
+    pub(crate) records: Arc<dyn Records>,
+    pub(crate) time: Arc<dyn Time>,
+    pub(crate) names: Arc<dyn Names>,
+    pub(crate) scribe: Scribe,
+    pub(crate) runs: Runs,
+    /// Ends streams and background work.
+    pub(crate) stop: CancellationToken,
+}
+
+impl App {
+    /// Returns what is loaded now.
+    pub(crate) fn world(&self) -> Arc<World> {
+        self.0.world.get()
+    }
+
+    /// Returns the sessions that a caller may see.
+    pub(crate) fn sessions(&self, caller: &Caller) -> Sessions {
+        self.0.sessions.of_tenant(caller.tenant.clone())
+    }
+}
+
+/// Hears of calls and keeps nothing.
+struct Unwatched;
+
+impl contexture_agent::Watcher for Unwatched {
+    fn calling(&self, _: &contexture_agent::Calling<'_>) {}
+    fn called(&self, _: &contexture_agent::Calling<'_>, _: &contexture_agent::Called) {}
+}
+
+/// A server: routes, and what goes on behind them.
+#[derive(Debug)]
+pub struct Server {
+    app: App,
+}
+
+impl Server {
+    /// Makes a server. Fails if the agent can't be made.
+    pub fn new(parts: Parts) -> Result<Self, String> {
+        let Parts { project, agent, sessions, records, time, names } = parts;
+        let config = project.config().server.clone();
+        let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
+        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
+        let world = World::load(project, Vec::new(), &agent, Unwatched)?;
+        let inner = Inner {
+            world: Current::new(world),
+            config,
+            sessions,
+            records,
+            time,
+            names,
+            scribe,
+            runs,
+            stop: CancellationToken::new(),
+        };
+        Ok(Self { app: App(Arc::new(inner)) })
+    }
+
+    /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
+    pub fn router(&self) -> Router {
+        let (router, openapi) = routes::all().split_for_parts();
+        openapi::serve(router, openapi).with_state(self.app.clone())
+    }
+
+    /// Does what goes on behind the routes, until the server is stopped.
+    pub async fn background(&self) {
+        self.app.0.scribe.clone().work(self.app.0.stop.clone()).await;
+    }
+
+    /// Lets running turns come to their end, or interrupts them, and then ends streams and background work.
+    pub async fn stop(&self) {
+        let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
+        self.app.0.runs.stop(grace).await;
+        self.app.0.scribe.flushed().await;
+        self.app.0.stop.cancel();
+    }
+}

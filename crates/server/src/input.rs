@@ -1,0 +1,167 @@
+//! What comes in: bodies, paths and queries, with a problem document for what can't be read.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use contexture_session::{SessionId, ThreadId};
+use serde::de::DeserializeOwned;
+
+use crate::Problem;
+
+/// A JSON body. Unknown fields are refused where the type says so; what is wrong is told with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let is_json = request.headers().get(CONTENT_TYPE).is_none_or(|it| is_json(it.as_bytes()));
+        if !is_json {
+            return Err(Problem::new("media_type_unsupported", "the body must be `application/json`"));
+        }
+        let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
+            match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
+                true => Problem::new("body_too_large", "the body is larger than the server takes")
+                    .hint("`server.max_body_bytes` of contexture.toml is the limit"),
+                false => Problem::new("body_invalid", "the body could not be read to its end"),
+            }
+        })?;
+        parse(&bytes).map(Self)
+    }
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let kind = String::from_utf8_lossy(content_type).to_ascii_lowercase();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Reads a JSON text; no text is an empty object.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|err| {
+        let path = err.path().to_string();
+        let problem = Problem::new("body_invalid", format!("the body can't be read: {}", err.inner()));
+        if path == "." { problem } else { problem.at(path) }
+    })?;
+    json.end().map_err(|err| Problem::new("body_invalid", format!("the body can't be read: {err}")))?;
+    Ok(value)
+}
+
+/// The one variable part of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Id<T>(pub(crate) T);
+
+/// Something that a part of a path names.
+pub(crate) trait Named: Sized {
+    fn named(text: String) -> Result<Self, Problem>;
+}
+
+impl Named for SessionId {
+    fn named(text: String) -> Result<Self, Problem> {
+        Ok(SessionId::parse(text)?)
+    }
+}
+
+impl Named for ThreadId {
+    fn named(text: String) -> Result<Self, Problem> {
+        Ok(ThreadId::parse(text)?)
+    }
+}
+
+impl Named for String {
+    fn named(text: String) -> Result<Self, Problem> {
+        Ok(text)
+    }
+}
+
+impl Named for u64 {
+    fn named(text: String) -> Result<Self, Problem> {
+        let wrong = || Problem::new("path_invalid", format!("`{}` is not a number", shown(&text)));
+        text.parse().map_err(|_| wrong())
+    }
+}
+
+impl<T: Named, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(no_path)?;
+        T::named(text).map(Self)
+    }
+}
+
+/// Two variable parts of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Ids<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: Named, B: Named, S: Send + Sync> FromRequestParts<S> for Ids<A, B> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path((a, b)) =
+            Path::<(String, String)>::from_request_parts(parts, state).await.map_err(no_path)?;
+        Ok(Self(A::named(a)?, B::named(b)?))
+    }
+}
+
+fn no_path(err: impl std::fmt::Display) -> Problem {
+    Problem::new("path_invalid", format!("the path can't be read: {err}"))
+}
+
+/// The query of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let Query(value) = query.map_err(|err| Problem::new("query_invalid", err.body_text()))?;
+        Ok(Self(value))
+    }
+}
+
+/// Returns the beginning of a text from outside, to quote it.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::parse;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Outer {
+        inner: Inner,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Inner {
+        n: u8,
+    }
+
+    fn read(text: &str) -> String {
+        match parse::<Outer>(text.as_bytes()) {
+            Ok(it) => it.inner.n.to_string(),
+            Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_told_with_its_place() {
+        assert_eq!(read(""), "0");
+        assert_eq!(read(r#"{"inner": {"n": 7}}"#), "7");
+        assert!(read(r#"{"inner": {"n": 700}}"#).contains(r#""at":"inner.n""#));
+        assert!(read(r#"{"innner": 1}"#).contains("unknown field `innner`"));
+        assert!(read("{} {}").contains("trailing characters"));
+        assert!(read("[").contains("body_invalid"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Contexture over HTTP.
+//!
+//! [`Server`] turns a [`Project`](contexture_project::Project), an agent and a store into an [`axum::Router`]; it is
+//! stateless besides its leases, so that several of them on one store behave as one. The path of a request:
+//!
+//! ```text
+//! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
+//!                                        └─▶ turns: Runs drives the agent ─▶ events ─▶ Scribe ─▶ store ─▶ SSE
+//! ```
+//!
+//! A turn belongs to the server, not to the connection that asked for it. Everything it says goes through the
+//! [scribe](scribe), which commits it to the store before anybody hears it: so whoever has heard something can go on
+//! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
+
+mod app;
+mod caller;
+mod input;
+mod openapi;
+mod problem;
+mod routes;
+mod runs;
+mod scribe;
+mod told;
+mod world;
+
+pub use app::{App, Parts, Server};
+pub use caller::Caller;
+pub use problem::Problem;
+pub use world::{AgentMaker, World};

@@ -1,0 +1,220 @@
+//! What a client is told when something can't be done: a problem document (RFC 9457) with a stable code.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use contexture_agent::AgentError;
+use contexture_model::ModelError;
+use contexture_project::ProjectError;
+use contexture_session::{IdInvalid, SessionError, StoreError};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A problem document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Problem {
+    /// Names the kind of problem: `urn:contexture:problem:` and the code.
+    #[serde(rename = "type")]
+    kind: String,
+    /// What the status means.
+    title: String,
+    /// The status of the response.
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// The stable code.
+    code: String,
+    /// What is wrong, for people.
+    detail: String,
+    /// Where, such as a file and line, or a field of the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    /// What may help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// After how many seconds it makes sense to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    /// The thread of the turn that went wrong, where one had begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<String>,
+    /// The turn that went wrong, where one had begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+}
+
+impl Problem {
+    /// Returns a problem; its status follows from its code.
+    pub fn new(code: &str, detail: impl Into<String>) -> Self {
+        let status = status_of(code);
+        Self {
+            kind: format!("urn:contexture:problem:{code}"),
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            code: code.to_owned(),
+            detail: detail.into(),
+            at: None,
+            hint: None,
+            retry_after: None,
+            thread: None,
+            turn: None,
+        }
+    }
+
+    /// Says where.
+    #[must_use]
+    pub fn at(mut self, at: impl Into<String>) -> Self {
+        self.at = Some(at.into());
+        self
+    }
+
+    /// Says what may help.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Says which turn went wrong.
+    #[must_use]
+    pub fn of_turn(mut self, thread: &str, turn: &str) -> Self {
+        (self.thread, self.turn) = (Some(thread.to_owned()), Some(turn.to_owned()));
+        self
+    }
+
+    /// Returns the stable code.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// Returns what is wrong, for people.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns the status of the response.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Returns after how many seconds it makes sense to try again.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    /// Returns a problem with something that is not there.
+    pub fn not_found(what: &str, name: &str) -> Self {
+        Self::new("not_found", format!("there is no {what} `{name}`"))
+    }
+}
+
+/// Says which status a code has. Codes that nobody knows are the server's own failures.
+fn status_of(code: &str) -> StatusCode {
+    match code {
+        "unauthorized" => StatusCode::UNAUTHORIZED,
+        "forbidden" | "approval_forged" => StatusCode::FORBIDDEN,
+        "not_found" | "unknown_prompt" | "unknown_model" | "route_unknown" => StatusCode::NOT_FOUND,
+        "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
+        "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
+        "request_timeout" => StatusCode::REQUEST_TIMEOUT,
+        "already_exists"
+        | "version_conflict"
+        | "turn_in_progress"
+        | "main_thread"
+        | "turn_not_suspended"
+        | "approval_not_waiting"
+        | "approval_decided"
+        | "approval_other_prompt"
+        | "tool_result_unexpected"
+        | "view_changed"
+        | "lease_lost"
+        | "nothing_to_undo"
+        | "turn_not_retryable" => StatusCode::CONFLICT,
+        "events_expired" | "pass_expired" => StatusCode::GONE,
+        "body_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "media_type_unsupported" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "id_invalid" | "body_invalid" | "query_invalid" | "header_invalid" | "path_invalid" => {
+            StatusCode::BAD_REQUEST
+        }
+        "input_invalid" | "message_invalid" | "budget_exceeded" | "prompt_too_long" | "model_missing"
+        | "guardrail_blocked" | "constraint_failed" | "output_invalid" | "tool_collision"
+        | "tool_name_invalid" | "check_unknown" | "template_error" | "append_malformed"
+        | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch" | "message_in_tag"
+        | "role_ambiguous" | "depth_exceeded" | "unknown_entry" | "unknown_field" | "import_invalid" => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        "rate_limited" | "too_many_requests" | "queue_full" => StatusCode::TOO_MANY_REQUESTS,
+        "store_unavailable" | "shutting_down" | "cancelled" => StatusCode::SERVICE_UNAVAILABLE,
+        "turn_timeout" => StatusCode::GATEWAY_TIMEOUT,
+        "contributor_failed" | "transform_failed" => StatusCode::BAD_GATEWAY,
+        "deadline_exceeded" => StatusCode::GATEWAY_TIMEOUT,
+        code if code.starts_with("model_") => StatusCode::BAD_GATEWAY,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let retry_after = self.retry_after;
+        if status.is_server_error() {
+            tracing::warn!(code = self.code, detail = self.detail, "a request failed");
+        }
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(err: StoreError) -> Self {
+        SessionError::from(err).into()
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(err: SessionError) -> Self {
+        Self::new(err.code(), err.to_string())
+    }
+}
+
+impl From<IdInvalid> for Problem {
+    fn from(err: IdInvalid) -> Self {
+        SessionError::from(err).into()
+    }
+}
+
+impl From<ModelError> for Problem {
+    fn from(err: ModelError) -> Self {
+        Self::new(err.kind().code(), err.to_string())
+    }
+}
+
+impl From<AgentError> for Problem {
+    fn from(err: AgentError) -> Self {
+        Self::new(err.code(), err.to_string())
+    }
+}
+
+impl From<ProjectError> for Problem {
+    fn from(err: ProjectError) -> Self {
+        let Some(first) = err.faults.first() else { return Self::new("definition_invalid", err.to_string()) };
+        let others = err.faults.len() - 1;
+        let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
+        let problem = Self::new(&first.code, format!("{}{more}", first.message));
+        Self { at: first.at(), hint: first.hint.clone(), ..problem }
+    }
+}

@@ -1,0 +1,30 @@
+//! The routes, one module for each noun.
+
+mod events;
+mod prompts;
+mod sessions;
+mod turns;
+
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::App;
+use crate::openapi::Api;
+
+/// Returns all routes that need a caller.
+pub(crate) fn all() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(prompts::list))
+        .routes(routes!(prompts::show))
+        .routes(routes!(prompts::resolve))
+        .routes(routes!(prompts::inspect))
+        .routes(routes!(prompts::run))
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::show, sessions::delete))
+        .routes(routes!(sessions::items))
+        .routes(routes!(turns::run))
+        .routes(routes!(turns::cancel))
+        .routes(routes!(turns::retry))
+        .routes(routes!(events::follow))
+}

@@ -1,0 +1,219 @@
+//! Prompts: list, show, resolve, inspect, run once.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use contexture_compose::{Pass, Prompt, ResolveOptions};
+use contexture_history::Turn;
+use contexture_project::Fault;
+use contexture_session::{MemoryStore, SessionConfig, SessionStart, Sessions};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::turns::{TurnRequest, TurnResult, reply, wants_events};
+use crate::input::{Body, Id};
+use crate::runs::{Job, Task};
+use crate::world::World;
+use crate::{App, Caller, Problem};
+
+/// A prompt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PromptView {
+    /// Its id.
+    id: String,
+    /// Its place in the project, such as `support/refund`.
+    path: String,
+    /// The model it names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// The JSON Schema of its input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    input: Option<Value>,
+    /// The JSON Schema of its output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    output: Option<Value>,
+    /// What is wrong with its file; the last good version is used, if there was one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<FaultView>,
+}
+
+/// Something that is wrong with a file of the project.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FaultView {
+    /// The stable code.
+    code: String,
+    /// What is wrong.
+    message: String,
+    /// Where, such as `prompts/p.md:3:1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+}
+
+impl From<&Fault> for FaultView {
+    fn from(fault: &Fault) -> Self {
+        Self { code: fault.code.clone(), message: fault.message.clone(), at: fault.at() }
+    }
+}
+
+/// All prompts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PromptList {
+    /// The prompts, in the order of their paths.
+    prompts: Vec<PromptView>,
+}
+
+/// List the prompts.
+#[utoipa::path(get, path = "/v1/prompts", tag = "prompts", responses((status = 200, body = PromptList)))]
+pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<PromptList> {
+    let world = app.world();
+    let views = world.project.prompts().map(|(path, prompt)| match prompt {
+        Ok(prompt) => view(&world, path, prompt),
+        Err(err) => PromptView {
+            id: path.to_owned(),
+            path: path.to_owned(),
+            model: None,
+            input: None,
+            output: None,
+            faults: err.faults.iter().map(FaultView::from).collect(),
+        },
+    });
+    Json(PromptList { prompts: views.collect() })
+}
+
+fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
+    let file = format!("prompts/{path}.md");
+    let faults = world.faults.iter().filter(|it| it.file.as_deref() == Some(&file));
+    let definition = prompt.definition();
+    PromptView {
+        id: prompt.id().to_owned(),
+        path: path.to_owned(),
+        model: definition.model.clone(),
+        input: Some(prompt.input_schema()),
+        output: definition.output.as_ref().map(|it| (**it.value()).clone()),
+        faults: faults.map(FaultView::from).collect(),
+    }
+}
+
+/// Show a prompt.
+#[utoipa::path(
+    get, path = "/v1/prompts/{id}", tag = "prompts", params(("id" = String, Path)),
+    responses((status = 200, body = PromptView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    _: Caller,
+    Id(id): Id<String>,
+) -> Result<Json<PromptView>, Problem> {
+    let world = app.world();
+    let prompt = world.prompt(Some(&id))?;
+    let path = world.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
+    let path = path.map_or(id.clone(), |(path, _)| path.to_owned());
+    Ok(Json(view(&world, &path, &prompt)))
+}
+
+/// What would be sent, and why.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Resolved {
+    /// The hash of the request.
+    fingerprint: String,
+    /// What would be sent.
+    #[schema(value_type = Object)]
+    request: Value,
+    /// Where every token comes from, and why something is missing.
+    #[schema(value_type = Object)]
+    explanation: Value,
+}
+
+/// Show what would be sent to the model, without calling it.
+#[utoipa::path(
+    post, path = "/v1/prompts/{id}/resolve", tag = "prompts", params(("id" = String, Path)), request_body = TurnRequest,
+    responses((status = 200, body = Resolved), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn resolve(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<String>,
+    Body(request): Body<TurnRequest>,
+) -> Result<Json<Resolved>, Problem> {
+    let pass = pass(&app, &caller, &id, &request).await?;
+    Ok(Json(Resolved {
+        fingerprint: pass.fingerprint().to_string(),
+        request: serde_json::to_value(pass.request()).unwrap_or_default(),
+        explanation: serde_json::to_value(pass.explain()).unwrap_or_default(),
+    }))
+}
+
+/// Show where every token would come from, without calling the model.
+#[utoipa::path(
+    post, path = "/v1/prompts/{id}/inspect", tag = "prompts", params(("id" = String, Path)), request_body = TurnRequest,
+    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn inspect(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<String>,
+    Body(request): Body<TurnRequest>,
+) -> Result<Json<Value>, Problem> {
+    let pass = pass(&app, &caller, &id, &request).await?;
+    Ok(Json(serde_json::to_value(pass.explain()).unwrap_or_default()))
+}
+
+async fn pass(app: &App, caller: &Caller, id: &str, request: &TurnRequest) -> Result<Pass, Problem> {
+    let world = app.world();
+    let prompt = world.prompt(Some(id))?;
+    let run = request.run_request(caller, None, None, app.0.time.now())?;
+    let said = run.user.clone();
+    let options = ResolveOptions {
+        input: run.input,
+        scope: run.scope,
+        settings: run.settings,
+        blocks: run.blocks,
+        in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
+        engine: Some(contexture::engine()),
+        ..world.project.options(&prompt, None, run.model.as_deref())
+    };
+    prompt.resolve(options).await.map_err(|err| world.project.error(&err).into())
+}
+
+/// Run a prompt once, without a session: nothing of it is kept.
+#[utoipa::path(
+    post, path = "/v1/prompts/{id}/run", tag = "prompts", params(("id" = String, Path)), request_body = TurnRequest,
+    responses(
+        (status = 200, body = TurnResult),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<String>,
+    headers: HeaderMap,
+    Body(request): Body<TurnRequest>,
+) -> Result<Response, Problem> {
+    let world = app.world();
+    let prompt = world.prompt(Some(&id))?;
+    if wants_events(&headers)? {
+        let problem = Problem::new("not_acceptable", "a run without a session has no events to follow");
+        return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
+    }
+    let job = Job::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
+    let sessions = unkept_sessions(&app);
+    let session = sessions.create(SessionStart::default()).await?;
+    let thread = session.main().clone();
+    let task =
+        Task { session: None, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    reply(&app, task, false, true).await
+}
+
+/// Returns sessions that are gone when the last handle to them is.
+pub(crate) fn unkept_sessions(app: &App) -> Sessions {
+    let store = Arc::new(MemoryStore::new(Arc::clone(&app.0.time)));
+    Sessions::new(store, contexture::session_ports(None), SessionConfig::default())
+}

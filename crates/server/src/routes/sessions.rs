@@ -1,0 +1,299 @@
+//! Sessions: create, list, show, read, delete.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use contexture_history::{Item, Limit};
+use contexture_message::Tokens;
+use contexture_session::{SessionId, SessionInfo, SessionKey, SessionStart, Thread, ThreadId, ThreadInfo};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::input::{Asked, Body, Id};
+use crate::{App, Caller, Problem};
+
+/// A new session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NewSession {
+    /// Its name; without one it gets a new one.
+    #[schema(min_length = 1, max_length = 200)]
+    id: Option<String>,
+    /// What people call it.
+    #[schema(max_length = 1000)]
+    label: Option<String>,
+}
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionView {
+    /// Its name.
+    id: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    /// When it was created.
+    #[schema(format = DateTime)]
+    created: String,
+    /// When something was last appended to any of its threads.
+    #[schema(format = DateTime)]
+    updated: String,
+    /// How many items its threads have together.
+    items: u64,
+    /// How many turns its main thread has.
+    turns: u64,
+    /// Its threads, the main one first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    threads: Vec<ThreadView>,
+}
+
+/// A thread of a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ThreadView {
+    /// Its name.
+    pub(crate) id: String,
+    /// The session it belongs to.
+    pub(crate) session: String,
+    /// `main` or `isolated`.
+    pub(crate) kind: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+    /// How many items it has.
+    pub(crate) items: u64,
+    /// How many turns it has.
+    pub(crate) turns: u64,
+}
+
+/// A page of sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionPage {
+    /// The sessions, in the order of their names.
+    sessions: Vec<SessionView>,
+    /// Where the next page begins, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+}
+
+/// Which page.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Page {
+    /// Only those after this one.
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+impl Page {
+    fn limit(&self) -> Result<usize, Problem> {
+        limited(self.limit, 100, 1000)
+    }
+}
+
+/// Checks a limit that a client asked for.
+pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
+    match limit.unwrap_or(default) {
+        it if it >= 1 && it <= most => Ok(it as usize),
+        it => Err(Problem::new("query_invalid", format!("`limit` is {it}; it goes from 1 to {most}"))),
+    }
+}
+
+impl From<SessionInfo> for SessionView {
+    fn from(info: SessionInfo) -> Self {
+        let SessionInfo { session, label, created, updated, threads: _, items, turns } = info;
+        let (created, updated) = (created.to_millis(), updated.to_millis());
+        Self { id: session.to_string(), label, created, updated, items, turns, threads: Vec::new() }
+    }
+}
+
+impl From<ThreadInfo> for ThreadView {
+    fn from(info: ThreadInfo) -> Self {
+        let kind = match info.kind {
+            contexture_session::ThreadKind::Main => "main",
+            contexture_session::ThreadKind::Isolated => "isolated",
+        };
+        Self {
+            id: info.thread.to_string(),
+            session: info.session.to_string(),
+            kind: kind.to_owned(),
+            label: info.label,
+            items: info.items,
+            turns: info.turns,
+        }
+    }
+}
+
+/// Create a session.
+#[utoipa::path(
+    post, path = "/v1/sessions", tag = "sessions", request_body = NewSession,
+    responses((status = 201, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Body(new): Body<NewSession>,
+) -> Result<impl IntoResponse, Problem> {
+    let id = new.id.map(SessionId::parse).transpose()?;
+    let session = app.sessions(&caller).create(SessionStart { id, label: new.label }).await?;
+    let view = view(&app, &caller, session.id()).await?;
+    let location = format!("/v1/sessions/{}", view.id);
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
+}
+
+/// List sessions.
+#[utoipa::path(
+    get, path = "/v1/sessions", tag = "sessions", params(Page),
+    responses((status = 200, body = SessionPage), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(page): Asked<Page>,
+) -> Result<Json<SessionPage>, Problem> {
+    let limit = page.limit()?;
+    let after = page.after.map(SessionId::parse).transpose()?;
+    let sessions = app.sessions(&caller).list(after, limit).await?;
+    let after = sessions.last().filter(|_| sessions.len() == limit).map(|it| it.session.to_string());
+    Ok(Json(SessionPage { sessions: sessions.into_iter().map(SessionView::from).collect(), after }))
+}
+
+/// Show a session.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+) -> Result<Json<SessionView>, Problem> {
+    view(&app, &caller, &id).await.map(Json)
+}
+
+async fn view(app: &App, caller: &Caller, id: &SessionId) -> Result<SessionView, Problem> {
+    let key = SessionKey { tenant: caller.tenant.clone(), session: id.clone() };
+    let head = app.0.sessions.store().head(key.main()).await?;
+    let head = head.ok_or_else(|| Problem::not_found("session", id.as_str()))?;
+    let threads = app.0.sessions.store().threads(key).await?;
+    let updated = threads.iter().map(|it| it.updated).max().unwrap_or(head.info.updated);
+    Ok(SessionView {
+        id: id.to_string(),
+        label: head.info.label,
+        created: head.info.created.to_millis(),
+        updated: updated.to_millis(),
+        items: threads.iter().map(|it| it.items).sum(),
+        turns: head.info.turns,
+        threads: threads.into_iter().map(ThreadView::from).collect(),
+    })
+}
+
+/// Remove a session with everything in it.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+) -> Result<StatusCode, Problem> {
+    match app.sessions(&caller).delete(&id).await? {
+        true => {
+            app.0.scribe.forget(&SessionKey { tenant: caller.tenant.clone(), session: id });
+            Ok(StatusCode::NO_CONTENT)
+        }
+        false => Err(Problem::not_found("session", id.as_str())),
+    }
+}
+
+/// Which items.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ItemsQuery {
+    /// `client` (what people see, the default), `history` (what the model reads), or `all`.
+    view: Option<ViewName>,
+    /// How many items (of `history`: turns) at most, the newest ones.
+    #[param(minimum = 1, maximum = 10000)]
+    limit: Option<u32>,
+    /// The newest ones that cost so many tokens together at most.
+    #[param(minimum = 1)]
+    tokens: Option<u32>,
+    /// Another thread than the main one.
+    thread: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ViewName {
+    Client,
+    History,
+    All,
+}
+
+/// Items of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Items {
+    /// The thread.
+    thread: String,
+    /// The items, oldest first; in the view `history` the turns, each with its messages.
+    #[schema(value_type = Vec<Object>)]
+    items: Vec<Value>,
+}
+
+/// Read a thread: what people see, what the model reads, or everything.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/items", tag = "sessions", params(("id" = String, Path), ItemsQuery),
+    responses((status = 200, body = Items), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn items(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Asked(query): Asked<ItemsQuery>,
+) -> Result<Json<Items>, Problem> {
+    let n = limited(query.limit, 100, 10_000)?;
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let limit = match query.tokens {
+        Some(tokens) => Limit::Tokens(Tokens(tokens)),
+        None => Limit::Turns(n),
+    };
+    let values = match query.view.unwrap_or(ViewName::Client) {
+        ViewName::History => {
+            let turns = thread.history(Some(limit)).await?;
+            turns.iter().map(|it| turn_value(it)).collect()
+        }
+        ViewName::Client => item_values(&thread, thread.client(Some(limit)).await?),
+        ViewName::All => item_values(&thread, thread.all(Some(limit)).await?),
+    };
+    Ok(Json(Items { thread: thread.id().to_string(), items: values }))
+}
+
+fn item_values(thread: &Thread, items: Vec<Item>) -> Vec<Value> {
+    items.iter().map(|it| it.document(thread.id().as_str())).collect()
+}
+
+fn turn_value(turn: &contexture_history::Turn) -> Value {
+    serde_json::json!({"turn": turn.id(), "status": turn.status(), "messages": turn.messages()})
+}
+
+/// Opens a thread of a session as it is in the store now: the main one unless another is named.
+pub(crate) async fn thread_of(
+    app: &App,
+    caller: &Caller,
+    session: &SessionId,
+    thread: Option<String>,
+) -> Result<Thread, Problem> {
+    let session = app.sessions(caller).open(session).await?;
+    let thread = match thread {
+        Some(id) => session.thread(&ThreadId::parse(id)?).await?,
+        None => session.main().clone(),
+    };
+    thread.refresh().await?;
+    Ok(thread)
+}

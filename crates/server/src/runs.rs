@@ -1,0 +1,298 @@
+//! Turns that run: each in a task of its own, so that it goes on when the client that asked for it is gone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use contexture_agent::{Agent, AgentError, Decision, Event, Outcome, Run, RunRequest};
+use contexture_compose::Prompt;
+use contexture_history::TurnStatus;
+use contexture_session::records::{Document, DocumentKey, Writes};
+use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Problem;
+use crate::scribe::Scribe;
+use crate::told::Telling;
+
+/// The kind of the documents that say which turns run. Whoever finds one whose writer is lost puts an end to its turn.
+pub(crate) const RUNNING: &str = "running";
+/// The kind of the documents that say what was asked for in a turn.
+pub(crate) const TURN: &str = "turn";
+
+/// What is asked of the agent.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// A new turn.
+    Run(Box<RunRequest>),
+    /// A decision about a turn that waits.
+    Decide(Decision, CancellationToken),
+}
+
+/// A turn to run.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// The session whose events it tells; nobody hears of a turn that is not kept.
+    pub(crate) session: Option<SessionKey>,
+    pub(crate) thread: Thread,
+    pub(crate) prompt: Prompt,
+    pub(crate) agent: Agent,
+    pub(crate) job: Job,
+    /// What was asked for, so that it can be tried again.
+    pub(crate) asked: Option<Value>,
+    /// Where events go besides, as they happen.
+    pub(crate) tap: Option<mpsc::UnboundedSender<Event>>,
+}
+
+/// What is known of a turn once it has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Began {
+    pub(crate) thread: ThreadId,
+    pub(crate) turn: String,
+}
+
+/// What was asked for in a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AskedFor {
+    pub(crate) prompt: String,
+    pub(crate) request: Value,
+}
+
+/// A turn that was given to the server.
+pub(crate) struct Handle {
+    /// Says when it has begun; nothing comes of one that is refused before.
+    pub(crate) began: oneshot::Receiver<Began>,
+    /// What it came to. By then everything it said is written.
+    pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
+    /// Stops it.
+    pub(crate) cancel: CancellationToken,
+    /// The tokens of approvals that it asked for.
+    pub(crate) tokens: Tokens,
+}
+
+/// The tokens that decide about approvals, by their ids. They are in memory only.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tokens(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Tokens {
+    fn add(&self, event: &Event) {
+        if let Event::ApprovalRequired { approval } = event {
+            let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            tokens.insert(approval.id.clone(), approval.token.clone());
+        }
+    }
+
+    pub(crate) fn get(&self, approval: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(approval).cloned()
+    }
+}
+
+/// All turns that run here.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    scribe: Scribe,
+    time: Arc<dyn Time>,
+    running: Mutex<BTreeMap<(ThreadKey, String), CancellationToken>>,
+    tasks: TaskTracker,
+    /// Stops all of them.
+    stop: CancellationToken,
+    timeout: Duration,
+}
+
+impl Runs {
+    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, timeout: Duration) -> Self {
+        let (running, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
+        Self(Arc::new(Inner { scribe, time, running, tasks, stop, timeout }))
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, String), CancellationToken>> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many turns run.
+    pub(crate) fn n_running(&self) -> usize {
+        self.0.tasks.len()
+    }
+
+    /// Starts a turn.
+    pub(crate) fn start(&self, mut task: Task) -> Result<Handle, Problem> {
+        if self.0.tasks.is_closed() {
+            let problem = Problem::new("shutting_down", "the server stops and begins no more turns");
+            return Err(problem.retry_after(1));
+        }
+        let cancel = self.0.stop.child_token();
+        match &mut task.job {
+            Job::Run(request) => request.cancel = cancel.clone(),
+            Job::Decide(_, token) => *token = cancel.clone(),
+        }
+        let (say_began, began) = oneshot::channel();
+        let (say_outcome, outcome) = oneshot::channel();
+        let tokens = Tokens::default();
+        let driver = Driver {
+            runs: self.clone(),
+            key: task.thread.key().clone(),
+            session: task.session,
+            asked: task.asked.map(|request| AskedFor { prompt: task.prompt.id().to_owned(), request }),
+            tap: task.tap,
+            tokens: tokens.clone(),
+            cancel: cancel.clone(),
+            say_began: Some(say_began),
+            began: None,
+            early: Vec::new(),
+        };
+        let run = match task.job {
+            Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
+            Job::Decide(decision, cancel) => task.agent.decide(&task.prompt, &task.thread, decision, cancel),
+        };
+        self.0.tasks.spawn(async move {
+            let result = driver.drive(run).await;
+            // Nobody may be waiting any more.
+            let _ = say_outcome.send(result);
+        });
+        Ok(Handle { began, outcome, cancel, tokens })
+    }
+
+    /// Stops a turn that runs here. Says whether there was one.
+    pub(crate) fn cancel(&self, thread: &ThreadKey, turn: &str) -> bool {
+        let running = self.running();
+        let token = running.get(&(thread.clone(), turn.to_owned()));
+        token.inspect(|it| it.cancel()).is_some()
+    }
+
+    /// Begins no more turns, lets those that run go on for a while, and then interrupts them.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        self.0.tasks.close();
+        if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
+            self.0.stop.cancel();
+            // An interrupted turn has only to be written down.
+            let _ = tokio::time::timeout(Duration::from_secs(10), self.0.tasks.wait()).await;
+        }
+    }
+}
+
+/// Sees one turn through.
+struct Driver {
+    runs: Runs,
+    key: ThreadKey,
+    session: Option<SessionKey>,
+    asked: Option<AskedFor>,
+    tap: Option<mpsc::UnboundedSender<Event>>,
+    tokens: Tokens,
+    cancel: CancellationToken,
+    say_began: Option<oneshot::Sender<Began>>,
+    began: Option<Began>,
+    /// What was said before the turn began.
+    early: Vec<Event>,
+}
+
+impl Driver {
+    async fn drive(mut self, mut run: Run) -> Result<Outcome, AgentError> {
+        let timeout = tokio::time::sleep(self.runs.0.timeout);
+        let mut timeout = std::pin::pin!(timeout);
+        let mut is_late = false;
+        loop {
+            tokio::select! {
+                event = run.next() => match event {
+                    Some(event) => self.hear(event),
+                    None => break,
+                },
+                () = &mut timeout, if !is_late => {
+                    is_late = true;
+                    self.cancel.cancel();
+                }
+            }
+        }
+        let result = run.outcome().await;
+        self.end();
+        self.runs.0.scribe.flushed().await;
+        result
+    }
+
+    fn hear(&mut self, event: Event) {
+        self.tokens.add(&event);
+        if let Event::TurnStart { thread, turn } = &event
+            && self.began.is_none()
+        {
+            self.begin(thread, turn);
+        }
+        if let Some(tap) = &self.tap {
+            let _ = tap.send(event.clone());
+        }
+        match (&self.began, &self.session) {
+            (Some(_), Some(_)) => self.tell(event),
+            // A turn that never began was refused: whoever asked for it hears why, and nobody else.
+            (None, Some(_)) => self.early.push(event),
+            (_, None) => {}
+        }
+    }
+
+    fn begin(&mut self, thread: &str, turn: &str) {
+        let thread = ThreadId::parse(thread).unwrap_or_else(|_| self.key.thread.clone());
+        self.key.thread = thread.clone();
+        let began = Began { thread, turn: turn.to_owned() };
+        self.runs.running().insert((self.key.clone(), began.turn.clone()), self.cancel.clone());
+        self.began = Some(began.clone());
+        if let Some(session) = &self.session {
+            let at = self.runs.0.time.now();
+            let put = |kind: &str, data: String| Document { key: key_of(session, kind, &began), at, data };
+            let asked = self.asked.as_ref().and_then(|it| serde_json::to_string(it).ok());
+            let running = put(RUNNING, String::new());
+            let puts = [running].into_iter().chain(asked.map(|it| put(TURN, it))).collect();
+            self.runs.0.scribe.write(Writes { puts, ..Writes::default() });
+        }
+        for event in std::mem::take(&mut self.early) {
+            self.tell(event);
+        }
+        if let Some(say) = self.say_began.take() {
+            let _ = say.send(began);
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        let (Some(session), Some(began)) = (&self.session, &self.began) else { return };
+        let turn = Some(began.turn.clone());
+        self.runs.0.scribe.tell(session, Telling { thread: began.thread.clone(), turn, event });
+    }
+
+    fn end(&self) {
+        let Some(began) = &self.began else { return };
+        self.runs.running().remove(&(self.key.clone(), began.turn.clone()));
+        if let Some(session) = &self.session {
+            let deletes = vec![key_of(session, RUNNING, began)];
+            self.runs.0.scribe.write(Writes { deletes, ..Writes::default() });
+        }
+    }
+}
+
+/// Returns the key of a document about a turn.
+pub(crate) fn key_of(session: &SessionKey, kind: &str, began: &Began) -> DocumentKey {
+    let name = format!("{}:{}", began.thread, began.turn);
+    DocumentKey::of_session(&session.tenant, &session.session, kind, name)
+}
+
+/// Returns the turn that the name of a document is about.
+pub(crate) fn turn_of(name: &str) -> Option<Began> {
+    let (thread, turn) = name.rsplit_once(':')?;
+    Some(Began { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() })
+}
+
+/// Tells the end of a turn whose writer was lost.
+pub(crate) fn tell_lost(scribe: &Scribe, session: &SessionKey, began: &Began) {
+    let event = Event::TurnEnd {
+        status: TurnStatus::Interrupted,
+        reason: Some("its writer was lost".to_owned()),
+        usage: contexture_message::Usage::default(),
+    };
+    let turn = Some(began.turn.clone());
+    scribe.tell(session, Telling { thread: began.thread.clone(), turn, event });
+    let deletes = vec![key_of(session, RUNNING, began)];
+    scribe.write(Writes { deletes, ..Writes::default() });
+}

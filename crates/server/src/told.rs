@@ -1,0 +1,100 @@
+//! What clients are told of a session: its events, numbered, as the store keeps them.
+
+use std::sync::Arc;
+
+use contexture_session::records::{Record, StreamKey};
+use contexture_session::{SessionKey, ThreadId};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The kind of the streams that hold events.
+pub(crate) const EVENTS: &str = "events";
+
+/// Returns the stream of a session's events.
+pub(crate) fn events_of(session: &SessionKey) -> StreamKey {
+    StreamKey::of_session(&session.tenant, &session.session, EVENTS)
+}
+
+/// An event that was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Its number in the session.
+    pub(crate) number: u64,
+    /// The event as JSON: its `type`, what it says, and the thread and turn it is about.
+    pub(crate) data: Arc<str>,
+}
+
+/// What is read of an event to sort it.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Label {
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) thread: Option<String>,
+    #[serde(default)]
+    pub(crate) turn: Option<String>,
+}
+
+impl From<Record> for Told {
+    fn from(record: Record) -> Self {
+        Self { number: record.number, data: record.data.into() }
+    }
+}
+
+impl Told {
+    pub(crate) fn label(&self) -> Label {
+        serde_json::from_str(&self.data).unwrap_or_default()
+    }
+
+    /// Returns the event as a frame of a stream of server-sent events. JSON has no line breaks of its own.
+    pub(crate) fn frame(&self) -> String {
+        self.frame_with(&self.label().kind, &self.data)
+    }
+
+    pub(crate) fn frame_with(&self, kind: &str, data: &str) -> String {
+        format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.number)
+    }
+}
+
+/// An event on its way to the log.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Telling {
+    /// The thread it is about.
+    pub(crate) thread: ThreadId,
+    /// The turn it is about, once there is one.
+    pub(crate) turn: Option<String>,
+    /// The event.
+    pub(crate) event: contexture_agent::Event,
+}
+
+impl Telling {
+    /// Adds another one to this one if they are pieces of one text, so that what is told in a hurry is told at once.
+    pub(crate) fn absorb(&mut self, other: &Telling) -> bool {
+        use contexture_agent::Event::{TextDelta, ThinkingDelta};
+        if self.thread != other.thread || self.turn != other.turn {
+            return false;
+        }
+        match (&mut self.event, &other.event) {
+            (TextDelta { text }, TextDelta { text: more })
+            | (ThinkingDelta { text }, ThinkingDelta { text: more }) => {
+                text.push_str(more);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the event as it is kept. The token of an approval is told to whoever runs the turn, and is kept nowhere.
+    pub(crate) fn data(&self) -> String {
+        let mut object = match serde_json::to_value(&self.event) {
+            Ok(Value::Object(object)) => object,
+            _ => Map::new(),
+        };
+        if let Some(Value::Object(approval)) = object.get_mut("approval") {
+            approval.remove("token");
+        }
+        object.insert("thread".to_owned(), Value::from(self.thread.as_str()));
+        object.insert("turn".to_owned(), self.turn.clone().into());
+        Value::Object(object).to_string()
+    }
+}

@@ -1,0 +1,70 @@
+//! What is loaded: the project and the agent that runs its prompts. A reload puts another world in its place; requests
+//! that have begun keep theirs.
+
+use std::sync::{Arc, RwLock};
+
+use contexture_agent::{Agent, AgentBuilder, Watcher};
+use contexture_compose::Prompt;
+use contexture_project::{Fault, Project};
+
+use crate::Problem;
+
+/// Makes the agent of a project: its models, tools and keys. It is asked again after each reload.
+pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Send + Sync>;
+
+/// What is loaded.
+#[derive(Debug)]
+pub struct World {
+    /// The prompts and the configuration.
+    pub project: Project,
+    /// Who runs them.
+    pub agent: Agent,
+    /// What is wrong with the files as they are now; of each prompt the last good version is used.
+    pub faults: Vec<Fault>,
+}
+
+impl World {
+    /// Loads a project.
+    pub(crate) fn load(
+        project: Project,
+        faults: Vec<Fault>,
+        maker: &AgentMaker,
+        watcher: impl Watcher + 'static,
+    ) -> Result<Self, String> {
+        let agent = maker(&project)?.watcher(watcher).build().map_err(|err| err.to_string())?;
+        Ok(Self { project, agent, faults })
+    }
+
+    /// Returns a prompt by its id; without one the only prompt there is, or the one that is called `chat`.
+    pub(crate) fn prompt(&self, id: Option<&str>) -> Result<Prompt, Problem> {
+        if let Some(id) = id {
+            return Ok(self.project.prompt(id)?.clone());
+        }
+        let all: Vec<&str> = self.project.prompts().map(|(path, _)| path).collect();
+        match all.as_slice() {
+            [only] => Ok(self.project.prompt(only)?.clone()),
+            _ => self.project.prompt("chat").cloned().map_err(|_| {
+                let problem = Problem::new("unknown_prompt", "the request names no prompt");
+                problem.hint("`GET /v1/prompts` lists them")
+            }),
+        }
+    }
+}
+
+/// The world as it is now.
+#[derive(Debug)]
+pub(crate) struct Current(RwLock<Arc<World>>);
+
+impl Current {
+    pub(crate) fn new(world: World) -> Self {
+        Self(RwLock::new(Arc::new(world)))
+    }
+
+    pub(crate) fn get(&self) -> Arc<World> {
+        Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, world: World) {
+        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(world);
+    }
+}

@@ -1,0 +1,211 @@
+//! Streams and documents in memory.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use contexture_history::Timestamp;
+
+use super::{Inner, MemoryStore, SessionRow};
+use crate::records::{
+    Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
+};
+use crate::{SessionId, SessionKey, StoreError, StoreFuture, Tenant};
+
+/// What is kept beside the threads.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    streams: BTreeMap<StreamKey, Stream>,
+    documents: BTreeMap<DocumentKey, Document>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    forgotten: u64,
+    /// Their numbers follow `forgotten` without a gap.
+    records: VecDeque<Record>,
+}
+
+impl Stream {
+    fn extent(&self) -> Extent {
+        Extent { forgotten: self.forgotten, last: self.forgotten + self.records.len() as u64 }
+    }
+
+    fn push(&mut self, at: Timestamp, data: String) -> u64 {
+        let number = self.extent().last + 1;
+        self.records.push_back(Record { number, at, data });
+        number
+    }
+
+    /// Forgets what is older than `before`, from the beginning on.
+    fn forget(&mut self, before: Timestamp, max: usize) -> usize {
+        let old = self.records.iter().take(max).take_while(|it| it.at < before).count();
+        self.records.drain(..old);
+        self.forgotten += old as u64;
+        old
+    }
+}
+
+impl Kept {
+    /// Removes what belongs to a session.
+    pub(super) fn forget_session(&mut self, session: &SessionKey) {
+        let is_other = |tenant: &Tenant, of: Option<&SessionId>| {
+            *tenant != session.tenant || of != Some(&session.session)
+        };
+        self.streams.retain(|key, _| is_other(&key.tenant, key.session.as_ref()));
+        self.documents.retain(|key, _| is_other(&key.tenant, key.session.as_ref()));
+    }
+
+    fn check_creates(&self, writes: &Writes) -> Result<(), StoreError> {
+        let mut taken: BTreeSet<&DocumentKey> = writes.puts.iter().map(|it| &it.key).collect();
+        for document in &writes.creates {
+            if self.documents.contains_key(&document.key) || !taken.insert(&document.key) {
+                return Err(StoreError::document_exists(&document.key));
+            }
+        }
+        Ok(())
+    }
+
+    fn extent(&self, stream: &StreamKey) -> Extent {
+        self.streams.get(stream).map(Stream::extent).unwrap_or_default()
+    }
+
+    fn append(&mut self, record: NewRecord) -> u64 {
+        self.streams.entry(record.stream).or_default().push(record.at, record.data)
+    }
+
+    fn list(&self, list: &DocumentList) -> Vec<Document> {
+        let after = list.after.as_ref().map(place);
+        let is_listed = |document: &&Document| {
+            let key = &document.key;
+            key.kind == list.kind
+                && list.tenant.as_ref().is_none_or(|tenant| {
+                    key.tenant == *tenant && (list.session.is_none() || key.session == list.session)
+                })
+                && after.is_none_or(|after| place(key) > after)
+        };
+        // Among keys of one kind the order of the map is the order of the list.
+        self.documents.values().filter(is_listed).take(list.max).cloned().collect()
+    }
+
+    fn prune(&mut self, kind: &str, before: Timestamp, max: usize) -> usize {
+        let mut spare = max;
+        for (_, stream) in self.streams.iter_mut().filter(|(key, _)| key.kind == kind) {
+            spare -= stream.forget(before, spare);
+        }
+        self.documents.retain(|key, document| {
+            let is_old = key.kind == kind && document.at < before && spare > 0;
+            spare -= usize::from(is_old);
+            !is_old
+        });
+        max - spare
+    }
+}
+
+/// Where a document is in a list.
+fn place(key: &DocumentKey) -> (&Tenant, Option<&SessionId>, &str) {
+    (&key.tenant, key.session.as_ref(), &key.name)
+}
+
+impl Inner {
+    fn write(&mut self, mut writes: Writes) -> Result<Vec<u64>, StoreError> {
+        let sessions = &self.sessions;
+        let has = |tenant: &Tenant, session: Option<&SessionId>| is_there(sessions, tenant, session);
+        writes.puts.retain(|it| has(&it.key.tenant, it.key.session.as_ref()));
+        writes.creates.retain(|it| has(&it.key.tenant, it.key.session.as_ref()));
+        self.kept.check_creates(&writes)?;
+        let kept = &mut self.kept;
+        let mut append = |record: NewRecord| match has(&record.stream.tenant, record.stream.session.as_ref())
+        {
+            true => kept.append(record),
+            false => 0,
+        };
+        let numbers = writes.records.into_iter().map(&mut append).collect();
+        let documents = writes.puts.into_iter().chain(writes.creates);
+        kept.documents.extend(documents.map(|it| (it.key.clone(), it)));
+        for key in &writes.deletes {
+            kept.documents.remove(key);
+        }
+        Ok(numbers)
+    }
+}
+
+fn is_there(
+    sessions: &BTreeMap<SessionKey, SessionRow>,
+    tenant: &Tenant,
+    session: Option<&SessionId>,
+) -> bool {
+    session.is_none_or(|session| {
+        sessions.contains_key(&SessionKey { tenant: tenant.clone(), session: session.clone() })
+    })
+}
+
+impl MemoryStore {
+    async fn wait_for_growth(&self, stream: &StreamKey, after: u64) {
+        // Subscribed before looking: what is written in between is not missed.
+        let mut changes = self.changes.subscribe();
+        let mut last = 0;
+        loop {
+            let now = self.lock().kept.extent(stream).last;
+            // A stream that became shorter went with its session: nobody should wait for its next record.
+            if now > after || now < last || changes.changed().await.is_err() {
+                return;
+            }
+            last = now;
+        }
+    }
+}
+
+impl Records for MemoryStore {
+    fn write(&self, writes: Writes) -> StoreFuture<'_, Vec<u64>> {
+        Box::pin(async move {
+            writes.check()?;
+            let numbers = self.lock().write(writes)?;
+            self.changes.send_replace(());
+            Ok(numbers)
+        })
+    }
+
+    fn read(&self, stream: StreamKey, after: u64, max: usize) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            let Some(stream) = inner.kept.streams.get(&stream) else { return Ok(Vec::new()) };
+            let skip = usize::try_from(after.saturating_sub(stream.forgotten)).unwrap_or(usize::MAX);
+            Ok(stream.records.iter().skip(skip).take(max).cloned().collect())
+        })
+    }
+
+    fn read_back(&self, stream: StreamKey, before: Option<u64>, max: usize) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            let Some(stream) = inner.kept.streams.get(&stream) else { return Ok(Vec::new()) };
+            let before = before.unwrap_or(u64::MAX);
+            let newest = stream.records.iter().rev().skip_while(|it| it.number >= before);
+            Ok(newest.take(max).cloned().collect())
+        })
+    }
+
+    fn extent(&self, stream: StreamKey) -> StoreFuture<'_, Extent> {
+        Box::pin(async move { Ok(self.lock().kept.extent(&stream)) })
+    }
+
+    fn grown(&self, stream: StreamKey, after: u64) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.wait_for_growth(&stream, after).await;
+            Ok(())
+        })
+    }
+
+    fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>> {
+        Box::pin(async move {
+            let inner = self.lock();
+            Ok(keys.iter().filter_map(|it| inner.kept.documents.get(it).cloned()).collect())
+        })
+    }
+
+    fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>> {
+        Box::pin(async move { Ok(self.lock().kept.list(&list)) })
+    }
+
+    fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
+        Box::pin(async move { Ok(self.lock().kept.prune(&kind, before, max) as u64) })
+    }
+}
