@@ -1,18 +1,21 @@
 //! Approval: what is asked, what is decided, and how both stand in the log.
 //!
 //! A run that needs a decision appends a record of itself and one request for each call that waits, and suspends its
-//! turn. The token that decides a request is told once, to whoever runs the turn; the log holds its hash. A decision is
+//! turn. Calls of the client's tools wait in the same way: the record names them, and their results are appended. The token that decides a request is told once, to whoever runs the turn; the log holds its hash. A decision is
 //! appended like anything else, so that it survives a restart and can't be made twice.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use contexture_compose::Scope;
 use contexture_history::{Application, Body, Item, Visibility};
-use contexture_message::{Settings, ToolCall, Usage};
+use contexture_message::{Message, Part, Settings, Tool, ToolCall, Usage};
 use contexture_session::NewItem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::words::calls_of;
 
 /// The kinds of application items that this module writes.
 const RUN: &str = "contexture.run";
@@ -116,6 +119,11 @@ pub(crate) struct RunRecord {
     pub(crate) settings: Settings,
     #[serde(default)]
     pub(crate) own_words: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) client_tools: Vec<Tool>,
+    /// The ids of the calls whose results come from the client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) client_calls: Vec<String>,
     pub(crate) steps: u32,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<f64>,
@@ -153,6 +161,8 @@ impl Asked {
 pub(crate) struct Waiting {
     pub(crate) run: RunRecord,
     pub(crate) asked: Vec<Asked>,
+    /// Calls whose results the client has not sent yet.
+    pub(crate) client: Vec<ToolCall>,
 }
 
 impl Waiting {
@@ -162,7 +172,7 @@ impl Waiting {
         for item in items {
             let Body::Application(Application { kind, value }) = &item.body else { continue };
             match kind.as_str() {
-                RUN => waiting = Waiting { run: parsed(value).unwrap_or_default(), asked: Vec::new() },
+                RUN => waiting = Waiting { run: parsed(value).unwrap_or_default(), ..Waiting::default() },
                 REQUEST => {
                     waiting.asked.extend(parsed(value).map(|record| Asked { record, verdict: None }));
                 }
@@ -170,6 +180,7 @@ impl Waiting {
                 _ => {}
             }
         }
+        waiting.client = unanswered(items, &waiting.run.client_calls);
         waiting
     }
 
@@ -199,6 +210,34 @@ impl Waiting {
     pub(crate) fn is_decided(&self) -> bool {
         self.asked.iter().all(|it| it.verdict.is_some())
     }
+
+    /// Whether nothing is missing any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_decided() && self.client.is_empty()
+    }
+}
+
+/// Returns the calls of these ids that have no result among the items.
+fn unanswered(items: &[Item], ids: &[String]) -> Vec<ToolCall> {
+    if ids.is_empty() {
+        return Vec::new();
+    }
+    let messages = items.iter().filter_map(|it| match &it.body {
+        Body::Message(message) => Some(message),
+        Body::Application(_)
+        | Body::SystemEvent(_)
+        | Body::Envelope(_)
+        | Body::Summary(_)
+        | Body::Change(_) => None,
+    });
+    let messages: Vec<&Arc<Message>> = messages.collect();
+    let results = messages.iter().flat_map(|it| &it.content).filter_map(|it| match it {
+        Part::ToolResult(result) => Some(result.call_id.as_str()),
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => None,
+    });
+    let answered: BTreeSet<&str> = results.collect();
+    let calls = messages.iter().flat_map(|it| calls_of(it));
+    calls.filter(|it| ids.contains(&it.id) && !answered.contains(it.id.as_str())).cloned().collect()
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {

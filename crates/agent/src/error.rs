@@ -3,7 +3,7 @@
 use contexture_model::ModelError;
 use contexture_session::SessionError;
 
-use crate::{ApprovalError, ConstraintFailure};
+use crate::{ApprovalError, ClientToolError, ConstraintFailure};
 
 /// Why a run did not come to its end. Whatever was said until then is in the log.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,9 @@ pub enum AgentError {
     /// A decision was refused.
     #[error(transparent)]
     Approval(#[from] ApprovalError),
+    /// The client's tools or their results were refused.
+    #[error(transparent)]
+    ClientTool(#[from] ClientToolError),
     /// Nothing says which model to call.
     #[error("no model is named: neither by the call, nor by the thread, the prompt or the configuration")]
     NoModel,
@@ -82,6 +85,7 @@ impl AgentError {
             AgentError::Session(err) => err.code(),
             AgentError::Model(err) => err.kind().code(),
             AgentError::Approval(err) => err.code(),
+            AgentError::ClientTool(err) => err.code(),
             AgentError::NoModel => "model_missing",
             AgentError::Blocked { .. } => "guardrail_blocked",
             AgentError::Constraints { .. } => "constraint_failed",

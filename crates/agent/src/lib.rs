@@ -16,6 +16,7 @@ mod approval;
 mod attempt;
 mod calm;
 mod checks;
+mod client_tool;
 mod compaction;
 mod depth;
 mod error;
@@ -31,6 +32,7 @@ mod own_tools;
 mod prefix;
 mod preview;
 mod reminders;
+mod resume;
 mod round;
 mod run;
 mod running;
@@ -48,6 +50,7 @@ pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
     check_guardrail,
 };
+pub use client_tool::{AnswerRequest, ClientToolError};
 pub use compaction::{
     CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_compose::Pass;
 use contexture_history::{TurnNo, TurnStatus};
-use contexture_message::{Message, Usage};
+use contexture_message::{Message, ToolCall, Usage};
 use contexture_session::ThreadId;
 use serde_json::Value;
 
@@ -35,6 +35,8 @@ pub struct Outcome {
     pub remarks: Vec<Remark>,
     /// What waits for a decision, with the tokens that decide it.
     pub approvals: Vec<ApprovalRequest>,
+    /// Calls that the client runs; [`Agent::answer`](crate::Agent::answer) takes their results.
+    pub client_calls: Vec<ToolCall>,
     /// Every pass of the run: what the model saw, and why.
     pub passes: Vec<Pass>,
     /// What was summarised to make room.
@@ -63,6 +65,8 @@ pub enum Ended {
     MaxCost,
     /// A person must decide.
     Suspended,
+    /// The client must run tools; a person may have to decide as well.
+    ClientTools,
     /// The same idempotency key had its turn before; nothing was run.
     Replayed,
 }

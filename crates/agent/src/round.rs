@@ -47,6 +47,28 @@ pub(crate) struct Answered {
     pub(crate) whole: Option<String>,
 }
 
+impl Answered {
+    /// Returns a call with what its client says it gave, in the size in which the model may see it.
+    pub(crate) fn from_outside(call: &ToolCall, output: ToolOutput, max_bytes: usize) -> Self {
+        let output = match is_output_too_deep(&output) {
+            true => ToolOutput::failure(too_deep(&call.name)),
+            false => output,
+        };
+        Self::bounded(call, output, max_bytes)
+    }
+
+    fn bounded(call: &ToolCall, output: ToolOutput, max_bytes: usize) -> Self {
+        let bounded = bounded(output, max_bytes, &call.id);
+        Self { call: call.clone(), output: bounded.output, whole: bounded.whole }
+    }
+
+    /// Returns the event that tells of it.
+    pub(crate) fn event(&self, raw: Option<Value>) -> Event {
+        let (id, name) = (self.call.id.clone(), self.call.name.clone());
+        Event::ToolResult { id, name, output: self.output.clone(), raw }
+    }
+}
+
 impl<'a> Round<'a> {
     /// Whether a person must decide before the call is run. Calls that would fail anyway are not asked about.
     pub(crate) fn asks(&self, call: &ToolCall) -> bool {
@@ -83,14 +105,10 @@ impl<'a> Round<'a> {
         if matches!(output, ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_)) {
             span.record("error.type", "tool_error");
         }
-        let bounded = bounded(output, self.agent.config.max_result_bytes, &call.id);
-        self.sink.send(Event::ToolResult {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            output: bounded.output.clone(),
-            raw: raw.filter(|it| !is_same(&bounded.output, it)),
-        });
-        Answered { call: call.clone(), output: bounded.output, whole: bounded.whole }
+        let answered = Answered::bounded(call, output, self.agent.config.max_result_bytes);
+        let raw = raw.filter(|it| !is_same(&answered.output, it));
+        self.sink.send(answered.event(raw));
+        answered
     }
 
     /// Returns what the model sees, and the raw value where the call gave one.

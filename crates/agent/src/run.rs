@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use contexture_compose::{BoxFuture, InlineBlock, Prompt, Scope};
-use contexture_message::{Message, Settings};
+use contexture_message::{Message, Settings, Tool};
 use contexture_session::{NewItem, Policy, Thread};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt};
@@ -12,6 +12,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Decision;
+use crate::client_tool::AnswerRequest;
+use crate::resume::{self, Reply};
 use crate::turn;
 use crate::{Agent, AgentError, Event, Outcome};
 
@@ -40,6 +42,9 @@ pub struct RunRequest {
     pub model: Option<String>,
     /// Settings that win over the prompt's.
     pub settings: Settings,
+    /// Tools that the client runs, offered beside those that run here. A call of one suspends the turn until
+    /// [`Agent::answer`] brings its result.
+    pub client_tools: Vec<Tool>,
     /// Stops the run when it is cancelled.
     pub cancel: CancellationToken,
 }
@@ -75,8 +80,60 @@ impl Agent {
         decision: Decision,
         cancel: CancellationToken,
     ) -> Run {
+        self.go_on(prompt, thread, Reply::Decision(decision), cancel)
+    }
+
+    /// Takes the results of calls that the client ran. Once nothing is missing any more the turn goes on to its end, in
+    /// whatever process this is. A result for a call that does not wait is refused, and nothing of the request counts.
+    ///
+    /// A request of its own: steps, tokens and cost are counted anew, because the client decides how often it goes on.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use contexture_agent::{Agent, AnswerRequest, Ended, RunRequest, Secrets};
+    /// # use contexture_compose::{BoxFuture, Prompt};
+    /// # use contexture_history::Timestamp;
+    /// # use contexture_message::{Answer, Encoding, Part, Tool, ToolCall, ToolOutput};
+    /// # use contexture_model::{Scripted, Step};
+    /// # use contexture_session::{MemoryStore, Names, Ports, SessionConfig, SessionStart, Sessions, Time};
+    /// # #[derive(Debug)]
+    /// # struct Fixed;
+    /// # impl Time for Fixed {
+    /// #     fn now(&self) -> Timestamp { Timestamp(0) }
+    /// #     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::pending()) }
+    /// # }
+    /// # impl Names for Fixed { fn next(&self) -> String { "n".to_owned() } }
+    /// # impl Secrets for Fixed { fn next(&self) -> String { "secret".to_owned() } }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(Encoding::O200kBase) };
+    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let session = sessions.create(SessionStart::default()).await?;
+    /// # let thread = session.main();
+    /// # let call = ToolCall { id: "a".into(), name: "clock".into(), arguments: serde_json::json!({}) };
+    /// # let answers = [Answer::parts(vec![Part::ToolCall(call)]), Answer::text("It is noon.")];
+    /// # let model = Scripted::new(answers.map(Step::Answer));
+    /// # let agent = Agent::builder(model, Arc::new(Fixed), Fixed).build()?;
+    /// # let prompt = Prompt::builder("p").model("test/model").build()?;
+    /// let clock = Tool::new("clock", "Tells the time.");
+    /// let request = RunRequest { client_tools: vec![clock], ..RunRequest::user("What time is it?") };
+    /// let waits = agent.run(&prompt, thread, request).outcome().await?;
+    /// assert_eq!((waits.ended, waits.client_calls[0].name.as_str()), (Ended::ClientTools, "clock"));
+    ///
+    /// let result = AnswerRequest::result(&waits.client_calls[0].id, ToolOutput::Text("12:00".into()));
+    /// assert_eq!(agent.answer(&prompt, thread, result).outcome().await?.text(), "It is noon.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn answer(&self, prompt: &Prompt, thread: &Thread, request: AnswerRequest) -> Run {
+        let cancel = request.cancel.clone();
+        self.go_on(prompt, thread, Reply::Results(request), cancel)
+    }
+
+    fn go_on(&self, prompt: &Prompt, thread: &Thread, reply: Reply, cancel: CancellationToken) -> Run {
         let (agent, prompt, thread) = (self.0.clone(), prompt.clone(), thread.clone());
-        Run::new(|sink| Box::pin(turn::decide(agent, prompt, thread, decision, cancel, sink)))
+        Run::new(|sink| Box::pin(resume::go_on(agent, prompt, thread, reply, cancel, sink)))
     }
 }
 

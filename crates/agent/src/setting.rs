@@ -1,5 +1,6 @@
 //! What all passes of a run have in common, and how they are resolved.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use crate::ageing::{Ageing, Terms, ageing};
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
 use crate::prefix::Moment;
-use crate::{AgentError, prefix, sent};
+use crate::tool::AgentTool;
+use crate::{AgentError, ClientToolError, prefix, sent};
 
 /// How long the cache of a model lives of which nothing is known: most keep it for five minutes.
 const ASSUMED_LIFETIME_S: u64 = 300;
@@ -31,6 +33,8 @@ pub(crate) struct Setting {
     pub(crate) scope: Scope,
     pub(crate) model: Option<String>,
     pub(crate) settings: Settings,
+    /// Tools that the client runs.
+    pub(crate) client_tools: Vec<Tool>,
     /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
     pub(crate) own_words: Option<Arc<str>>,
     /// Blocks of the request. On record, they are in the turn's envelope.
@@ -111,7 +115,14 @@ impl Setting {
             limits: ModelLimits { context_window: facts.context_window, output_reserve: facts.reserve() },
             cache_rules: facts.cache,
             settings: self.settings.clone(),
-            tools: self.agent.offered.iter().map(|it| it.tool().clone()).collect::<Vec<Tool>>(),
+            tools: self
+                .agent
+                .offered
+                .iter()
+                .map(AgentTool::tool)
+                .chain(&self.client_tools)
+                .cloned()
+                .collect(),
             spare_tools: own.always,
             result_reader: own.with_previews,
             history: history.map(|it| (**it).clone()).collect(),
@@ -127,6 +138,33 @@ impl Setting {
             engine: self.agent.engine.clone(),
             ..ResolveOptions::default()
         })
+    }
+
+    /// Whether the client runs a tool.
+    pub(crate) fn is_of_client(&self, tool: &str) -> bool {
+        self.client_tools.iter().any(|it| it.name == tool)
+    }
+
+    /// Refuses tools of the client that have the name of another.
+    pub(crate) async fn check_client_tools(&mut self, thread: &Snapshot) -> Result<(), AgentError> {
+        let mut names = BTreeSet::new();
+        let is_taken = |name: &str| self.agent.offered.get(name).is_some();
+        let twice = self.client_tools.iter().find(|it| is_taken(&it.name) || !names.insert(&*it.name));
+        if let Some(tool) = twice {
+            return Err(ClientToolError::Collision { tool: tool.name.clone() }.into());
+        }
+        // A tool that could be run where a prompt declares it collides only if this prompt does.
+        if !names.iter().any(|it| self.agent.declared.get(it).is_some()) {
+            return Ok(());
+        }
+        let of_client = std::mem::take(&mut self.client_tools);
+        let pass = self.resolve_bare(thread).await;
+        self.client_tools = of_client;
+        let mut sent = pass?.request().tools.clone().into_iter();
+        match sent.find(|it| self.is_of_client(&it.name) && self.agent.declared.get(&it.name).is_some()) {
+            Some(tool) => Err(ClientToolError::Collision { tool: tool.name.clone() }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Returns the model that is called on a thread, if any is named.

@@ -1,26 +1,24 @@
-//! How a turn begins, and how a suspended one goes on.
+//! How a turn begins.
 
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass, Prompt};
-use contexture_history::{Body, EnvelopeTag, Item, Seq, Turn, TurnStatus};
+use contexture_history::{Body, EnvelopeTag, Turn};
 use contexture_message::{Message, Role, Usage};
-use contexture_session::{Begun, NewItem, SessionError, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
-use tokio_util::sync::CancellationToken;
+use contexture_session::{Begun, NewItem, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
 use tracing::Instrument;
 
 use crate::agent::Inner;
-use crate::approval::{self, Decision, RunRecord, Waiting};
-use crate::attempt::Attempt;
+use crate::approval::Waiting;
 use crate::calm::calm;
 use crate::checks::Guarded;
 use crate::compaction::{CompactionReport, overflow, room};
 use crate::outcome::{Ended, Outcome, Remark};
 use crate::run::{RunRequest, Sink};
-use crate::running::{Running, WAITS};
+use crate::running::Running;
 use crate::setting::{CacheState, InFlight, Setting};
 use crate::words::{text_of, user_text, with_text};
-use crate::{AgentError, ApprovalError, Event, prefix, reminders};
+use crate::{AgentError, Event, prefix, reminders};
 
 /// Runs a turn to its end.
 pub(crate) async fn run(
@@ -30,21 +28,13 @@ pub(crate) async fn run(
     request: RunRequest,
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
-    let watch = Watch { span: run_span(&prompt, thread.id()), prompt: prompt.clone(), sink: sink.clone() };
+    let watch = watch(&prompt, thread.id(), &sink);
     watch.over(begin(agent, prompt, thread, request, sink)).await
 }
 
-/// Decides about a call that waits, and runs the turn to its end once everything is decided.
-pub(crate) async fn decide(
-    agent: Arc<Inner>,
-    prompt: Prompt,
-    thread: Thread,
-    decision: Decision,
-    cancel: CancellationToken,
-    sink: Sink,
-) -> Result<Outcome, AgentError> {
-    let watch = Watch { span: run_span(&prompt, thread.id()), prompt: prompt.clone(), sink: sink.clone() };
-    watch.over(resume(agent, prompt, thread, decision, cancel, sink)).await
+/// Watches over a run.
+pub(crate) fn watch(prompt: &Prompt, thread: &ThreadId, sink: &Sink) -> Watch {
+    Watch { span: run_span(prompt, thread), prompt: prompt.clone(), sink: sink.clone() }
 }
 
 fn run_span(prompt: &Prompt, thread: &ThreadId) -> tracing::Span {
@@ -59,7 +49,7 @@ fn run_span(prompt: &Prompt, thread: &ThreadId) -> tracing::Span {
 }
 
 /// Whoever hears of a run that fails.
-struct Watch {
+pub(crate) struct Watch {
     span: tracing::Span,
     prompt: Prompt,
     sink: Sink,
@@ -67,7 +57,7 @@ struct Watch {
 
 impl Watch {
     /// Waits for a run, and tells of its failure.
-    async fn over(
+    pub(crate) async fn over(
         self,
         work: impl Future<Output = Result<Outcome, AgentError>>,
     ) -> Result<Outcome, AgentError> {
@@ -103,13 +93,18 @@ async fn begin(
         scope,
         model,
         settings,
+        client_tools,
         cancel,
     } = request;
     let cache = CacheState { refresh, ..CacheState::default() };
+    let own_words = None;
     let mut setting =
-        Setting { agent, prompt, input, scope, model, settings, own_words: None, blocks, cache };
+        Setting { agent, prompt, input, scope, model, settings, client_tools, own_words, blocks, cache };
     let place = thread.clone().with_policy(policy);
-    let opened = open_with_room(&mut setting, &place, user, &sink);
+    let opened = async {
+        setting.check_client_tools(&place.get()).await?;
+        open_with_room(&mut setting, &place, user, &sink).await
+    };
     let opened = cancel.run_until_cancelled(opened).await;
     let Opening { before, aged, pass, user, mut remarks, compactions } =
         opened.ok_or(AgentError::Cancelled)??;
@@ -238,71 +233,6 @@ fn said(user: Option<&Message>) -> InFlight {
     InFlight::Said(Turn::new("in_flight", user.into_iter().cloned().collect()))
 }
 
-async fn resume(
-    agent: Arc<Inner>,
-    prompt: Prompt,
-    thread: Thread,
-    decision: Decision,
-    cancel: CancellationToken,
-    sink: Sink,
-) -> Result<Outcome, AgentError> {
-    let snapshot = thread.refresh().await?;
-    let not_waiting =
-        || ApprovalError::NotWaiting { approval: decision.approval.clone(), thread: thread.id().to_string() };
-    let open =
-        snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended).ok_or_else(not_waiting)?;
-    let waiting = Waiting::read(&items_since(&thread, open.began).await?);
-    waiting.admit(&decision, thread.id().as_str())?;
-    if waiting.run.prompt != prompt.id() {
-        let (theirs, ours) = (waiting.run.prompt, prompt.id().to_owned());
-        return Err(ApprovalError::OtherPrompt { theirs, ours }.into());
-    }
-    let resumed = cancel.run_until_cancelled(thread.resume(open.turn)).await;
-    let mut turn = match resumed.ok_or(AgentError::Cancelled)? {
-        Err(SessionError::NotSuspended { .. }) => return Err(not_waiting().into()),
-        turn => turn?,
-    };
-    // Somebody else may have decided while this one waited for its turn.
-    let admitted = match items_since(&thread, open.began).await {
-        _ if cancel.is_cancelled() => Err(AgentError::Cancelled),
-        Ok(items) => Waiting::read(&items).admit(&decision, thread.id().as_str()).map_err(AgentError::from),
-        Err(err) => Err(err),
-    };
-    if let Err(err) = admitted {
-        turn.suspend(WAITS, Vec::new()).await?;
-        return Err(err);
-    }
-    turn.append(vec![approval::decided(&decision)]).await?;
-    let items = items_since(&thread, open.began).await?;
-    let waiting = Waiting::read(&items);
-    let RunRecord { prompt: _, input, scope, model, settings, own_words, steps, usage, cost } =
-        waiting.run.clone();
-    let (blocks, cache) = (Vec::new(), CacheState::default());
-    let mut setting = Setting { agent, prompt, input, scope, model, settings, own_words, blocks, cache };
-    setting.look(&thread, &snapshot);
-    let mut running = Running::new(setting, turn, sink, cancel);
-    (running.steps, running.usage, running.cost) = (steps, usage, cost);
-    running.attempts = Attempt::read(&items);
-    running.started();
-    let result = calm(running.go_on(waiting)).await;
-    running.settle(result).await
-}
-
-async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>, AgentError> {
-    const PAGE: usize = 256;
-    let mut seq = Seq(began.0.saturating_sub(1));
-    let mut items = Vec::new();
-    loop {
-        let page = thread.after(seq, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        seq = page.last().map_or(seq, |it| it.seq);
-        items.extend(page);
-        if is_last {
-            return Ok(items);
-        }
-    }
-}
-
 /// What a run gives when the same key had its turn before.
 fn replayed(thread: &ThreadId, outcome: TurnOutcome) -> Outcome {
     let assistant = outcome.items.iter().rev().find_map(|it| match &it.body {
@@ -321,6 +251,7 @@ fn replayed(thread: &ThreadId, outcome: TurnOutcome) -> Outcome {
         cost: None,
         remarks: Vec::new(),
         approvals: Vec::new(),
+        client_calls: Waiting::read(&outcome.items).client,
         passes: Vec::new(),
         compactions: Vec::new(),
     }

@@ -240,6 +240,7 @@ impl From<AgentError> for Failure {
             AgentError::Compose(_)
             | AgentError::Model(_)
             | AgentError::Approval(_)
+            | AgentError::ClientTool(_)
             | AgentError::NoModel
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,

@@ -46,6 +46,7 @@ impl Agent {
             scope,
             model,
             settings,
+            client_tools: Vec::new(),
             own_words: Some("".into()),
             blocks: Vec::new(),
             cache: CacheState::default(),

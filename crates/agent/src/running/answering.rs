@@ -1,7 +1,8 @@
-//! How a running turn answers tool calls: at once, or after a person has decided.
+//! How a running turn answers tool calls: at once, or after a person has decided or the client has run them.
 //!
-//! Calls are on record before anything is run. What needs approval waits until everything else is answered; then the turn is
-//! suspended with all that another process needs to go on with it.
+//! Calls are on record before anything is run. What needs approval or runs at the client waits until everything else is
+//! answered; then the turn is suspended with all that another process needs to go on with it. It goes on once every
+//! decision and every result is there.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use contexture_message::{Message, Role, ToolCall, ToolOutput};
 use contexture_session::{NewItem, Thread};
 use tokio_util::sync::CancellationToken;
 
-use super::{Break, End, Running};
+use super::{Break, End, Running, waits};
 use crate::approval::{self, ApprovalRequest, RunRecord, Verdict, Waiting};
 use crate::middleware::Layer;
 use crate::outcome::Ended;
@@ -36,38 +37,54 @@ impl Running {
         }
         // Before anything is run: whoever finds the log after a crash sees what was about to happen.
         self.turn.append(vec![NewItem::from(Arc::clone(&message))]).await?;
-        let (asking, free) = self.split(pass, layers, &calls);
+        let Split { asking, client, free } = self.split(pass, layers, calls);
         let answered = self.run_calls(pass, layers, &free).await?;
-        if asking.is_empty() {
+        if asking.is_empty() && client.is_empty() {
             return self.record_results(answered).await;
         }
         if self.cancel.is_cancelled() {
-            let unasked =
-                asking.iter().map(|it| self.unrun(it, ToolOutput::ErrorText(interrupted().to_owned())));
+            let unasked = asking.iter().chain(&client);
+            let unasked = unasked.map(|it| self.unrun(it, ToolOutput::ErrorText(interrupted().to_owned())));
             return self.record_results(answered.into_iter().chain(unasked).collect()).await;
         }
-        let record = RunRecord {
-            prompt: self.setting.prompt.id().to_owned(),
-            input: self.setting.input.clone(),
-            scope: self.setting.scope.clone(),
-            model: self.setting.model.clone(),
-            settings: self.setting.settings.clone(),
-            own_words: self.setting.own_words.clone(),
+        let requests = self.requests(asking);
+        let mut items = result_items(answered);
+        items.extend(approval::suspension(&self.record(&client), &requests));
+        let is_asking = !requests.is_empty();
+        self.approvals = requests;
+        Ok(Some(End { message: Some(message), ..self.suspended(is_asking, client, items) }))
+    }
+
+    /// Returns what another process needs to go on.
+    fn record(&self, client_calls: &[ToolCall]) -> RunRecord {
+        let setting = &self.setting;
+        RunRecord {
+            prompt: setting.prompt.id().to_owned(),
+            input: setting.input.clone(),
+            scope: setting.scope.clone(),
+            model: setting.model.clone(),
+            settings: setting.settings.clone(),
+            own_words: setting.own_words.clone(),
+            client_tools: setting.client_tools.clone(),
+            client_calls: client_calls.iter().map(|it| it.id.clone()).collect(),
             steps: self.steps,
             usage: self.usage,
             cost: self.cost,
-        };
-        let requests = self.requests(asking);
-        let mut items = result_items(answered);
-        items.extend(approval::suspension(&record, &requests));
-        self.approvals = requests;
-        Ok(Some(End { ended: Ended::Suspended, items, message: Some(message), output: None }))
+        }
+    }
+
+    fn suspended(&mut self, is_asking: bool, client: Vec<ToolCall>, items: Vec<NewItem>) -> End {
+        self.waits = waits(is_asking, !client.is_empty());
+        let ended = if client.is_empty() { Ended::Suspended } else { Ended::ClientTools };
+        self.client_calls = client;
+        End { ended, items, message: None, output: None }
     }
 
     /// Goes on with a turn that waited: runs what was approved, tells the model what was denied.
     pub(crate) async fn go_on(&mut self, waiting: Waiting) -> Result<End, Break> {
-        if !waiting.is_decided() {
-            return Ok(End { ended: Ended::Suspended, items: Vec::new(), message: None, output: None });
+        if !waiting.is_over() {
+            let is_asking = !waiting.is_decided();
+            return Ok(self.suspended(is_asking, waiting.client, Vec::new()));
         }
         let pass = self.resolve_with_room(None).await?;
         let layers = self.layers(&pass)?;
@@ -114,17 +131,20 @@ impl Running {
 
     /// Answers a call that was not run.
     fn unrun(&self, call: &ToolCall, output: ToolOutput) -> Answered {
-        let (id, name) = (call.id.clone(), call.name.clone());
-        self.sink.send(Event::ToolResult { id, name, output: output.clone(), raw: None });
-        Answered { call: call.clone(), output, whole: None }
+        let answered = Answered { call: call.clone(), output, whole: None };
+        self.sink.send(answered.event(None));
+        answered
     }
 
-    /// Splits calls into those that a person must decide about, and the others.
-    fn split(&self, pass: &Pass, layers: &[Layer], calls: &[ToolCall]) -> (Vec<ToolCall>, Vec<ToolCall>) {
+    /// Splits calls by who answers them.
+    fn split(&self, pass: &Pass, layers: &[Layer], calls: Vec<ToolCall>) -> Split {
         let thread = self.turn.thread();
         let round =
             round_of(&self.setting, pass, layers, &thread, self.turn.turn(), &self.cancel, &self.sink);
-        calls.iter().cloned().partition(|it| round.asks(it))
+        let (client, here): (Vec<ToolCall>, Vec<ToolCall>) =
+            calls.into_iter().partition(|it| self.setting.is_of_client(&it.name));
+        let (asking, free) = here.into_iter().partition(|it| round.asks(it));
+        Split { asking, client, free }
     }
 
     async fn run_calls(
@@ -150,6 +170,15 @@ impl Running {
         });
         each.collect()
     }
+}
+
+/// The calls of a round by who answers them.
+struct Split {
+    /// A person must decide about them.
+    asking: Vec<ToolCall>,
+    /// The client runs them.
+    client: Vec<ToolCall>,
+    free: Vec<ToolCall>,
 }
 
 /// The parts of a running turn that its calls need; not the turn itself, which gives signs of life meanwhile.

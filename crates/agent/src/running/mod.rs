@@ -7,7 +7,7 @@
 //! 3. The model is called. Text that came before a failure or a cancellation is kept in the log, if it was streamed; half a
 //!    tool call never is. What a guardrail or an assert may still refuse is held back, thinking included.
 //! 4. An answer with tool calls is appended, its calls are run, their results are appended; the loop goes on unless a stop
-//!    condition holds. What needs approval suspends the turn when everything else is answered.
+//!    condition holds. What needs approval, or runs at the client, suspends the turn when everything else is answered.
 //! 5. A final answer goes through output guardrails, the output schema and the constraints. What is not good enough is
 //!    made again with feedback that is sent but not kept in the history.
 //! 6. The turn ends with the answer: the second sync, if no tool was called.
@@ -39,8 +39,14 @@ use crate::stop::{Progress, stop, unkept};
 use crate::words::{make_calls_recordable, said, with_text};
 use crate::{AgentError, Event, sent};
 
-/// Why a suspended turn waits.
-pub(crate) const WAITS: &str = "it waits for approval";
+/// Says why a suspended turn waits.
+pub(crate) fn waits(for_approval: bool, for_client: bool) -> &'static str {
+    match (for_approval, for_client) {
+        (true, true) => "it waits for approval and for tools of the client",
+        (false, true) => "it waits for tools of the client",
+        (true, false) | (false, false) => "it waits for approval",
+    }
+}
 
 /// A turn that runs.
 pub(crate) struct Running {
@@ -56,6 +62,10 @@ pub(crate) struct Running {
     /// Answers that were not good enough.
     pub(crate) attempts: Vec<Attempt>,
     approvals: Vec<ApprovalRequest>,
+    /// What the client must run.
+    client_calls: Vec<ToolCall>,
+    /// Why it waits, if it does.
+    waits: &'static str,
     pub(crate) compactions: Compactions,
 }
 
@@ -93,6 +103,8 @@ impl Running {
             passes: Vec::new(),
             attempts: Vec::new(),
             approvals: Vec::new(),
+            client_calls: Vec::new(),
+            waits: waits(true, false),
             compactions: Compactions::default(),
         }
     }
@@ -345,10 +357,9 @@ impl Running {
         let sent = self.passes.last().and_then(|it| sent::record(&self.turn.snapshot(), &it.sent()));
         let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).collect::<Vec<NewItem>>();
         let (status, reason, written, result) = match result {
-            Ok(End { ended: Ended::Suspended, items, message, output }) => {
-                let written = self.turn.suspend(WAITS, with_sent(items)).await;
-                let result = Ok((Ended::Suspended, message, output));
-                (TurnStatus::Suspended, Some(WAITS.to_owned()), written, result)
+            Ok(End { ended: ended @ (Ended::Suspended | Ended::ClientTools), items, message, output }) => {
+                let written = self.turn.suspend(self.waits, with_sent(items)).await;
+                (TurnStatus::Suspended, Some(self.waits.to_owned()), written, Ok((ended, message, output)))
             }
             Ok(End { ended, items, message, output }) => {
                 let reason = reason_of(&ended);
@@ -386,6 +397,7 @@ impl Running {
             cost: self.cost,
             remarks: self.all_remarks,
             approvals: self.approvals,
+            client_calls: self.client_calls,
             passes: self.passes,
             compactions: self.compactions.reports,
         })
@@ -428,7 +440,7 @@ fn guards_output(pass: &Pass) -> bool {
 
 fn reason_of(ended: &Ended) -> Option<String> {
     match ended {
-        Ended::Answered | Ended::Replayed | Ended::Suspended => None,
+        Ended::Answered | Ended::Replayed | Ended::Suspended | Ended::ClientTools => None,
         Ended::MaxSteps(steps) => Some(format!("stopped after {steps} steps")),
         Ended::ToolCalled(tool) => Some(format!("stopped after tool `{tool}`")),
         Ended::MaxTokens => Some("stopped at the token limit".to_owned()),

@@ -5,6 +5,7 @@
 mod approval;
 mod bytes;
 mod checks;
+mod client_tools;
 mod compacting;
 mod depth;
 mod endings;

@@ -150,7 +150,7 @@ fn reply(played: &Played, form: Form, is_kept: bool) -> Reply {
         (Ended::Replayed, Exit::World) => {
             reply.note(format!("the turn of this key is {}; use another key", outcome.status.as_str()))
         }
-        (Ended::Answered | Ended::Replayed | Ended::Suspended, _) => reply,
+        (Ended::Answered | Ended::Replayed | Ended::Suspended | Ended::ClientTools, _) => reply,
         (ended, _) => reply.note(format!("the run ended early: {}", ended_name(ended).replace('_', " "))),
     }
 }
@@ -185,6 +185,7 @@ fn ended_name(ended: &Ended) -> &'static str {
         Ended::MaxTokens => "max_tokens",
         Ended::MaxCost => "max_cost",
         Ended::Suspended => "suspended",
+        Ended::ClientTools => "client_tools",
         Ended::Replayed => "replayed",
     }
 }

@@ -140,6 +140,7 @@ fn ended_name(ended: &Ended) -> &'static str {
         Ended::MaxTokens => "max_tokens",
         Ended::MaxCost => "max_cost",
         Ended::Suspended => "suspended",
+        Ended::ClientTools => "client_tools",
         Ended::Replayed => "replayed",
     }
 }
