@@ -30,6 +30,7 @@ mod migrate;
 mod notices;
 mod numbers;
 mod read;
+mod records;
 mod rows;
 mod search;
 mod store;
