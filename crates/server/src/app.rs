@@ -8,11 +8,13 @@ use contexture_project::{Project, ServerConfig};
 use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::Audit;
+use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
 use crate::gate::Gate;
+use crate::metrics::Metrics;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
+use crate::watch::Watchers;
 use crate::world::{AgentMaker, Current, World};
 use crate::{layers, openapi, routes};
 
@@ -49,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) runs: Runs,
     pub(crate) gate: Gate,
     pub(crate) audit: Audit,
+    pub(crate) metrics: Metrics,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
 }
@@ -65,14 +68,6 @@ impl App {
     }
 }
 
-/// Hears of calls and keeps nothing.
-struct Unwatched;
-
-impl contexture_agent::Watcher for Unwatched {
-    fn calling(&self, _: &contexture_agent::Calling<'_>) {}
-    fn called(&self, _: &contexture_agent::Calling<'_>, _: &contexture_agent::Called) {}
-}
-
 /// A server: routes, and what goes on behind them.
 #[derive(Debug)]
 pub struct Server {
@@ -85,14 +80,17 @@ impl Server {
         let Parts { project, agent, sessions, records, time, names } = parts;
         let config = project.config().server.clone();
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let metrics = Metrics::default();
+        let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
-        let world = World::load(project, Vec::new(), &agent, Unwatched)?;
+        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let world = World::load(project, Vec::new(), &agent, watchers)?;
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
         let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
             gate,
             audit,
+            metrics,
             world: Current::new(world),
             config,
             sessions,
@@ -114,6 +112,11 @@ impl Server {
     /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
         self.app.0.gate.has_keys().await
+    }
+
+    /// Writes down that the server itself did something.
+    pub(crate) fn note(&self, act: &str, target: &str) {
+        self.app.0.audit.note(&Act::new(SERVER, act, target));
     }
 
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.

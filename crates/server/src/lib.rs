@@ -20,12 +20,16 @@ mod gate;
 mod input;
 mod layers;
 mod listen;
+mod metrics;
 mod openapi;
 mod problem;
 mod routes;
 mod runs;
 mod scribe;
+mod seen;
 mod told;
+mod trace;
+mod watch;
 mod world;
 
 pub use app::{App, Parts, Server};

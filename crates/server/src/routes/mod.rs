@@ -1,6 +1,7 @@
 //! The routes, one module for each noun.
 
 mod events;
+pub(crate) mod ops;
 mod prompts;
 mod sessions;
 mod turns;
@@ -27,4 +28,6 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
         .routes(routes!(events::follow))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::audited))
 }
