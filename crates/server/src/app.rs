@@ -9,6 +9,7 @@ use contexture_session::{Names, Records, Sessions, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Caller;
+use crate::passes::Keeper;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
 use crate::world::{AgentMaker, Current, World};
@@ -35,7 +36,6 @@ pub struct Parts {
 pub struct App(pub(crate) Arc<Inner>);
 
 /// What all requests share.
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) world: Current,
     pub(crate) config: ServerConfig,
@@ -45,8 +45,16 @@ pub(crate) struct Inner {
     pub(crate) names: Arc<dyn Names>,
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
+    pub(crate) keeper: Keeper,
+    pub(crate) agent: AgentMaker,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 impl App {
@@ -59,14 +67,6 @@ impl App {
     pub(crate) fn sessions(&self, caller: &Caller) -> Sessions {
         self.0.sessions.of_tenant(caller.tenant.clone())
     }
-}
-
-/// Hears of calls and keeps nothing.
-struct Unwatched;
-
-impl contexture_agent::Watcher for Unwatched {
-    fn calling(&self, _: &contexture_agent::Calling<'_>) {}
-    fn called(&self, _: &contexture_agent::Calling<'_>, _: &contexture_agent::Called) {}
 }
 
 /// A server: routes, and what goes on behind them.
@@ -83,7 +83,8 @@ impl Server {
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
-        let world = World::load(project, Vec::new(), &agent, Unwatched)?;
+        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
+        let world = World::load(project, Vec::new(), &agent, keeper.clone())?;
         let inner = Inner {
             world: Current::new(world),
             config,
@@ -93,6 +94,8 @@ impl Server {
             names,
             scribe,
             runs,
+            keeper,
+            agent,
             stop: CancellationToken::new(),
         };
         Ok(Self { app: App(Arc::new(inner)) })

@@ -16,6 +16,7 @@ mod app;
 mod caller;
 mod input;
 mod openapi;
+mod passes;
 mod problem;
 mod routes;
 mod runs;

@@ -1,8 +1,12 @@
 //! The routes, one module for each noun.
 
+mod approvals;
+mod compaction;
 mod events;
+mod passes;
 mod prompts;
 mod sessions;
+mod threads;
 mod turns;
 
 use utoipa::OpenApi;
@@ -26,5 +30,25 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(turns::run))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
+        .routes(routes!(turns::results))
+        .routes(routes!(approvals::decide))
+        .routes(routes!(approvals::list))
+        .routes(routes!(threads::create, threads::list))
+        .routes(routes!(threads::show, threads::delete))
+        .routes(routes!(threads::append))
+        .routes(routes!(threads::instruct))
+        .routes(routes!(threads::choose))
+        .routes(routes!(threads::reset))
+        .routes(routes!(threads::refresh))
+        .routes(routes!(compaction::compact))
+        .routes(routes!(compaction::archives))
+        .routes(routes!(compaction::archive))
+        .routes(routes!(compaction::undo))
+        .routes(routes!(compaction::search))
+        .routes(routes!(passes::list))
+        .routes(routes!(passes::show))
+        .routes(routes!(passes::diff))
+        .routes(routes!(passes::body))
+        .routes(routes!(passes::replay))
         .routes(routes!(events::follow))
 }

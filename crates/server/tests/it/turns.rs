@@ -52,5 +52,8 @@ async fn what_is_wrong_is_told_in_a_problem_document() {
     assert_eq!(code("/v1/sessions/demo/turns", json!({"prompt": "x"})).await, "404 unknown_prompt -");
     assert_eq!(code("/v1/sessions", json!({"id": "demo"})).await, "409 already_exists -");
     assert_eq!(code("/v1/sessions", json!({"id": "../x"})).await, "400 id_invalid -");
-    assert_eq!(code("/v1/prompts/greet/resolve", json!({})).await, "422 template_error prompts/greet.md:10:9");
+    assert_eq!(
+        code("/v1/prompts/greet/resolve", json!({})).await,
+        "422 template_error prompts/greet.md:10:9"
+    );
 }
