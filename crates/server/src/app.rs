@@ -13,7 +13,7 @@ use crate::passes::Keeper;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
 use crate::world::{AgentMaker, Current, World};
-use crate::{openapi, routes};
+use crate::{background, openapi, routes};
 
 /// What a server is made of.
 pub struct Parts {
@@ -49,6 +49,13 @@ pub(crate) struct Inner {
     pub(crate) agent: AgentMaker,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
+}
+
+impl Inner {
+    /// Returns who hears of model calls.
+    pub(crate) fn watcher(&self) -> Keeper {
+        self.keeper.clone()
+    }
 }
 
 impl std::fmt::Debug for Inner {
@@ -110,7 +117,7 @@ impl Server {
 
     /// Does what goes on behind the routes, until the server is stopped.
     pub async fn background(&self) {
-        self.app.0.scribe.clone().work(self.app.0.stop.clone()).await;
+        background::work(&self.app).await;
     }
 
     /// Lets running turns come to their end, or interrupts them, and then ends streams and background work.

@@ -13,8 +13,10 @@
 //! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
 
 mod app;
+mod background;
 mod caller;
 mod input;
+mod lost;
 mod openapi;
 mod passes;
 mod problem;

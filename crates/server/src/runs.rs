@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
-use contexture_history::TurnStatus;
 use contexture_session::records::{Document, DocumentKey, Writes};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
 use futures::StreamExt;
@@ -164,6 +163,11 @@ impl Runs {
         Ok(Handle { began, outcome, cancel, tokens })
     }
 
+    /// Whether a turn runs here.
+    pub(crate) fn is_running(&self, thread: &ThreadKey, turn: &str) -> bool {
+        self.running().contains_key(&(thread.clone(), turn.to_owned()))
+    }
+
     /// Stops a turn that runs here. Says whether there was one.
     pub(crate) fn cancel(&self, thread: &ThreadKey, turn: &str) -> bool {
         let running = self.running();
@@ -286,17 +290,4 @@ pub(crate) fn key_of(session: &SessionKey, kind: &str, began: &Began) -> Documen
 pub(crate) fn turn_of(name: &str) -> Option<Began> {
     let (thread, turn) = name.rsplit_once(':')?;
     Some(Began { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() })
-}
-
-/// Tells the end of a turn whose writer was lost.
-pub(crate) fn tell_lost(scribe: &Scribe, session: &SessionKey, began: &Began) {
-    let event = Event::TurnEnd {
-        status: TurnStatus::Interrupted,
-        reason: Some("its writer was lost".to_owned()),
-        usage: contexture_message::Usage::default(),
-    };
-    let turn = Some(began.turn.clone());
-    scribe.tell(session, Telling { thread: began.thread.clone(), turn, event });
-    let deletes = vec![key_of(session, RUNNING, began)];
-    scribe.write(Writes { deletes, ..Writes::default() });
 }
