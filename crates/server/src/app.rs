@@ -101,7 +101,8 @@ impl Server {
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        openapi::serve(router, openapi).with_state(self.app.clone())
+        let router = openapi::serve(router, openapi).with_state(self.app.clone());
+        router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
     /// Does what goes on behind the routes, until the server is stopped.

@@ -14,6 +14,7 @@
 
 mod app;
 mod caller;
+mod chat;
 mod input;
 mod openapi;
 mod problem;
@@ -25,5 +26,6 @@ mod world;
 
 pub use app::{App, Parts, Server};
 pub use caller::Caller;
+pub use chat::in_openai_shape;
 pub use problem::Problem;
 pub use world::{AgentMaker, World};

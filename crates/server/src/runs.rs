@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentError, Decision, Event, Outcome, Run, RunRequest};
+use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
 use contexture_history::TurnStatus;
 use contexture_session::records::{Document, DocumentKey, Writes};
@@ -32,6 +32,8 @@ pub(crate) enum Job {
     Run(Box<RunRequest>),
     /// A decision about a turn that waits.
     Decide(Decision, CancellationToken),
+    /// Results for a turn that waits.
+    Answer(Box<AnswerRequest>),
 }
 
 /// A turn to run.
@@ -132,6 +134,7 @@ impl Runs {
         match &mut task.job {
             Job::Run(request) => request.cancel = cancel.clone(),
             Job::Decide(_, token) => *token = cancel.clone(),
+            Job::Answer(request) => request.cancel = cancel.clone(),
         }
         let (say_began, began) = oneshot::channel();
         let (say_outcome, outcome) = oneshot::channel();
@@ -151,6 +154,7 @@ impl Runs {
         let run = match task.job {
             Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
             Job::Decide(decision, cancel) => task.agent.decide(&task.prompt, &task.thread, decision, cancel),
+            Job::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
         };
         self.0.tasks.spawn(async move {
             let result = driver.drive(run).await;

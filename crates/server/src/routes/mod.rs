@@ -5,6 +5,8 @@ mod prompts;
 mod sessions;
 mod turns;
 
+pub(crate) use prompts::unkept_sessions;
+pub(crate) use turns::idempotency_key;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -27,4 +29,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
         .routes(routes!(events::follow))
+        .routes(routes!(crate::chat::complete))
+        .routes(routes!(crate::chat::list))
+        .routes(routes!(crate::chat::show))
 }
