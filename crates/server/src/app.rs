@@ -101,7 +101,9 @@ impl Server {
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        let router = openapi::serve(router, openapi).with_state(self.app.clone());
+        let anyone = Caller { tenant: contexture_session::Tenant::default(), key: None };
+        let router =
+            openapi::serve(router, openapi).layer(axum::Extension(anyone)).with_state(self.app.clone());
         router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 

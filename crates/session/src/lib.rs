@@ -25,6 +25,7 @@ mod guard;
 mod ids;
 mod live;
 mod load;
+mod lost;
 mod memory;
 mod new_item;
 pub mod records;

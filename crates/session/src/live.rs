@@ -140,15 +140,20 @@ impl Live {
 
     /// Reads the thread anew, unless somebody in this process writes: then nobody else does, and what is known is new.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
-        match Arc::clone(&self.writer).try_lock_owned() {
-            Ok(pen) => self.refresh(&pen).await,
-            Err(_) => Ok(()),
+        match self.free_pen() {
+            Some(pen) => self.refresh(&pen).await,
+            None => Ok(()),
         }
+    }
+
+    /// Takes the right to write, if nobody in this process has it.
+    pub(crate) fn free_pen(&self) -> Option<Pen> {
+        Arc::clone(&self.writer).try_lock_owned().ok()
     }
 
     /// Waits for the right to write, or says that it is taken.
     pub(crate) async fn pen(&self, policy: Policy) -> Result<Pen, SessionError> {
-        if let Ok(pen) = Arc::clone(&self.writer).try_lock_owned() {
+        if let Some(pen) = self.free_pen() {
             return Ok(pen);
         }
         let thread = || self.key.thread.to_string();

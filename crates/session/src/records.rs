@@ -14,6 +14,8 @@
 //!    nothing more is written for a session that is not there.
 //! 5. A read costs what it returns.
 
+use std::collections::BTreeSet;
+
 use contexture_history::Timestamp;
 
 use crate::{SessionId, StoreError, StoreFuture, Tenant};
@@ -154,8 +156,18 @@ impl Writes {
         self.records.is_empty() && self.puts.is_empty() && self.creates.is_empty() && self.deletes.is_empty()
     }
 
-    /// Checks that all names can be keys. Every implementation calls it first.
+    /// Checks that all names can be keys, and that no document is created that is put or created here already. Every
+    /// implementation calls it first.
     pub fn check(&self) -> Result<(), StoreError> {
+        self.check_names()?;
+        let mut taken: BTreeSet<&DocumentKey> = self.puts.iter().map(|it| &it.key).collect();
+        match self.creates.iter().find(|it| !taken.insert(&it.key)) {
+            Some(twice) => Err(StoreError::document_exists(&twice.key)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_names(&self) -> Result<(), StoreError> {
         let documents = self.puts.iter().chain(&self.creates).map(|it| &it.key);
         let kinds = self.records.iter().map(|it| &it.stream.kind);
         let kinds = kinds.chain(documents.clone().map(|it| &it.kind)).map(|it| ("kind", it, MAX_KIND_BYTES));
@@ -163,6 +175,42 @@ impl Writes {
         match kinds.chain(names).find(|(_, it, max)| it.len() > *max) {
             Some((what, it, max)) => Err(StoreError::NameTooLong { what, bytes: it.len(), max }),
             None => Ok(()),
+        }
+    }
+}
+
+/// Where a list begins, see [`DocumentList::start`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListStart {
+    /// The first tenant; empty if it is the first there is.
+    pub tenant: String,
+    /// The first session of that tenant; empty for what belongs to none, which comes first.
+    pub session: String,
+    /// The first name of that session.
+    pub name: String,
+}
+
+impl DocumentList {
+    /// Returns the least place that a document of this list may have, for databases that compare places byte by byte.
+    /// Nothing if no document can be listed.
+    pub fn start(&self) -> Option<ListStart> {
+        let text = |id: Option<&SessionId>| id.map_or(String::new(), ToString::to_string);
+        let least = ListStart {
+            tenant: self.tenant.as_ref().map_or(String::new(), ToString::to_string),
+            session: self.tenant.as_ref().map_or(String::new(), |_| text(self.session.as_ref())),
+            name: String::new(),
+        };
+        let Some(after) = &self.after else { return Some(least) };
+        // The very next name there is.
+        let name = format!("{}\0", after.name);
+        let next =
+            ListStart { tenant: after.tenant.to_string(), session: text(after.session.as_ref()), name };
+        let is_tenant_over = self.tenant.is_some() && next.tenant > least.tenant;
+        let is_session_over = !least.session.is_empty() && next.session > least.session;
+        match (&next.tenant, &next.session, &next.name) > (&least.tenant, &least.session, &least.name) {
+            true if is_tenant_over || is_session_over => None,
+            true => Some(next),
+            false => Some(least),
         }
     }
 }

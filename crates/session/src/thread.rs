@@ -57,6 +57,11 @@ impl Thread {
         &self.live.key.thread
     }
 
+    /// Returns where the thread is.
+    pub fn key(&self) -> &ThreadKey {
+        &self.live.key
+    }
+
     /// Returns who counts what is appended.
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         Arc::clone(&self.live.shared.ports.counter)
@@ -144,6 +149,12 @@ impl Thread {
     /// Begins a turn, or finds the one that the same idempotency key began before.
     pub async fn begin(&self, config: TurnConfig) -> Result<Begun, SessionError> {
         turn::begin(self, config).await
+    }
+
+    /// Puts on record that the turn in flight was interrupted, if its writer was lost: nobody holds a live lease on it. Returns
+    /// that turn; nothing, without waiting, if there is none or if somebody still writes it.
+    pub async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
+        self.live.close_lost().await
     }
 
     /// Goes on with a suspended turn.

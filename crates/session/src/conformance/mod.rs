@@ -24,6 +24,7 @@
 mod archives;
 mod contract;
 mod life;
+mod records;
 mod search;
 mod support;
 mod writers;
@@ -39,6 +40,12 @@ pub use life::{
     a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
     isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
 };
+pub use records::{
+    OpenRecords, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
+    growth_is_noticed, nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
+    old_records_are_forgotten, record_writers_lose_nothing, records_are_numbered, streams_are_kept_apart,
+    what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing,
+};
 pub use search::{
     archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
     every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
@@ -47,8 +54,8 @@ pub use search::{
 };
 pub use support::{Open, SystemTime, TestNames, test_ports};
 pub use writers::{
-    a_lost_writer_is_fenced_out, many_writers_lose_nothing, raw_writers_never_both_succeed,
-    subscriptions_have_no_gap_and_no_repeat,
+    a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
+    raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
 };
 
 /// Makes one test of each check. The argument is an `async fn() -> Open`.
@@ -62,8 +69,8 @@ macro_rules! store_conformance {
             a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
             a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
             isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
-            a_lost_writer_is_fenced_out, many_writers_lose_nothing, raw_writers_never_both_succeed,
-            subscriptions_have_no_gap_and_no_repeat,
+            a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
+            raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
             archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
             every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
             nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
@@ -82,7 +89,20 @@ macro_rules! store_conformance {
     };
 }
 
-pub use crate::store_conformance;
+/// Makes one test of each check of [`Records`](crate::Records). The argument is an `async fn() -> OpenRecords`.
+#[macro_export]
+macro_rules! records_conformance {
+    ($opener:path) => {
+        $crate::store_conformance!(@each $opener:
+            documents_are_listed, documents_are_written, documents_have_any_name, growth_is_noticed,
+            nothing_stays_behind_a_deleted_session, old_documents_are_forgotten, old_records_are_forgotten,
+            record_writers_lose_nothing, records_are_numbered, streams_are_kept_apart,
+            what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing
+        );
+    };
+}
+
+pub use crate::{records_conformance, store_conformance};
 
 /// Returns a runtime with threads, as servers have.
 pub fn runtime() -> tokio::runtime::Runtime {

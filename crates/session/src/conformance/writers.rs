@@ -87,6 +87,38 @@ pub async fn a_lost_writer_is_fenced_out(open: Open) {
     assert_eq!(main.refresh().await.expect("the store answers"), session.main().get());
 }
 
+/// A turn whose writer was lost is closed by whoever looks; one that is written still is not.
+pub async fn a_lost_turn_is_closed(open: Open) {
+    let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
+    let (here, there) = (process_with(&open, quick).await, process(&open).await);
+    let session = new_session(&here).await;
+    let main = there.open(session.id()).await.expect("the session").main().clone();
+    assert_eq!(main.key().thread, *main.id());
+    assert_eq!(main.close_lost().await.expect("the store answers"), None, "there is no turn");
+
+    let turn = begun(session.main(), "one").await;
+    assert_eq!(session.main().close_lost().await.expect("the store answers"), None, "it runs here");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    // As if its process were gone: its lease has ended, and nobody says a word.
+    let closed = main.close_lost().await.expect("the store answers");
+    assert_eq!(closed, Some(turn.turn()));
+    let items = main.all(None).await.expect("the store answers");
+    assert_eq!(items.last().map(|it| it.body.kind()), Some("turn_ended"));
+    assert_eq!(main.close_lost().await.expect("the store answers"), None, "once");
+    let late = turn.complete(Vec::new()).await;
+    assert!(late.is_err(), "{late:?}");
+
+    let held = begun(&main, "two").await;
+    let before = session.main().refresh().await.expect("the store answers");
+    assert_eq!(session.main().close_lost().await.expect("the store answers"), None, "another has the lease");
+    assert_eq!(session.main().refresh().await.expect("the store answers"), before, "nothing is written");
+    drop(held);
+    let closed = main.close_lost().await.expect("the store answers");
+    assert_eq!(closed, Some(before.turn()), "it was dropped here, so nobody runs it");
+    let head = main.head().await.expect("the store answers");
+    assert!(head.lease.is_none_or(|it| !it.live));
+}
+
 pub(super) async fn begun(thread: &Thread, text: &str) -> RunningTurn {
     let items = vec![NewItem::from(Message::user(text))];
     match thread.begin(TurnConfig { items, ..TurnConfig::default() }).await.expect("a turn") {

@@ -1,6 +1,6 @@
 //! Streams and documents in memory.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use contexture_history::Timestamp;
 
@@ -55,13 +55,10 @@ impl Kept {
     }
 
     fn check_creates(&self, writes: &Writes) -> Result<(), StoreError> {
-        let mut taken: BTreeSet<&DocumentKey> = writes.puts.iter().map(|it| &it.key).collect();
-        for document in &writes.creates {
-            if self.documents.contains_key(&document.key) || !taken.insert(&document.key) {
-                return Err(StoreError::document_exists(&document.key));
-            }
+        match writes.creates.iter().find(|it| self.documents.contains_key(&it.key)) {
+            Some(document) => Err(StoreError::document_exists(&document.key)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn extent(&self, stream: &StreamKey) -> Extent {

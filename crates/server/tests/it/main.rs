@@ -1,0 +1,6 @@
+//! The server, over real connections.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says so")]
+
+mod scene;
+mod streaming;
+mod turns;

@@ -1,0 +1,171 @@
+//! A server with a model that says what it was told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture::{SystemNames, SystemTime, session_ports};
+use contexture_message::Answer;
+use contexture_model::{Scripted, Step};
+use contexture_project::{InMemory, Project};
+use contexture_server::{Parts, Server};
+use contexture_session::{MemoryStore, Records, SessionConfig, Sessions, Store};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// The files of the project that tests work with.
+pub(crate) const FILES: [(&str, &str); 3] = [
+    ("contexture.toml", "[server]\nshutdown_grace_seconds = 1\n"),
+    ("prompts/chat.md", "---\nmodel: openai/gpt-5-mini\n---\nYou are helpful.\n"),
+    (
+        "prompts/greet.md",
+        "---\nmodel: openai/gpt-5-mini\ninput:\n  name: string\n---\nGreet people.\n\n# User\n\nI am {{ name }}.\n",
+    ),
+];
+
+/// A server that runs.
+pub(crate) struct Scene {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+    pub(crate) server: Arc<Server>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// What several instances share.
+#[derive(Clone)]
+pub(crate) struct Ground {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) records: Arc<dyn Records>,
+}
+
+impl Ground {
+    pub(crate) fn memory() -> Self {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+        Self { store: store.clone(), records: store }
+    }
+
+    /// Starts an instance whose model goes through the steps.
+    pub(crate) async fn instance(&self, steps: Vec<Step>) -> Scene {
+        self.instance_with(steps, &[]).await
+    }
+
+    pub(crate) async fn instance_with(&self, steps: Vec<Step>, overrides: &[(&str, &str)]) -> Scene {
+        let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
+        let overrides = overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let project = project.with_overrides(overrides.collect()).unwrap();
+        let model = Arc::new(Scripted::new(steps));
+        let config = SessionConfig {
+            lease: Duration::from_secs(project.config().server.lease_seconds),
+            ..SessionConfig::default()
+        };
+        let server = Server::new(Parts {
+            project,
+            agent: Arc::new(move |_| Ok(contexture::agent(Shared(model.clone())))),
+            sessions: Sessions::new(self.store.clone(), session_ports(None), config),
+            records: self.records.clone(),
+            time: Arc::new(SystemTime),
+            names: Arc::new(SystemNames),
+        });
+        let server = Arc::new(server.unwrap());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = server.router();
+        let behind = server.clone();
+        let tasks = vec![
+            tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }),
+            tokio::spawn(async move { behind.background().await }),
+        ];
+        Scene { url, client: contexture_model::http_client(Vec::new(), None).unwrap(), server, tasks }
+    }
+}
+
+/// A model that is shared by all agents that are made of it.
+struct Shared(Arc<Scripted>);
+
+impl contexture_model::Model for Shared {
+    fn stream(&self, call: contexture_model::ModelCall) -> contexture_model::Deltas {
+        self.0.stream(call)
+    }
+}
+
+/// Starts a server whose model gives these answers.
+pub(crate) async fn answering(texts: &[&str]) -> Scene {
+    Ground::memory().instance(texts.iter().map(|it| Step::Answer(Answer::text(*it))).collect()).await
+}
+
+impl Scene {
+    pub(crate) fn post(&self, path: &str, body: Value) -> RequestBuilder {
+        self.client.post(format!("{}{path}", self.url)).json(&body)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.client.get(format!("{}{path}", self.url))
+    }
+
+    /// Makes a session of that name.
+    pub(crate) async fn session(&self, id: &str) {
+        let answer = self.post("/v1/sessions", json!({"id": id})).send().await.unwrap();
+        assert_eq!(answer.status(), 201);
+    }
+
+    /// Runs a turn and returns its document.
+    pub(crate) async fn turn(&self, session: &str, user: &str) -> Value {
+        let path = format!("/v1/sessions/{session}/turns");
+        json_of(self.post(&path, json!({"user": user})).send().await.unwrap()).await.1
+    }
+}
+
+/// Returns the status and the document of an answer.
+pub(crate) async fn json_of(answer: Response) -> (u16, Value) {
+    let status = answer.status().as_u16();
+    let text = answer.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+/// One frame of a stream of events.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+/// Reads frames from an answer until there are so many, or the stream ends.
+pub(crate) async fn frames(mut answer: Response, most: usize) -> Vec<Frame> {
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let mut text = String::new();
+    let mut frames = Vec::new();
+    while frames.len() < most {
+        let chunk = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await;
+        let Some(chunk) = chunk.expect("something is told").unwrap() else { break };
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+        while let Some(at) = text.find("\n\n") {
+            let frame: String = text.drain(..at + 2).collect();
+            frames.extend(frame_of(&frame));
+        }
+    }
+    frames
+}
+
+fn frame_of(text: &str) -> Option<Frame> {
+    let field = |name: &str| text.lines().find_map(|it| it.strip_prefix(&format!("{name}: ")));
+    let data = serde_json::from_str(field("data")?).unwrap();
+    let id = field("id").map(|it| it.parse().unwrap());
+    Some(Frame { id, event: field("event").unwrap_or_default().to_owned(), data })
+}
+
+/// Returns what the frames say, one line each.
+pub(crate) fn told(frames: &[Frame]) -> String {
+    let line = |it: &Frame| {
+        let id = it.id.map_or("-".to_owned(), |it| it.to_string());
+        let text = it.data["text"].as_str().or(it.data["status"].as_str()).unwrap_or_default();
+        format!("{id} {} {text}", it.event).trim_end().to_owned()
+    };
+    frames.iter().map(line).collect::<Vec<_>>().join("\n")
+}

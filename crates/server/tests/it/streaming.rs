@@ -1,0 +1,50 @@
+//! Events: told once each, in order, and from any place on.
+
+use serde_json::json;
+
+use crate::scene::{answering, frames, json_of, told};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_is_told_as_it_happens() {
+    let scene = answering(&["Hello there."]).await;
+    scene.session("demo").await;
+    let turn = scene.post("/v1/sessions/demo/turns", json!({"user": "hi"}));
+    let answer = turn.header("accept", "text/event-stream").send().await.unwrap();
+    insta::assert_snapshot!(told(&frames(answer, 100).await), @r"
+    1 turn.start
+    2 text.delta Hello there.
+    3 context_usage
+    4 turn.end completed
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_goes_on_exactly_behind_an_event() {
+    let scene = answering(&["One.", "Two."]).await;
+    scene.session("demo").await;
+    scene.turn("demo", "a").await;
+    scene.turn("demo", "b").await;
+    let path = "/v1/sessions/demo/events";
+    let all = frames(scene.get(path).send().await.unwrap(), 8).await;
+    for (idx, frame) in all.iter().enumerate() {
+        let id = frame.id.unwrap();
+        assert_eq!(id, idx as u64 + 1, "events are numbered without a gap");
+        let rest = all.len() - idx - 1;
+        if rest > 0 {
+            let answer = scene.get(path).header("last-event-id", id.to_string()).send().await.unwrap();
+            assert_eq!(frames(answer, rest).await, all[idx + 1..]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_that_are_none_are_refused() {
+    let scene = answering(&["One."]).await;
+    scene.session("demo").await;
+    scene.turn("demo", "a").await;
+    for id in ["-1", "x", "1.5", "99999999999999999999999", "77"] {
+        let answer = scene.get("/v1/sessions/demo/events").header("last-event-id", id).send().await.unwrap();
+        let (status, problem) = json_of(answer).await;
+        assert_eq!((status, problem["code"].as_str()), (400, Some("header_invalid")), "{id}");
+    }
+}
