@@ -51,7 +51,7 @@ pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
     check_guardrail,
 };
-pub use client_tool::{AnswerRequest, ClientToolError};
+pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
 pub use compaction::{
     CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };

@@ -112,7 +112,9 @@ impl Server {
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
         let anyone = Caller { tenant: contexture_session::Tenant::default(), key: None };
-        openapi::serve(router, openapi).layer(axum::Extension(anyone)).with_state(self.app.clone())
+        let router =
+            openapi::serve(router, openapi).layer(axum::Extension(anyone)).with_state(self.app.clone());
+        router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
     /// Does what goes on behind the routes, until the server is stopped.

@@ -15,6 +15,7 @@
 mod app;
 mod background;
 mod caller;
+mod chat;
 mod input;
 mod lost;
 mod openapi;
@@ -28,5 +29,6 @@ mod world;
 
 pub use app::{App, Parts, Server};
 pub use caller::Caller;
+pub use chat::in_openai_shape;
 pub use problem::Problem;
 pub use world::{AgentMaker, World};

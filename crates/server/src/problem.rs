@@ -98,6 +98,11 @@ impl Problem {
         &self.detail
     }
 
+    /// Returns where it is, if that is known.
+    pub fn place(&self) -> Option<&str> {
+        self.at.as_deref()
+    }
+
     /// Returns the status of the response.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -132,6 +137,7 @@ fn status_of(code: &str) -> StatusCode {
         | "approval_decided"
         | "approval_other_prompt"
         | "tool_result_unexpected"
+        | "tool_result_other_prompt"
         | "view_changed"
         | "lease_lost"
         | "nothing_to_undo"

@@ -9,6 +9,8 @@ mod sessions;
 mod threads;
 mod turns;
 
+pub(crate) use prompts::unkept_sessions;
+pub(crate) use turns::idempotency_key;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -51,4 +53,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(passes::body))
         .routes(routes!(passes::replay))
         .routes(routes!(events::follow))
+        .routes(routes!(crate::chat::complete))
+        .routes(routes!(crate::chat::list))
+        .routes(routes!(crate::chat::show))
 }
