@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture::SystemTime;
-use contexture_session::{MemoryStore, Store};
+use contexture_session::{MemoryStore, Records, Store};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
@@ -68,6 +68,28 @@ pub(crate) fn parse(url: &str, dir: &Path) -> Result<Place, Failure> {
         }
         None => Err(Failure::usage(format!("`{url}` is not the URL of a store")).hint(hint)),
     }
+}
+
+/// A store, and what it keeps beside conversations.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) records: Arc<dyn Records>,
+}
+
+/// Opens a store that keeps more than conversations.
+pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened, Failure> {
+    let _ = missing;
+    match place {
+        Place::Memory => Ok(both(MemoryStore::new(Arc::new(SystemTime)))),
+        Place::Sqlite(_) | Place::Postgres(_) => {
+            Err(Failure::usage("only a store in memory can be served yet").hint("`--store memory:`"))
+        }
+    }
+}
+
+fn both<S: Store + Records>(store: S) -> Opened {
+    let store = Arc::new(store);
+    Opened { store: Arc::clone(&store) as Arc<dyn Store>, records: store }
 }
 
 /// Opens a store.

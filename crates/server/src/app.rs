@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture_project::{Project, ServerConfig};
-use contexture_session::{Names, Records, Sessions, Time};
+use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Audit;
 use crate::caller::Caller;
+use crate::gate::Gate;
 use crate::passes::Keeper;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
 use crate::world::{AgentMaker, Current, World};
-use crate::{background, openapi, routes};
+use crate::{background, layers, openapi, routes};
 
 /// What a server is made of.
 pub struct Parts {
@@ -47,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) runs: Runs,
     pub(crate) keeper: Keeper,
     pub(crate) agent: AgentMaker,
+    pub(crate) gate: Gate,
+    pub(crate) audit: Audit,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
 }
@@ -92,7 +96,11 @@ impl Server {
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
         let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
         let world = World::load(project, Vec::new(), &agent, keeper.clone())?;
+        let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
+        let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
+            gate,
+            audit,
             world: Current::new(world),
             config,
             sessions,
@@ -108,12 +116,20 @@ impl Server {
         Ok(Self { app: App(Arc::new(inner)) })
     }
 
+    /// Returns where the server listens, and what it allows.
+    pub fn config(&self) -> &ServerConfig {
+        &self.app.0.config
+    }
+
+    /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
+    pub async fn has_keys(&self) -> Result<bool, StoreError> {
+        self.app.0.gate.has_keys().await
+    }
+
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        let anyone = Caller { tenant: contexture_session::Tenant::default(), key: None };
-        let router =
-            openapi::serve(router, openapi).layer(axum::Extension(anyone)).with_state(self.app.clone());
+        let router = layers::around(openapi::serve(router, openapi), &self.app);
         router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
