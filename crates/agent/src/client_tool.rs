@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use contexture_message::{Settings, Tool, ToolOutput};
+use contexture_history::Item;
+use contexture_message::{Settings, Tool, ToolCall, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Waiting;
@@ -30,6 +31,15 @@ impl AnswerRequest {
     pub fn result(call_id: impl Into<String>, output: ToolOutput) -> Self {
         Self { results: vec![(call_id.into(), output)], ..Self::default() }
     }
+}
+
+/// Returns the calls of a suspended turn that wait for the client, read from the turn's items.
+///
+/// ```
+/// assert!(contexture_agent::waiting_calls(&[]).is_empty());
+/// ```
+pub fn waiting_calls(items: &[Item]) -> Vec<ToolCall> {
+    Waiting::read(items).client
 }
 
 /// Why the client's tools or their results were refused. Nothing was written.

@@ -29,6 +29,7 @@ mod middleware;
 mod outcome;
 mod output;
 mod own_tools;
+mod pending;
 mod prefix;
 mod preview;
 mod reminders;
@@ -50,7 +51,7 @@ pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
     check_guardrail,
 };
-pub use client_tool::{AnswerRequest, ClientToolError};
+pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
 pub use compaction::{
     CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };
@@ -59,6 +60,7 @@ pub use event::Event;
 pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
 pub use middleware::{Before, Middleware, Next, check_middleware};
 pub use outcome::{Ended, Outcome, Remark};
+pub use pending::{Pending, PendingApproval};
 pub use run::{Run, RunRequest};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{AgentTool, Invocation, ToolRefused, Tools};

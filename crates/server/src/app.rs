@@ -12,11 +12,12 @@ use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
+use crate::passes::Keeper;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
 use crate::watch::Watchers;
 use crate::world::{AgentMaker, Current, World};
-use crate::{layers, openapi, routes};
+use crate::{background, layers, openapi, routes};
 
 /// What a server is made of.
 pub struct Parts {
@@ -39,7 +40,6 @@ pub struct Parts {
 pub struct App(pub(crate) Arc<Inner>);
 
 /// What all requests share.
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) world: Current,
     pub(crate) config: ServerConfig,
@@ -49,11 +49,30 @@ pub(crate) struct Inner {
     pub(crate) names: Arc<dyn Names>,
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
+    pub(crate) keeper: Keeper,
+    pub(crate) agent: AgentMaker,
     pub(crate) gate: Gate,
     pub(crate) audit: Audit,
     pub(crate) metrics: Metrics,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
+}
+
+impl Inner {
+    /// Returns who hears of model calls.
+    pub(crate) fn watcher(&self) -> Watchers {
+        watchers(&self.metrics, &self.keeper)
+    }
+}
+
+fn watchers(metrics: &Metrics, keeper: &Keeper) -> Watchers {
+    Watchers::default().and(Arc::new(metrics.clone())).and(Arc::new(keeper.clone()))
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 impl App {
@@ -81,10 +100,10 @@ impl Server {
         let config = project.config().server.clone();
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
-        let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
-        let world = World::load(project, Vec::new(), &agent, watchers)?;
+        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
+        let world = World::load(project, Vec::new(), &agent, watchers(&metrics, &keeper))?;
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
         let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
@@ -99,6 +118,8 @@ impl Server {
             names,
             scribe,
             runs,
+            keeper,
+            agent,
             stop: CancellationToken::new(),
         };
         Ok(Self { app: App(Arc::new(inner)) })
@@ -122,12 +143,13 @@ impl Server {
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        layers::around(openapi::serve(router, openapi), &self.app)
+        let router = layers::around(openapi::serve(router, openapi), &self.app);
+        router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
     /// Does what goes on behind the routes, until the server is stopped.
     pub async fn background(&self) {
-        self.app.0.scribe.clone().work(self.app.0.stop.clone()).await;
+        background::work(&self.app).await;
     }
 
     /// Lets running turns come to their end, or interrupts them, and then ends streams and background work.

@@ -14,14 +14,18 @@
 
 mod app;
 mod audit;
+mod background;
 mod body;
 mod caller;
+mod chat;
 mod gate;
 mod input;
 mod layers;
 mod listen;
+mod lost;
 mod metrics;
 mod openapi;
+mod passes;
 mod problem;
 mod routes;
 mod runs;
@@ -35,6 +39,7 @@ mod world;
 pub use app::{App, Parts, Server};
 pub use audit::{Act, Entry, audit_log};
 pub use caller::Caller;
+pub use chat::in_openai_shape;
 pub use gate::{Key, Keys, NewKey, Token};
 pub use listen::{ListenError, Listener};
 pub use problem::Problem;

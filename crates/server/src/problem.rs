@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 pub struct Problem {
     /// Names the kind of problem: `urn:contexture:problem:` and the code.
     #[serde(rename = "type")]
-    kind: String,
+    kind: Box<str>,
     /// What the status means.
     title: &'static str,
     /// The status of the response.
@@ -25,15 +25,22 @@ pub struct Problem {
     code: String,
     /// What is wrong, for people.
     detail: String,
+    /// After how many seconds it makes sense to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    #[serde(flatten)]
+    more: Box<More>,
+}
+
+/// What only some problems have. Problems are returned everywhere, so they are small.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+struct More {
     /// Where, such as a file and line, or a field of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     /// What may help.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// After how many seconds it makes sense to try again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after: Option<u64>,
     /// The thread of the turn that went wrong, where one had begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<String>,
@@ -42,7 +49,7 @@ pub struct Problem {
     turn: Option<String>,
     /// The request, as the server's log knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<Box<str>>,
+    request_id: Option<String>,
 }
 
 impl Problem {
@@ -50,31 +57,27 @@ impl Problem {
     pub fn new(code: &str, detail: impl Into<String>) -> Self {
         let status = status_of(code);
         Self {
-            kind: format!("urn:contexture:problem:{code}"),
+            kind: format!("urn:contexture:problem:{code}").into(),
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             code: code.to_owned(),
             detail: detail.into(),
-            at: None,
-            hint: None,
             retry_after: None,
-            thread: None,
-            turn: None,
-            request_id: None,
+            more: Box::default(),
         }
     }
 
     /// Says where.
     #[must_use]
     pub fn at(mut self, at: impl Into<String>) -> Self {
-        self.at = Some(at.into());
+        self.more.at = Some(at.into());
         self
     }
 
     /// Says what may help.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.more.hint = Some(hint.into());
         self
     }
 
@@ -88,14 +91,14 @@ impl Problem {
     /// Says which turn went wrong.
     #[must_use]
     pub fn of_turn(mut self, thread: &str, turn: &str) -> Self {
-        (self.thread, self.turn) = (Some(thread.to_owned()), Some(turn.to_owned()));
+        (self.more.thread, self.more.turn) = (Some(thread.to_owned()), Some(turn.to_owned()));
         self
     }
 
     /// Says which request it was.
     #[must_use]
     pub(crate) fn of_request(mut self, id: &str) -> Self {
-        self.request_id = Some(id.into());
+        self.more.request_id = Some(id.to_owned());
         self
     }
 
@@ -107,6 +110,11 @@ impl Problem {
     /// Returns what is wrong, for people.
     pub fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// Returns where it is, if that is known.
+    pub fn place(&self) -> Option<&str> {
+        self.more.at.as_deref()
     }
 
     /// Returns the status of the response.
@@ -143,6 +151,7 @@ fn status_of(code: &str) -> StatusCode {
         | "approval_decided"
         | "approval_other_prompt"
         | "tool_result_unexpected"
+        | "tool_result_other_prompt"
         | "view_changed"
         | "lease_lost"
         | "nothing_to_undo"
@@ -228,6 +237,7 @@ impl From<ProjectError> for Problem {
         let others = err.faults.len() - 1;
         let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
         let problem = Self::new(&first.code, format!("{}{more}", first.message));
-        Self { at: first.at(), hint: first.hint.clone(), ..problem }
+        let more = More { at: first.at(), hint: first.hint.clone(), ..More::default() };
+        Self { more: Box::new(more), ..problem }
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentError, Decision, Event, Outcome, Run, RunRequest};
+use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
-use contexture_history::TurnStatus;
 use contexture_session::records::{Document, DocumentKey, Writes};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
 use futures::StreamExt;
@@ -34,6 +33,8 @@ pub(crate) enum Job {
     Run(Box<RunRequest>),
     /// A decision about a turn that waits.
     Decide(Decision, CancellationToken),
+    /// Results of tools that the client ran.
+    Answer(Box<AnswerRequest>),
 }
 
 /// A turn to run.
@@ -140,6 +141,7 @@ impl Runs {
         match &mut task.job {
             Job::Run(request) => request.cancel = cancel.clone(),
             Job::Decide(_, token) => *token = cancel.clone(),
+            Job::Answer(request) => request.cancel = cancel.clone(),
         }
         let (say_began, began) = oneshot::channel();
         let (say_outcome, outcome) = oneshot::channel();
@@ -159,6 +161,7 @@ impl Runs {
         let run = match task.job {
             Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
             Job::Decide(decision, cancel) => task.agent.decide(&task.prompt, &task.thread, decision, cancel),
+            Job::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
         };
         let work = async move {
             let result = driver.drive(run).await;
@@ -168,6 +171,11 @@ impl Runs {
         // The turn goes on in the trace of the request that asked for it.
         self.0.tasks.spawn(work.in_current_span());
         Ok(Handle { began, outcome, cancel, tokens })
+    }
+
+    /// Whether a turn runs here.
+    pub(crate) fn is_running(&self, thread: &ThreadKey, turn: &str) -> bool {
+        self.running().contains_key(&(thread.clone(), turn.to_owned()))
     }
 
     /// Stops a turn that runs here. Says whether there was one.
@@ -302,17 +310,4 @@ pub(crate) fn key_of(session: &SessionKey, kind: &str, began: &Began) -> Documen
 pub(crate) fn turn_of(name: &str) -> Option<Began> {
     let (thread, turn) = name.rsplit_once(':')?;
     Some(Began { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() })
-}
-
-/// Tells the end of a turn whose writer was lost.
-pub(crate) fn tell_lost(scribe: &Scribe, session: &SessionKey, began: &Began) {
-    let event = Event::TurnEnd {
-        status: TurnStatus::Interrupted,
-        reason: Some("its writer was lost".to_owned()),
-        usage: contexture_message::Usage::default(),
-    };
-    let turn = Some(began.turn.clone());
-    scribe.tell(session, Telling { thread: began.thread.clone(), turn, event });
-    let deletes = vec![key_of(session, RUNNING, began)];
-    scribe.write(Writes { deletes, ..Writes::default() });
 }

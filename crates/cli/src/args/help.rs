@@ -160,6 +160,22 @@ Examples:
 On this machine alone no key is needed until there is one; `contexture keys create` makes keys.
 SIGINT and SIGTERM stop it: turns that run may end first. A second one stops it at once.";
 
+pub(super) const KEYS: &str = "\
+Examples:
+  contexture keys create --label 'the app'
+  contexture keys create --tenant acme --expires-days 90 --requests-per-minute 600 --concurrent 20
+  contexture keys create --admin --json | jq -r '.token'
+  contexture keys list
+  contexture keys revoke 3f9c2a7be10d
+
+A key is shown once, when it is made: only its hash is kept. As soon as there is one, the server
+asks everybody for a key. A key that is revoked opens nothing any more within a few seconds.";
+
+pub(super) const AUDIT: &str = "\
+Examples:
+  contexture audit
+  contexture audit --limit 1000 --json | jq '.[] | select(.act == \"session.deleted\")'";
+
 pub(super) const COMPLETIONS: &str = "\
 Examples:
   contexture completions bash > ~/.local/share/bash-completion/completions/contexture

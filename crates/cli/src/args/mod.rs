@@ -1,6 +1,7 @@
 //! What can be typed: the arguments of every command, with their help texts.
 
 mod help;
+mod keys;
 mod serve;
 mod sessions;
 mod talk;
@@ -16,6 +17,7 @@ use contexture_wire::Dialect;
 use crate::error::Failure;
 use crate::output::Reply;
 
+pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
 pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
@@ -88,6 +90,12 @@ pub(crate) enum Command {
     /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
     #[command(after_help = help::SERVE)]
     Serve(ServeArgs),
+    /// Make, list and revoke API keys of the server.
+    #[command(after_help = help::KEYS)]
+    Keys(KeysArgs),
+    /// Show who did what to the server: keys, deletions, starts and stops.
+    #[command(after_help = help::AUDIT)]
+    Audit(AuditArgs),
     /// Print a completion script for a shell.
     #[command(after_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

@@ -1,6 +1,7 @@
 //! One module per command: arguments in, a reply out. Nothing is printed here, but what `run` and `chat` print as it
 //! happens.
 
+mod audit;
 mod blocks;
 mod chat;
 mod compact;
@@ -8,6 +9,7 @@ mod completions;
 mod diff;
 mod init;
 mod inspect;
+mod keys;
 mod lint;
 mod prompts;
 mod render;
@@ -42,6 +44,8 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Blocks(args) => blocks::run(&args, &globals, screen),
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
         Command::Serve(args) => serve::run(&args, &globals),
+        Command::Keys(args) => keys::run(&args, &globals, screen),
+        Command::Audit(args) => audit::run(&args, &globals, screen),
         Command::Completions(args) => Ok(completions::run(&args, globals.json)),
     }
 }

@@ -206,7 +206,9 @@ pub(crate) async fn delete(
     match app.sessions(&caller).delete(&id).await? {
         true => {
             app.0.audit.record(Act::of(&caller, "session.deleted", id.as_str())).await;
-            app.0.scribe.forget(&SessionKey { tenant: caller.tenant.clone(), session: id });
+            let key = SessionKey { tenant: caller.tenant.clone(), session: id };
+            app.0.scribe.forget(&key);
+            app.0.keeper.forget(&key);
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("session", id.as_str())),

@@ -1,0 +1,125 @@
+//! An outcome as a chat completion.
+
+use contexture_agent::{Ended, Event, Outcome};
+use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
+use contexture_wire::{Dialect, Target, encode_answer};
+use serde_json::{Value, json};
+
+/// What every document of one completion says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) id: String,
+    /// When, in seconds since 1970.
+    pub(crate) created: i64,
+    /// The model as the client named it.
+    pub(crate) model: String,
+}
+
+impl Stamp {
+    pub(crate) fn target(&self) -> Target {
+        Target { stream: true, ..Target::new(Dialect::Openai, "contexture", &self.model) }
+    }
+
+    /// Puts the stamp on a document.
+    pub(crate) fn put(&self, document: &mut Value) {
+        document["id"] = json!(self.id);
+        document["created"] = json!(self.created);
+        document["model"] = json!(self.model);
+    }
+}
+
+/// What a turn has said so far. Text of all its steps counts: that is what a client keeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spoken {
+    pub(crate) text: String,
+    pub(crate) thinking: String,
+    /// Where the newest step began.
+    step: usize,
+}
+
+impl Spoken {
+    pub(crate) fn hear(&mut self, event: &Event) {
+        match event {
+            Event::TextDelta { text } => self.text.push_str(text),
+            Event::ThinkingDelta { text } => self.thinking.push_str(text),
+            Event::AttemptDiscarded { .. } => self.text.truncate(self.step),
+            // Behind the calls of an answer another step begins.
+            Event::ToolCall { .. } => self.step = self.text.len(),
+            _ => {}
+        }
+    }
+}
+
+/// What a client is told at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) spoken: Spoken,
+    /// The calls that it must run.
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) stop: StopReason,
+    pub(crate) usage: Usage,
+    /// What waits for a person; OpenAI has no place for that.
+    pub(crate) approvals: Vec<Value>,
+}
+
+impl Said {
+    pub(crate) fn of(outcome: &Outcome, spoken: Spoken) -> Self {
+        Self {
+            spoken,
+            calls: outcome.client_calls.clone(),
+            stop: stop(outcome),
+            usage: outcome.usage,
+            approvals: outcome.approvals.iter().map(|it| json!(it)).collect(),
+        }
+    }
+
+    /// Returns the answer.
+    pub(crate) fn answer(&self, stamp: &Stamp) -> Answer {
+        let Spoken { text, thinking, .. } = &self.spoken;
+        let thinking = (!thinking.is_empty()).then(|| {
+            let provider = Some("contexture".to_owned());
+            Part::Thinking(Thinking { text: thinking.clone(), provider, ..Thinking::default() })
+        });
+        let text = (!text.is_empty() || self.calls.is_empty()).then(|| Part::text(text));
+        let calls = self.calls.iter().cloned().map(Part::ToolCall);
+        Answer {
+            message: Message::parts(Role::Assistant, thinking.into_iter().chain(text).chain(calls).collect()),
+            stop: self.stop.clone(),
+            usage: self.usage,
+            model: Some(stamp.model.clone()),
+            id: Some(stamp.id.clone()),
+        }
+    }
+
+    /// Returns the completion as a document.
+    pub(crate) fn document(&self, stamp: &Stamp) -> Value {
+        let mut document = encode_answer(&stamp.target(), &self.answer(stamp)).body;
+        stamp.put(&mut document);
+        self.add_approvals(&mut document);
+        document
+    }
+
+    /// Adds what waits for a person.
+    pub(crate) fn add_approvals(&self, document: &mut Value) {
+        if !self.approvals.is_empty() {
+            document["contexture"] = json!({"approvals": self.approvals});
+        }
+    }
+}
+
+fn stop(outcome: &Outcome) -> StopReason {
+    // The only thing that a model itself is remarked for: its answer was cut.
+    let is_cut = outcome.remarks.iter().any(|it| it.source == "model");
+    match outcome.ended {
+        _ if !outcome.client_calls.is_empty() => StopReason::ToolCalls,
+        Ended::MaxSteps(_) | Ended::MaxTokens | Ended::MaxCost => StopReason::MaxTokens,
+        Ended::Answered | Ended::ToolCalled(_) | Ended::Suspended | Ended::ClientTools | Ended::Replayed
+            if is_cut =>
+        {
+            StopReason::MaxTokens
+        }
+        Ended::Answered | Ended::ToolCalled(_) | Ended::Suspended | Ended::ClientTools | Ended::Replayed => {
+            StopReason::End
+        }
+    }
+}

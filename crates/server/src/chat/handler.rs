@@ -1,0 +1,342 @@
+//! `POST /v1/chat/completions`.
+
+use axum::Json;
+use axum::body::{Body as ResponseBody, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use contexture_agent::{AgentError, AnswerRequest, Event, Outcome, RunRequest};
+use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, Scope};
+use contexture_history::TurnNo;
+use contexture_session::{Session, SessionId, SessionKey, SessionStart, Thread};
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::DropGuard;
+
+use super::answer::{Said, Spoken, Stamp};
+use super::errors::ChatError;
+use super::place::{Step, place};
+use super::recognise::{Hints, Listed};
+use super::replay::replayed;
+use super::request::ChatRequest;
+use super::stream::Chunks;
+use crate::input::Body;
+use crate::routes::{idempotency_key, unkept_sessions};
+use crate::runs::{Job, Task};
+use crate::world::World;
+use crate::{App, Caller, Problem};
+
+/// The prompt behind `provider/model`: it has nothing to say of its own.
+const BARE: &str = "chat-completions";
+
+/// Answer a conversation as OpenAI does; unmodified OpenAI clients can be used.
+///
+/// `model` is a prompt's id or `provider/model`. The session is named by the header `x-contexture-session`, by
+/// `metadata.contexture_session` or `metadata.session`, or by `user`; the server then keeps the conversation, and a
+/// client that sends its whole history each time stores nothing twice. Without one nothing is kept. A client that
+/// goes away stops the turn.
+#[utoipa::path(
+    post, path = "/v1/chat/completions", tag = "chat", request_body = Object,
+    params(("x-contexture-session" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    responses(
+        (status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
+        (status = "4XX", body = Object), (status = "5XX", body = Object),
+    )
+)]
+pub(crate) async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(body): Body<Value>,
+) -> Result<Response, ChatError> {
+    let request = ChatRequest::read(&body)?;
+    let world = app.world();
+    let (prompt, model) = named(&world, &request)?;
+    let (session, key) = session_of(&app, &caller, &headers, &request).await?;
+    let listed = Listed::of(request.messages.iter().cloned());
+    let idempotency = idempotency_key(&headers)?;
+    let hints = Hints {
+        resends: false,
+        is_retry: idempotency.is_some() || is_sent_again(&headers),
+        rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
+    };
+    let (thread, step) = place(&session, &listed, hints).await.map_err(Problem::from)?;
+    let stamp = Stamp {
+        id: format!("chatcmpl-{}", app.0.names.next()),
+        created: app.0.time.now().0 / 1000,
+        model: request.model.clone(),
+    };
+    let reply = Reply { stamp, session: key.clone(), thread: thread.clone(), request };
+    let job = match step {
+        Step::Replay(turn) => return reply.replay(turn).await,
+        Step::Run(user) => {
+            let settings = Job::Run(Box::new(RunRequest {
+                input: if reply.request.input.is_null() { json!({}) } else { reply.request.input.clone() },
+                user,
+                key: idempotency,
+                scope: scope(&caller, key.as_ref(), &reply.request, app.0.time.now().to_seconds()),
+                model,
+                settings: reply.request.settings.clone(),
+                client_tools: reply.request.tools.clone(),
+                ..RunRequest::default()
+            }));
+            instruct(&thread, &reply.request).await?;
+            settings
+        }
+        Step::Answer(results) => Job::Answer(Box::new(AnswerRequest {
+            results,
+            client_tools: Some(reply.request.tools.clone()),
+            model,
+            settings: Some(reply.request.settings.clone()),
+            ..AnswerRequest::default()
+        })),
+    };
+    let holds = prompt.definition().output.is_some();
+    let (tap, events) = mpsc::unbounded_channel();
+    let agent = world.agent.clone();
+    let task = Task { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
+    let handle = app.0.runs.start(task)?;
+    let turn = Turn { events, outcome: handle.outcome, guard: Some(handle.cancel.drop_guard()), place: None };
+    reply.send(turn, holds, session).await
+}
+
+/// Returns the prompt that a request names, and the model if it names one of those.
+fn named(world: &World, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+    let is_prompt = world.project.prompts().any(|(id, _)| id == request.model);
+    let (prompt, model) = match is_prompt {
+        true => (world.prompt(Some(&request.model))?, None),
+        false if request.model.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
+            (Prompt::builder(BARE).build().map_err(unusable)?, Some(request.model.clone()))
+        }
+        false => return Err(ChatError::no_model(&request.model)),
+    };
+    if request.tool_choice.is_none() && request.output.is_none() {
+        return Ok((prompt, model));
+    }
+    let mut definition = prompt.definition().clone();
+    definition.tool_choice = request.tool_choice.clone().or(definition.tool_choice);
+    definition.output = request.output.as_deref().cloned().map(Schema::from_json).or(definition.output);
+    Ok((PromptBuilder::from(definition).build().map_err(unusable)?, model))
+}
+
+fn unusable(err: contexture_compose::Error) -> ChatError {
+    Problem::new(err.code(), err.to_string()).into()
+}
+
+/// Opens the session that a request names, or one that is thrown away.
+async fn session_of(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    request: &ChatRequest,
+) -> Result<(Session, Option<SessionKey>), ChatError> {
+    const HEADER: &str = "x-contexture-session";
+    let named = match headers.get(HEADER) {
+        Some(value) => Some((HEADER, value.to_str().map_err(|_| not_plain(HEADER))?)),
+        None => request.session(),
+    };
+    let Some((place, name)) = named else {
+        let session = unkept_sessions(app).create(SessionStart::default()).await;
+        return Ok((session.map_err(Problem::from)?, None));
+    };
+    let id = SessionId::parse(name).map_err(|err| Problem::from(err).at(place))?;
+    let session = app.sessions(caller).open_or_create(&id).await.map_err(Problem::from)?;
+    Ok((session, Some(SessionKey { tenant: caller.tenant.clone(), session: id })))
+}
+
+fn not_plain(header: &str) -> Problem {
+    Problem::new("header_invalid", format!("`{header}` is not plain text")).at(header)
+}
+
+/// Whether an SDK says that it sends a request again.
+fn is_sent_again(headers: &HeaderMap) -> bool {
+    let count = headers.get("x-stainless-retry-count").and_then(|it| it.to_str().ok()?.parse::<u32>().ok());
+    count.is_some_and(|it| it > 0)
+}
+
+fn scope(caller: &Caller, session: Option<&SessionKey>, request: &ChatRequest, now: String) -> Scope {
+    Scope {
+        session: session.map(|it| it.session.to_string()),
+        user: request.user.clone(),
+        tenant: Some(caller.tenant.to_string()),
+        now: Some(now),
+    }
+}
+
+/// Makes the client's system messages the instructions of the thread: they stand behind the prompt's own words. A client
+/// that sends none leaves them as they are.
+async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), ChatError> {
+    let Some(text) = request.instructions() else { return Ok(()) };
+    if thread.get().instructions() != Some(text.as_str()) {
+        thread.set_system_instructions(Some(&text)).await.map_err(Problem::from)?;
+    }
+    Ok(())
+}
+
+/// A turn that runs, as this endpoint follows it.
+struct Turn {
+    events: mpsc::UnboundedReceiver<Event>,
+    outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
+    /// Stops it when the client is gone.
+    guard: Option<DropGuard>,
+    /// Its thread and its name, once it has begun.
+    place: Option<(String, String)>,
+}
+
+impl Turn {
+    async fn next(&mut self) -> Option<Event> {
+        let event = self.events.recv().await;
+        if let Some(Event::TurnStart { thread, turn }) = &event {
+            self.place = Some((thread.clone(), turn.clone()));
+        }
+        event
+    }
+
+    /// Waits for the end. Nobody has to be stopped any more then.
+    async fn outcome(&mut self) -> Result<Outcome, ChatError> {
+        let outcome = (&mut self.outcome).await;
+        self.guard.take().map(DropGuard::disarm);
+        let dropped = |_| Problem::new("cancelled", "the turn was dropped");
+        Ok(outcome.map_err(dropped)?.map_err(error_of)?)
+    }
+}
+
+fn error_of(err: AgentError) -> Problem {
+    let wait = match &err {
+        AgentError::Model(err) => err.retry_after(),
+        _ => None,
+    };
+    let problem = Problem::from(err);
+    match wait {
+        Some(wait) => problem.retry_after(wait.as_secs().max(1)),
+        None => problem,
+    }
+}
+
+/// What an answer needs besides the turn.
+struct Reply {
+    stamp: Stamp,
+    session: Option<SessionKey>,
+    thread: Thread,
+    request: ChatRequest,
+}
+
+impl Reply {
+    /// Answers with a turn; `session` lives as long as it runs.
+    async fn send(self, mut turn: Turn, holds: bool, session: Session) -> Result<Response, ChatError> {
+        if !self.request.stream {
+            let mut spoken = Spoken::default();
+            while let Some(event) = turn.next().await {
+                spoken.hear(&event);
+            }
+            let outcome = turn.outcome().await?;
+            let said = self.said(&outcome, spoken).await?;
+            return Ok(self.headed(Json(said.document(&self.stamp)).into_response(), turn.place.as_ref()));
+        }
+        let mut chunks = Chunks::new(self.stamp.clone(), self.request.include_usage, holds);
+        // The first words decide: what fails before them has a status of its own.
+        let mut first = String::new();
+        while first.is_empty() {
+            let Some(event) = turn.next().await else { break };
+            first = chunks.event(&event);
+        }
+        if first.is_empty() {
+            let outcome = turn.outcome().await?;
+            let said = self.said(&outcome, chunks.spoken.clone()).await?;
+            let text = chunks.end(&said);
+            return Ok(self.headed(events_response(ResponseBody::from(text)), turn.place.as_ref()));
+        }
+        let place = turn.place.clone();
+        let headers = self.headed(events_response(ResponseBody::empty()), place.as_ref());
+        let follow = Follow { reply: self, turn, chunks, _session: session };
+        let body = stream::once(async move { Ok::<_, std::convert::Infallible>(Bytes::from(first)) });
+        let body = futures::StreamExt::chain(body, stream::unfold(Some(follow), Follow::step));
+        Ok(headers.map(|_| ResponseBody::from_stream(body)))
+    }
+
+    /// Answers with a turn that the same request had before.
+    async fn replay(self, turn: TurnNo) -> Result<Response, ChatError> {
+        let said = replayed(&self.thread, turn).await.map_err(Problem::from)?;
+        let place = Some((self.thread.id().to_string(), turn.to_string()));
+        let response = match self.request.stream {
+            true => {
+                let mut chunks = Chunks::new(self.stamp.clone(), self.request.include_usage, true);
+                events_response(ResponseBody::from(chunks.end(&said)))
+            }
+            false => Json(said.document(&self.stamp)).into_response(),
+        };
+        Ok(self.headed(response, place.as_ref()))
+    }
+
+    /// Returns what a turn came to. One that the same key had before says nothing again: the log does.
+    async fn said(&self, outcome: &Outcome, spoken: Spoken) -> Result<Said, ChatError> {
+        match outcome.ended {
+            contexture_agent::Ended::Replayed => {
+                Ok(replayed(&self.thread, outcome.turn).await.map_err(Problem::from)?)
+            }
+            _ => Ok(Said::of(outcome, spoken)),
+        }
+    }
+
+    /// Says in the headers where the turn is.
+    fn headed(&self, mut response: Response, place: Option<&(String, String)>) -> Response {
+        let (thread, turn) = place.cloned().unzip();
+        let session = self.session.as_ref().map(|it| it.session.to_string());
+        // What is not kept has no place that anybody could look at.
+        let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
+        let named = [
+            ("x-request-id", Some(self.stamp.id.replacen("chatcmpl-", "req-", 1))),
+            ("x-contexture-session", session),
+            ("x-contexture-thread", of_session(thread)),
+            ("x-contexture-turn", of_session(turn)),
+        ];
+        for (name, value) in named {
+            if let Some(value) = value.and_then(|it| HeaderValue::from_str(&it).ok()) {
+                response.headers_mut().insert(HeaderName::from_static(name), value);
+            }
+        }
+        response
+    }
+}
+
+fn events_response(body: ResponseBody) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    (headers, body).into_response()
+}
+
+/// A stream on its way: dropping it stops the turn.
+struct Follow {
+    reply: Reply,
+    turn: Turn,
+    chunks: Chunks,
+    /// A session that is not kept is gone with its last handle.
+    _session: Session,
+}
+
+impl Follow {
+    async fn step(follow: Option<Self>) -> Option<(Result<Bytes, std::convert::Infallible>, Option<Self>)> {
+        let mut follow = follow?;
+        while let Some(event) = follow.turn.next().await {
+            let text = follow.chunks.event(&event);
+            if !text.is_empty() {
+                return Some((Ok(Bytes::from(text)), Some(follow)));
+            }
+        }
+        let said = match follow.turn.outcome().await {
+            Ok(outcome) => follow.reply.said(&outcome, follow.chunks.spoken.clone()).await,
+            Err(err) => Err(err),
+        };
+        let text = match said {
+            Ok(said) => follow.chunks.end(&said),
+            Err(err) => Chunks::error(&err),
+        };
+        Some((Ok(Bytes::from(text)), None))
+    }
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").field("stamp", &self.stamp).finish_non_exhaustive()
+    }
+}

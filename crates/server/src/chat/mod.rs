@@ -1,0 +1,25 @@
+//! An endpoint for OpenAI's clients: `POST /v1/chat/completions` and `GET /v1/models`.
+//!
+//! Such a client keeps the conversation itself and sends all of it each time. Here the server keeps it too, windows and
+//! compacts it; so what comes is aligned with what is there, and only what is new is appended. The path of a request:
+//!
+//! ```text
+//! request ─▶ which model or prompt ─▶ which session ─▶ recognise ─▶ place (continue, branch, import) ─▶ run ─▶ answer, stream
+//! ```
+//!
+//! Without a session the same path runs on a store in memory that is thrown away.
+
+mod answer;
+mod errors;
+mod handler;
+mod models;
+mod place;
+mod recognise;
+mod replay;
+mod request;
+mod stored;
+mod stream;
+
+pub use errors::in_openai_shape;
+pub(crate) use handler::*;
+pub(crate) use models::*;

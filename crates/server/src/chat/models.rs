@@ -1,0 +1,71 @@
+//! What can be named as a model: the project's prompts, and the models that it names.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::errors::ChatError;
+use crate::world::World;
+use crate::{App, Caller};
+
+/// A prompt or a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct ModelView {
+    /// What a request names it.
+    id: String,
+    /// Always `model`.
+    object: &'static str,
+    /// Nobody knows: always 0.
+    created: u64,
+    /// `contexture` for prompts, the provider for models.
+    owned_by: String,
+}
+
+/// All of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct ModelList {
+    /// Always `list`.
+    object: &'static str,
+    /// The prompts and models.
+    data: Vec<ModelView>,
+}
+
+fn all(world: &World) -> Vec<ModelView> {
+    let config = world.project.config();
+    let view = |id: &str, owned_by: &str| ModelView {
+        id: id.to_owned(),
+        object: "model",
+        created: 0,
+        owned_by: owned_by.to_owned(),
+    };
+    let prompts = world.project.prompts().filter_map(|(id, it)| it.ok().map(|it| (id, it)));
+    let prompts: Vec<_> = prompts.collect();
+    let of_prompts = prompts.iter().filter_map(|(_, it)| it.definition().model.as_deref());
+    let named = config.models.keys().chain(&config.model.default).map(String::as_str).chain(of_prompts);
+    let models: BTreeSet<&str> = named.collect();
+    let models = models.into_iter().filter_map(|it| Some((it, it.split_once('/')?.0)));
+    prompts.iter().map(|it| view(it.0, "contexture")).chain(models.map(|it| view(it.0, it.1))).collect()
+}
+
+/// List what a chat completion can name as its model: the prompts, and the models that the project names.
+#[utoipa::path(get, path = "/v1/models", tag = "chat", responses((status = 200, body = ModelList)))]
+pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
+    Json(ModelList { object: "list", data: all(&app.world()) })
+}
+
+/// Show one of them.
+#[utoipa::path(
+    get, path = "/v1/models/{id}", tag = "chat", params(("id" = String, Path)),
+    responses((status = 200, body = ModelView), (status = 404, body = Object))
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    _: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<ModelView>, ChatError> {
+    let found = all(&app.world()).into_iter().find(|it| it.id == id);
+    found.map(Json).ok_or_else(|| ChatError::no_model(&id))
+}

@@ -1,0 +1,185 @@
+//! Finds the place of a request in a session: the thread that it goes on with, and what is to be done there.
+//!
+//! The main thread and the newest branches are asked what the client's list means for them; the best one is taken. A
+//! branch is a copy of the thread up to the place where it was left: nothing is lost, and nothing is stored twice in it.
+
+use contexture_history::{Item, Limit, TurnNo};
+use contexture_message::{Message, Part, Role, ToolOutput, ToolResult};
+use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Thread};
+use serde_json::json;
+
+use super::recognise::{Hints, Listed, Recognised, recognise};
+use super::stored::Stored;
+
+/// The label of branches.
+const LABEL: &str = "chat";
+/// The note that a client sends its whole history.
+const NOTE: &str = "contexture.chat";
+/// How many branches are looked at.
+const BRANCHES: usize = 8;
+/// How many items of a thread are looked at.
+const ITEMS: usize = 512;
+
+/// What is to be done on a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// A new turn.
+    Run(Option<Message>),
+    /// Results for the turn that waits.
+    Answer(Vec<(String, ToolOutput)>),
+    /// Nothing: the request had this turn before.
+    Replay(TurnNo),
+}
+
+/// A thread and what the client's list means for it.
+struct Candidate {
+    thread: Thread,
+    stored: Stored,
+    meaning: Recognised,
+}
+
+impl Candidate {
+    async fn of(thread: Thread, listed: &Listed, hints: Hints) -> Result<Self, SessionError> {
+        let snapshot = thread.refresh().await?;
+        let mut items = recent(&thread).await?;
+        let reset = snapshot.state().history_after;
+        let is_whole = items.len() < ITEMS || items.first().is_some_and(|it| it.seq <= reset.next());
+        items.retain(|it| it.seq > reset);
+        let stored = Stored::read(&items, is_whole);
+        let resends = hints.resends || snapshot.note(NOTE).is_some();
+        let meaning = recognise(&stored, listed, Hints { resends, ..hints });
+        Ok(Self { thread, stored, meaning })
+    }
+}
+
+/// Returns the newest items of a thread: as many as are looked at.
+pub(crate) async fn recent(thread: &Thread) -> Result<Vec<Item>, SessionError> {
+    thread.all(Some(Limit::Turns(ITEMS))).await
+}
+
+/// Finds the place of a client's list in a session.
+pub(crate) async fn place(
+    session: &Session,
+    listed: &Listed,
+    hints: Hints,
+) -> Result<(Thread, Step), SessionError> {
+    let mut best: Option<Candidate> = None;
+    for thread in threads(session).await? {
+        let candidate = Candidate::of(thread, listed, hints).await?;
+        if best.as_ref().is_none_or(|it| candidate.meaning.rank() > it.meaning.rank()) {
+            best = Some(candidate);
+        }
+    }
+    let found = match best {
+        Some(best) => best,
+        None => Candidate::of(session.main().clone(), listed, hints).await?,
+    };
+    let placed = settle(session, found, listed, hints).await?;
+    note(&placed.0, listed).await?;
+    Ok(placed)
+}
+
+/// Lists the main thread and the newest branches, newest first.
+async fn threads(session: &Session) -> Result<Vec<Thread>, SessionError> {
+    let main = session.main().id();
+    let mut infos = session.threads().await?;
+    infos.retain(|it| it.thread == *main || it.label.as_deref() == Some(LABEL));
+    infos.sort_by_key(|it| std::cmp::Reverse(it.updated));
+    let mut threads = Vec::new();
+    for info in infos.iter().take(BRANCHES) {
+        threads.push(session.thread(&info.thread).await?);
+    }
+    Ok(threads)
+}
+
+async fn settle(
+    session: &Session,
+    found: Candidate,
+    listed: &Listed,
+    hints: Hints,
+) -> Result<(Thread, Step), SessionError> {
+    let Candidate { thread, stored, meaning } = found;
+    match meaning {
+        Recognised::Branches { at: Some(at), .. } => {
+            let branch = thread.fork(Some(at), Some(LABEL.to_owned())).await?;
+            let found = Candidate::of(branch, listed, hints).await?;
+            match found.meaning {
+                // A copy ends where the list goes on; whatever else it is, the user's words are new there.
+                Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
+                    Ok((found.thread, Step::Run(said(listed.user.clone()))))
+                }
+                Recognised::Continues(_) | Recognised::Thin(_) | Recognised::Answers { .. } => {
+                    go_on(found.thread, &found.stored, found.meaning).await
+                }
+            }
+        }
+        Recognised::Foreign if stored.is_empty() => import(thread, listed).await,
+        Recognised::Branches { at: None, .. } | Recognised::Foreign => {
+            let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
+            import(session.create_isolated(start).await?, listed).await
+        }
+        meaning @ (Recognised::Continues(_)
+        | Recognised::Thin(_)
+        | Recognised::Answers { .. }
+        | Recognised::Retried(_)) => go_on(thread, &stored, meaning).await,
+    }
+}
+
+async fn go_on(thread: Thread, stored: &Stored, meaning: Recognised) -> Result<(Thread, Step), SessionError> {
+    let step = match meaning {
+        Recognised::Continues(user) | Recognised::Thin(user) => Step::Run(said(user)),
+        Recognised::Answers { results, user } if user.is_empty() => Step::Answer(results),
+        Recognised::Answers { results, user } => {
+            // The user speaks instead of waiting: the turn that waits ends, but its calls have their results.
+            let name = |id: &str| stored.waiting.iter().find(|it| it.id == id).map(|it| it.name.clone());
+            let parts = results.into_iter().map(|(call_id, output)| {
+                let name = name(&call_id).unwrap_or_default();
+                Part::ToolResult(ToolResult { call_id, name, output })
+            });
+            thread.add(vec![NewItem::from(Message::parts(Role::Tool, parts.collect()))]).await?;
+            Step::Run(said(user))
+        }
+        Recognised::Retried(turn) => Step::Replay(turn),
+        Recognised::Branches { .. } | Recognised::Foreign => Step::Run(None),
+    };
+    Ok((thread, step))
+}
+
+/// Takes over a conversation that was held elsewhere.
+async fn import(thread: Thread, listed: &Listed) -> Result<(Thread, Step), SessionError> {
+    let mut messages = listed.known.clone();
+    let results = listed.results.iter().map(|(call_id, output)| {
+        let (call_id, name) = (call_id.clone(), called(&listed.known, call_id));
+        Part::ToolResult(ToolResult { call_id, name, output: output.clone() })
+    });
+    let results: Vec<Part> = results.collect();
+    if !results.is_empty() {
+        messages.push(Message::parts(Role::Tool, results));
+    }
+    if !messages.is_empty() {
+        thread.add_messages(messages).await?;
+    }
+    Ok((thread, Step::Run(said(listed.user.clone()))))
+}
+
+fn called(messages: &[Message], id: &str) -> String {
+    let mut calls = messages.iter().flat_map(|it| &it.content);
+    let found = calls.find_map(|it| match it {
+        Part::ToolCall(call) if call.id == id => Some(call.name.clone()),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+fn said(parts: Vec<Part>) -> Option<Message> {
+    (!parts.is_empty()).then(|| Message::parts(Role::User, parts))
+}
+
+/// Notes that the client sends its whole history, once. A turn that is open is not disturbed.
+async fn note(thread: &Thread, listed: &Listed) -> Result<(), SessionError> {
+    let snapshot = thread.get();
+    if !listed.is_thin() && snapshot.note(NOTE).is_none() && snapshot.state().open.is_none() {
+        thread.add(vec![NewItem::note(NOTE, Some(json!({"resends": true})))]).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! Aligns what a client sends with what is stored.
+//!
+//! In come a thread as a client knows it and the client's list, out comes what the list means for that thread. The rule,
+//! in full:
+//!
+//! 1. The list is a known part, up to its last assistant message, and a new part behind it: results of tools and what the
+//!    user says. System messages are instructions and no part of it.
+//! 2. The known part is looked for from the newest end of the thread back, comparing backwards until the list or what is
+//!    at hand of the thread is used up. So a client may leave out its oldest messages, and a thread may be compacted.
+//! 3. Where it ends at the thread's end, the new part continues the thread, or answers the calls that it waits for.
+//! 4. Where it ends earlier, something was edited or is asked for again: the thread branches there. The same request
+//!    again, if it says that it is one, is given the turn that it has had.
+//! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for one
+//!    that is known to send everything.
+//! 6. Turns that failed or were stopped may be known in part: a client heard less than was said, or dropped all of it.
+//!
+//! Nothing is read or written here.
+
+use std::collections::BTreeSet;
+
+use contexture_history::{Seq, TurnNo, TurnStatus};
+use contexture_message::{Message, Part, Role, ToolOutput};
+
+use super::stored::{Heard, Stored, Token, join, tell};
+
+/// A client's list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Listed {
+    /// The messages of the known part, as they came.
+    pub(crate) known: Vec<Message>,
+    tokens: Vec<Token>,
+    /// Results behind it.
+    pub(crate) results: Vec<(String, ToolOutput)>,
+    /// What the user says behind it.
+    pub(crate) user: Vec<Part>,
+}
+
+impl Listed {
+    /// Takes a list apart. System messages are not part of it.
+    pub(crate) fn of(messages: impl IntoIterator<Item = Message>) -> Self {
+        let mut known: Vec<Message> = messages.into_iter().filter(|it| it.role != Role::System).collect();
+        let n_known = known.iter().rposition(|it| it.role == Role::Assistant).map_or(0, |it| it + 1);
+        let mut listed = Self::default();
+        for message in known.split_off(n_known) {
+            for part in message.content {
+                match part {
+                    Part::ToolResult(result) => listed.results.push((result.call_id, result.output)),
+                    part => listed.user.push(part),
+                }
+            }
+        }
+        for message in &known {
+            tell(message, |token| {
+                let is_joined = listed.tokens.last_mut().is_some_and(|it| join(it, &token));
+                if !is_joined {
+                    listed.tokens.push(token);
+                }
+            });
+        }
+        Self { known, ..listed }
+    }
+
+    /// Whether it has nothing but what the user says.
+    pub(crate) fn is_thin(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    fn calls(&self) -> BTreeSet<&str> {
+        let each = self.tokens.iter().filter_map(|it| match it {
+            Token::Call(id) => Some(id.as_str()),
+            Token::User(_) | Token::Said(_) => None,
+        });
+        each.collect()
+    }
+}
+
+/// What else is known of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hints {
+    /// It has sent its whole history before.
+    pub(crate) resends: bool,
+    /// It says that it sends a request again.
+    pub(crate) is_retry: bool,
+    /// What the user says is rewritten before it is stored, so that it can't be compared.
+    pub(crate) rewrites: bool,
+}
+
+/// What a list means for a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Recognised {
+    /// It goes on where the thread ends, with what the user says, if anything.
+    Continues(Vec<Part>),
+    /// It has nothing but what the user says next.
+    Thin(Vec<Part>),
+    /// It answers calls that wait, and the user may say something besides.
+    Answers {
+        /// The results of calls that wait.
+        results: Vec<(String, ToolOutput)>,
+        /// What the user says.
+        user: Vec<Part>,
+    },
+    /// It was sent before, and had this turn.
+    Retried(TurnNo),
+    /// It goes on at an earlier place.
+    Branches {
+        /// The end of the copy that it goes on with; nothing of the thread is shared without one.
+        at: Option<Seq>,
+        /// How much is shared.
+        shared: usize,
+    },
+    /// It has nothing to do with the thread.
+    Foreign,
+}
+
+impl Recognised {
+    /// How well it fits: the best of several threads is taken.
+    pub(crate) fn rank(&self) -> (u8, usize) {
+        match self {
+            Recognised::Answers { .. } | Recognised::Retried(_) => (4, 0),
+            Recognised::Continues(_) => (3, 0),
+            Recognised::Branches { shared, .. } if *shared > 0 => (2, *shared),
+            Recognised::Thin(_) => (1, 1),
+            Recognised::Branches { .. } => (1, 0),
+            Recognised::Foreign => (0, 0),
+        }
+    }
+}
+
+/// Says what a list means for a thread.
+pub(crate) fn recognise(stored: &Stored, listed: &Listed, hints: Hints) -> Recognised {
+    if listed.is_thin() {
+        return thin(stored, listed, hints);
+    }
+    let heard = stored.heard_by(&listed.calls());
+    let align = Align { stored, heard: &heard, hints };
+    match (1..=heard.len()).rev().find(|place| align.ends_at(*place, &listed.tokens)) {
+        Some(place) => align.behind(place, listed),
+        None => Recognised::Foreign,
+    }
+}
+
+fn thin(stored: &Stored, listed: &Listed, hints: Hints) -> Recognised {
+    let user = || listed.user.clone();
+    if stored.is_empty() {
+        return Recognised::Continues(user());
+    }
+    let heard = stored.heard_by(&BTreeSet::new());
+    let align = Align { stored, heard: &heard, hints };
+    let n_turns = stored.turns.len();
+    if hints.resends || (n_turns == 1 && stored.is_whole) {
+        let behind = align.behind(0, listed);
+        let is_other = matches!(behind, Recognised::Branches { .. }) && !align.says_again(0, listed);
+        // One turn does not tell whether a client sends everything; other words are taken as more of them.
+        return if is_other && !hints.resends { Recognised::Thin(user()) } else { behind };
+    }
+    let newest = heard.iter().rposition(|it| matches!(it.token, Token::User(_))).unwrap_or(0);
+    match align.is_retry_of(newest, listed) {
+        Some(turn) => Recognised::Retried(turn),
+        None => Recognised::Thin(user()),
+    }
+}
+
+struct Align<'a> {
+    stored: &'a Stored,
+    heard: &'a [Heard],
+    hints: Hints,
+}
+
+impl Align<'_> {
+    /// Whether the known part ends at a place of the thread.
+    fn ends_at(&self, place: usize, known: &[Token]) -> bool {
+        let mut theirs = known.iter().rev();
+        let mut ours = self.heard[..place].iter().rev();
+        loop {
+            match (theirs.next(), ours.next()) {
+                (None, _) => return true,
+                (Some(_), None) => return !self.stored.is_whole,
+                (Some(theirs), Some(ours)) if self.is_same(theirs, ours) => {}
+                (Some(_), Some(_)) => return false,
+            }
+        }
+    }
+
+    fn is_same(&self, theirs: &Token, ours: &Heard) -> bool {
+        match (theirs, &ours.token) {
+            (Token::User(_), Token::User(_)) if self.hints.rewrites => true,
+            (Token::Said(theirs), Token::Said(said)) if self.is_broken(ours.turn) => {
+                theirs.starts_with(said.as_str()) || said.starts_with(theirs.as_str())
+            }
+            (theirs, ours) => theirs == ours,
+        }
+    }
+
+    /// Whether a turn ended before it was done.
+    fn is_broken(&self, turn: TurnNo) -> bool {
+        match self.stored.status(turn) {
+            TurnStatus::Failed | TurnStatus::Interrupted => true,
+            TurnStatus::InFlight | TurnStatus::Completed | TurnStatus::Suspended => false,
+        }
+    }
+
+    /// Says what the new part means behind a place.
+    fn behind(&self, place: usize, listed: &Listed) -> Recognised {
+        let at = place.checked_sub(1).map(|it| self.heard[it].after);
+        let Some(next) = self.heard.get(place) else { return self.at_the_end(listed) };
+        if let Some(turn) = self.is_retry_of(place, listed) {
+            return Recognised::Retried(turn);
+        }
+        match self.rest_after_broken(next, listed) {
+            Some(rest) => Recognised::Continues(rest),
+            None => Recognised::Branches { at, shared: place },
+        }
+    }
+
+    fn at_the_end(&self, listed: &Listed) -> Recognised {
+        let is_waiting = |id: &str| self.stored.waiting.iter().any(|it| it.id == id);
+        let results: Vec<_> = listed.results.iter().filter(|it| is_waiting(&it.0)).cloned().collect();
+        let user = listed.user.clone();
+        match results.is_empty() {
+            true => Recognised::Continues(user),
+            false => Recognised::Answers { results, user },
+        }
+    }
+
+    /// Returns the turn that a request had before, if it says that it is sent again and the turn came to something.
+    fn is_retry_of(&self, place: usize, listed: &Listed) -> Option<TurnNo> {
+        let turn = self.heard.get(place)?.turn;
+        let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == turn);
+        let came_to_something =
+            matches!(self.stored.status(turn), TurnStatus::Completed | TurnStatus::Suspended);
+        let is_same = self.hints.is_retry && is_newest && came_to_something;
+        (is_same && self.says_again(place, listed)).then_some(turn)
+    }
+
+    /// Whether the new part is what was said at a place.
+    fn says_again(&self, place: usize, listed: &Listed) -> bool {
+        let Some(next) = self.heard.get(place) else { return false };
+        match &next.token {
+            Token::User(_) => listed.results.is_empty() && self.is_same(&Token::user(&listed.user), next),
+            // Only results bring a turn on.
+            Token::Said(_) | Token::Call(_) => listed.user.is_empty() && !listed.results.is_empty(),
+        }
+    }
+
+    /// Returns what the user says beyond the newest turn, if that one broke and the client has heard nothing of it.
+    fn rest_after_broken(&self, next: &Heard, listed: &Listed) -> Option<Vec<Part>> {
+        let Token::User(before) = &next.token else { return None };
+        let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == next.turn);
+        if !(is_newest && self.is_broken(next.turn)) {
+            return None;
+        }
+        let Token::User(said) = Token::user(&listed.user) else { return None };
+        said.strip_prefix(before.as_slice()).filter(|it| !it.is_empty()).map(<[Part]>::to_vec)
+    }
+}

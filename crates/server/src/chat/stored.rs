@@ -1,0 +1,172 @@
+//! A stored thread as this endpoint shows it to a client.
+//!
+//! A client hears what the user said, the text of the model and the calls of its own tools. Calls of tools that ran here
+//! are not shown to it, nor is anything hidden. Both sides of the comparison are made of the same [`Token`]s.
+
+use std::collections::BTreeSet;
+
+use contexture_agent::waiting_calls;
+use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
+use contexture_message::{Message, Part, Role, ToolCall};
+
+/// Something that both sides have heard.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Token {
+    /// The user's words and media; messages that follow each other are one.
+    User(Vec<Part>),
+    /// The model's text, without spaces: clients trim what they keep.
+    Said(String),
+    /// A call of a tool, by its id. Results are not compared: clients shorten old ones.
+    Call(String),
+}
+
+impl Token {
+    /// Returns what the user says, as it is compared.
+    pub(crate) fn user(content: &[Part]) -> Token {
+        let said =
+            content.iter().filter(|it| matches!(it, Part::Text { .. } | Part::Image(_) | Part::File(_)));
+        Token::User(said.cloned().map(trimmed).filter(|it| !is_blank(it)).collect())
+    }
+}
+
+fn trimmed(part: Part) -> Part {
+    match part {
+        Part::Text { text } => Part::text(text.trim()),
+        part => part,
+    }
+}
+
+fn is_blank(part: &Part) -> bool {
+    matches!(part, Part::Text { text } if text.is_empty())
+}
+
+/// Adds what a message says to a list of tokens; neighbours of one kind are joined.
+pub(crate) fn tell(message: &Message, mut add: impl FnMut(Token)) {
+    match message.role {
+        Role::User => add(Token::user(&message.content)),
+        Role::Assistant => {
+            let texts = message.content.iter().filter_map(|it| match it {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            });
+            let text: String = texts.flat_map(str::chars).filter(|it| !it.is_whitespace()).collect();
+            if !text.is_empty() {
+                add(Token::Said(text));
+            }
+            for part in &message.content {
+                if let Part::ToolCall(call) = part {
+                    add(Token::Call(call.id.clone()));
+                }
+            }
+        }
+        Role::System | Role::Tool => {}
+    }
+}
+
+/// A token of a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Heard {
+    pub(crate) token: Token,
+    pub(crate) turn: TurnNo,
+    /// The end of a copy that has heard this and nothing behind it.
+    pub(crate) after: Seq,
+}
+
+/// A thread as a client knows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Stored {
+    heard: Vec<Heard>,
+    /// What became of the turns, in order.
+    pub(crate) turns: Vec<(TurnNo, TurnStatus)>,
+    /// Whether the thread has nothing older than this.
+    pub(crate) is_whole: bool,
+    /// Calls that wait for the client.
+    pub(crate) waiting: Vec<ToolCall>,
+}
+
+impl Stored {
+    /// Reads the newest items of a thread.
+    pub(crate) fn read(items: &[Item], is_whole: bool) -> Self {
+        let mut stored = Self { is_whole, ..Self::default() };
+        items.iter().for_each(|it| stored.add(it));
+        if let Some((turn, TurnStatus::Suspended)) = stored.turns.last() {
+            let from = items.iter().position(|it| it.turn == *turn).unwrap_or(0);
+            stored.waiting = waiting_calls(&items[from..]);
+        }
+        stored
+    }
+
+    fn add(&mut self, item: &Item) {
+        let (turn, after) = (item.turn, item.seq);
+        let mut set = |status: TurnStatus| match self.turns.last_mut() {
+            Some(last) if last.0 == turn => last.1 = status,
+            _ => self.turns.push((turn, status)),
+        };
+        match &item.body {
+            Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => set(TurnStatus::InFlight),
+            Body::Change(Change::TurnEnded { status, .. }) => {
+                set(*status);
+                // A copy that ends here has the turn as it was left.
+                if let Some(last) = self.heard.last_mut().filter(|it| it.turn == turn) {
+                    last.after = after;
+                }
+            }
+            Body::Message(message) if item.visibility.history => {
+                if self.turns.last().is_none_or(|it| it.0 != turn) {
+                    self.turns.push((turn, TurnStatus::Completed));
+                }
+                tell(message, |token| self.heard.push(Heard { token, turn, after }));
+            }
+            Body::Message(_)
+            | Body::Change(_)
+            | Body::Application(_)
+            | Body::SystemEvent(_)
+            | Body::Envelope(_)
+            | Body::Summary(_) => {}
+        }
+    }
+
+    /// Whether nothing was said yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heard.is_empty() && self.is_whole
+    }
+
+    /// Returns what became of a turn.
+    pub(crate) fn status(&self, turn: TurnNo) -> TurnStatus {
+        self.turns.iter().find(|it| it.0 == turn).map_or(TurnStatus::Completed, |it| it.1)
+    }
+
+    /// Returns what a client has heard that knows these calls and no others; neighbours of one kind are joined.
+    pub(crate) fn heard_by(&self, calls: &BTreeSet<&str>) -> Vec<Heard> {
+        let mut joined: Vec<Heard> = Vec::new();
+        for heard in &self.heard {
+            if matches!(&heard.token, Token::Call(id) if !calls.contains(id.as_str())) {
+                // What is left out still belongs to what was heard before it.
+                if let Some(last) = joined.last_mut().filter(|it| it.turn == heard.turn) {
+                    last.after = heard.after;
+                }
+                continue;
+            }
+            let last = joined.last_mut().filter(|it| it.turn == heard.turn);
+            let is_joined = last.is_some_and(|it| {
+                let is_joined = join(&mut it.token, &heard.token);
+                it.after = if is_joined { heard.after } else { it.after };
+                is_joined
+            });
+            if !is_joined {
+                joined.push(heard.clone());
+            }
+        }
+        joined
+    }
+}
+
+/// Joins a token to the one before it, if they are of one kind.
+pub(crate) fn join(before: &mut Token, token: &Token) -> bool {
+    match (before, token) {
+        (Token::Said(text), Token::Said(more)) => text.push_str(more),
+        (Token::User(parts), Token::User(more)) => parts.extend(more.iter().cloned()),
+        _ => return false,
+    }
+    true
+}
