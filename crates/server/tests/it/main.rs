@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says so")]
 
 mod scene;
+mod sdk;
 mod streaming;
 mod turns;
