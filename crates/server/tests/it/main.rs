@@ -4,6 +4,7 @@
 mod lost;
 mod passes;
 mod scene;
+mod sdk;
 mod streaming;
 mod threads;
 mod turns;
