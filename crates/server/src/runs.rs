@@ -16,8 +16,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::Problem;
+use crate::metrics::Metrics;
 use crate::scribe::Scribe;
 use crate::told::Telling;
 
@@ -108,12 +110,18 @@ struct Inner {
     /// Stops all of them.
     stop: CancellationToken,
     timeout: Duration,
+    metrics: Metrics,
 }
 
 impl Runs {
-    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, timeout: Duration) -> Self {
+    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, timeout: Duration, metrics: Metrics) -> Self {
         let (running, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Inner { scribe, time, running, tasks, stop, timeout }))
+        Self(Arc::new(Inner { scribe, time, running, tasks, stop, timeout, metrics }))
+    }
+
+    /// Whether no more turns are begun.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.tasks.is_closed()
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, String), CancellationToken>> {
@@ -159,11 +167,13 @@ impl Runs {
             Job::Decide(decision, cancel) => task.agent.decide(&task.prompt, &task.thread, decision, cancel),
             Job::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
         };
-        self.0.tasks.spawn(async move {
+        let work = async move {
             let result = driver.drive(run).await;
             // Nobody may be waiting any more.
             let _ = say_outcome.send(result);
-        });
+        };
+        // The turn goes on in the trace of the request that asked for it.
+        self.0.tasks.spawn(work.in_current_span());
         Ok(Handle { began, outcome, cancel, tokens })
     }
 
@@ -211,6 +221,7 @@ struct Driver {
 
 impl Driver {
     async fn drive(mut self, mut run: Run) -> Result<Outcome, AgentError> {
+        let began = tokio::time::Instant::now();
         let timeout = tokio::time::sleep(self.runs.0.timeout);
         let mut timeout = std::pin::pin!(timeout);
         let mut is_late = false;
@@ -227,12 +238,21 @@ impl Driver {
             }
         }
         let result = run.outcome().await;
+        let status = match &result {
+            Ok(outcome) => outcome.status.as_str(),
+            // A turn that never began was refused.
+            Err(_) if self.began.is_none() => "refused",
+            Err(AgentError::Cancelled) => "interrupted",
+            Err(_) => "failed",
+        };
+        self.runs.0.metrics.turn(status, began.elapsed());
         self.end(result.as_ref().err());
         self.runs.0.scribe.flushed().await;
         result
     }
 
     fn hear(&mut self, event: Event) {
+        self.runs.0.metrics.heard(&event);
         self.tokens.add(&event);
         self.note(&event);
         if let Event::TurnStart { thread, turn } = &event
