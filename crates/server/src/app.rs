@@ -50,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
     pub(crate) keeper: Keeper,
+    watchers: Watchers,
     pub(crate) agent: AgentMaker,
     pub(crate) gate: Gate,
     pub(crate) audit: Audit,
@@ -61,7 +62,11 @@ pub(crate) struct Inner {
 impl Inner {
     /// Returns who hears of model calls.
     pub(crate) fn watcher(&self) -> Watchers {
+<<<<<<< HEAD
         watchers(&self.metrics, &self.keeper)
+=======
+        self.watchers.clone()
+>>>>>>> main
     }
 }
 
@@ -101,9 +106,16 @@ impl Server {
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
+<<<<<<< HEAD
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
         let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
         let world = World::load(project, Vec::new(), &agent, watchers(&metrics, &keeper))?;
+=======
+        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
+        let watchers = watchers.and(Arc::new(keeper.clone()));
+        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let world = World::load(project, Vec::new(), &agent, watchers.clone())?;
+>>>>>>> main
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
         let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
@@ -119,6 +131,7 @@ impl Server {
             scribe,
             runs,
             keeper,
+            watchers,
             agent,
             stop: CancellationToken::new(),
         };

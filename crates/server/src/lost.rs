@@ -116,5 +116,5 @@ async fn is_told(app: &App, session: &SessionKey, began: &Began) -> Result<bool,
         it.thread.as_deref() == Some(began.thread.as_str()) && it.turn.as_deref() == Some(&began.turn)
     });
     // A turn that waited and went on has an end in the middle.
-    Ok(of_turn.next().is_some_and(|it| it.kind == "turn.end" || it.kind == "error"))
+    Ok(of_turn.next().is_some_and(|it| it.kind == "turn.end"))
 }

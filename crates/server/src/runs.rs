@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
+use contexture_history::TurnStatus;
+use contexture_message::Usage;
 use contexture_session::records::{Document, DocumentKey, Writes};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
 use futures::StreamExt;
@@ -157,6 +159,8 @@ impl Runs {
             say_began: Some(say_began),
             began: None,
             early: Vec::new(),
+            has_ended: false,
+            usage: Usage::default(),
         };
         let run = match task.job {
             Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
@@ -209,6 +213,10 @@ struct Driver {
     began: Option<Began>,
     /// What was said before the turn began.
     early: Vec<Event>,
+    /// Whether its end was told.
+    has_ended: bool,
+    /// What its calls cost so far.
+    usage: Usage,
 }
 
 impl Driver {
@@ -238,7 +246,7 @@ impl Driver {
             Err(_) => "failed",
         };
         self.runs.0.metrics.turn(status, began.elapsed());
-        self.end();
+        self.end(result.as_ref().err());
         self.runs.0.scribe.flushed().await;
         result
     }
@@ -246,6 +254,7 @@ impl Driver {
     fn hear(&mut self, event: Event) {
         self.runs.0.metrics.heard(&event);
         self.tokens.add(&event);
+        self.note(&event);
         if let Event::TurnStart { thread, turn } = &event
             && self.began.is_none()
         {
@@ -290,8 +299,26 @@ impl Driver {
         self.runs.0.scribe.tell(session, Telling { thread: began.thread.clone(), turn, event });
     }
 
-    fn end(&self) {
+    /// Notes what is needed for the end of a turn that breaks off.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::TurnEnd { .. } => self.has_ended = true,
+            Event::ContextUsage { input_tokens, output_tokens, cache_read_tokens, .. } => {
+                self.usage.input_tokens += input_tokens;
+                self.usage.output_tokens += output_tokens;
+                self.usage.cache_read_tokens += cache_read_tokens;
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the end of a turn that broke off, so that every turn that began has one.
+    fn end(&self, err: Option<&AgentError>) {
         let Some(began) = &self.began else { return };
+        if let Some(err) = err.filter(|_| !self.has_ended) {
+            let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
+            self.tell(Event::TurnEnd { status, reason: Some(err.to_string()), usage: self.usage });
+        }
         self.runs.running().remove(&(self.key.clone(), began.turn.clone()));
         if let Some(session) = &self.session {
             let deletes = vec![key_of(session, RUNNING, began)];
