@@ -40,6 +40,10 @@ fn is_json(content_type: &[u8]) -> bool {
 /// Reads a JSON text; no text is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    // A list would be read as the fields of the object in their order, which nobody means.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::new("body_invalid", "the body can't be read: it is a list, not an object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|err| {
         let path = err.path().to_string();
@@ -162,6 +166,6 @@ mod tests {
         assert!(read(r#"{"inner": {"n": 700}}"#).contains(r#""at":"inner.n""#));
         assert!(read(r#"{"innner": 1}"#).contains("unknown field `innner`"));
         assert!(read("{} {}").contains("trailing characters"));
-        assert!(read("[").contains("body_invalid"));
+        assert!(read("[").contains("body_invalid") && read(" []").contains("a list, not an object"));
     }
 }

@@ -8,6 +8,7 @@ mod errors;
 mod local;
 mod pages;
 mod run;
+mod serve;
 mod served;
 mod sessions;
 mod telemetry;

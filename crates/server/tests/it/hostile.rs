@@ -146,7 +146,7 @@ async fn what_is_done_is_measured() {
     }
     for name in [
         r#"contexture_prompt_tokens_total{source="prompt"}"#,
-        r#"contexture_prompt_tokens_total{source="user"}"#,
+        r#"contexture_prompt_tokens_total{source="in_flight"}"#,
         r#"contexture_tokens_total{kind="input"}"#,
     ] {
         assert!(text.contains(name), "{name}\n{text}");

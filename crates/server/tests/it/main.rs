@@ -10,5 +10,6 @@ mod scene;
 mod sdk;
 mod streaming;
 mod threads;
+mod tls;
 mod turns;
 mod waiting;

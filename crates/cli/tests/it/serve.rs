@@ -1,0 +1,166 @@
+//! `serve`, `keys` and `audit`: the program as a server, keys in its store, signals.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+
+use contexture_wire::Dialect;
+use serde_json::{Value, json};
+
+use crate::served::{Served, says};
+use crate::{Folder, initialised};
+
+/// The program, serving. It is killed when it is dropped.
+struct Serving {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    fn start(folder: &Folder, more: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0", "--json"], more].concat();
+        let mut child = folder.command(&args).spawn().expect("the program starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut line).expect("it says where it listens");
+        let said: Value = serde_json::from_str(&line).expect("it is one line of JSON");
+        let address = said["listening"].as_str().expect("it is a URL").replace("http://", "");
+        Self { child, address }
+    }
+
+    /// Sends a request and returns the status and the body.
+    fn ask(&self, method: &str, path: &str, key: Option<&str>, body: &Value) -> (u16, Value) {
+        answer(self.send(method, path, key, body))
+    }
+
+    fn send(&self, method: &str, path: &str, key: Option<&str>, body: &Value) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let body = body.to_string();
+        let key = key.map(|it| format!("authorization: Bearer {it}\r\n")).unwrap_or_default();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{key}");
+        let head = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all(format!("{head}{body}").as_bytes()).expect("it reads");
+        stream
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([name, &id]).status().expect("there is a `kill`");
+        assert!(status.success());
+    }
+
+    /// Waits for its end and returns the exit code and what it printed on standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut text = String::new();
+        let status = self.child.wait().expect("it ends");
+        let err = self.child.stderr.take();
+        err.map(|mut it| it.read_to_string(&mut text)).transpose().expect("it is text");
+        (status.code(), text)
+    }
+}
+
+fn answer(mut stream: TcpStream) -> (u16, Value) {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    let status = text.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or_default();
+    let body = text.split_once("\r\n\r\n").map(|it| it.1).unwrap_or_default();
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked() {
+    let folder = initialised();
+    let made = folder.run(&["keys", "create", "--tenant", "acme", "--label", "the app", "--json"]).json();
+    let (id, token) = (made["id"].as_str().unwrap_or_default(), made["token"].as_str().unwrap_or_default());
+    assert!(token.starts_with(&format!("ctx_{id}_")) && token.len() > 70, "{token}");
+    let shown = folder.run(&["keys", "create", "--admin"]);
+    assert!(shown.stdout.starts_with("ctx_") && shown.stderr.contains("the only time"), "{}", shown.shown());
+    let listed = folder.run(&["keys", "list"]);
+    assert!(listed.stdout.contains(id) && listed.stdout.contains("the app"), "{}", listed.shown());
+    let secret = token.rsplit('_').next().unwrap_or_default();
+    assert!(!listed.stdout.contains(secret));
+    assert_eq!(folder.run(&["keys", "revoke", "nobody"]).code, Some(2));
+    assert_eq!(folder.run(&["keys", "revoke", id, "--json"]).json(), json!({"revoked": [id]}));
+    let listed = folder.run(&["keys", "list", "--json"]).json();
+    assert_eq!(listed[0]["state"], "revoked");
+    let acts = folder.run(&["audit", "--json"]).json();
+    let acts: Vec<String> = acts
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|it| format!("{} {}", it["actor"].as_str().unwrap_or("?"), it["act"].as_str().unwrap_or("?")))
+        .collect();
+    assert_eq!(acts, ["cli key.revoked", "cli key.created", "cli key.created"]);
+    // Nothing of a secret is in the store, in any form that can be used.
+    let store = std::fs::read(folder.path().join(".contexture/contexture.db")).expect("there is a store");
+    assert!(!store.windows(secret.len()).any(|it| it == secret.as_bytes()));
+}
+
+#[test]
+fn a_served_project_asks_for_the_keys_of_its_store() {
+    let folder = initialised();
+    let serving = Serving::start(&folder, &[]);
+    assert_eq!(serving.ask("GET", "/v1/prompts", None, &json!({})).0, 200);
+    drop(serving);
+    let made = folder.run(&["keys", "create", "--json"]).json();
+    let serving = Serving::start(&folder, &["--log-format", "json"]);
+    let token = made["token"].as_str().unwrap_or_default();
+    assert_eq!(serving.ask("GET", "/v1/prompts", None, &json!({})).0, 401);
+    assert_eq!(serving.ask("GET", "/v1/prompts?q=hidden", Some(token), &json!({})).0, 200);
+    #[cfg(unix)]
+    {
+        serving.signal("-INT");
+        let (code, err) = serving.end();
+        assert_eq!(code, Some(0), "{err}");
+        let line = err.lines().find(|it| it.contains("\"status\":200")).expect("the request is logged");
+        let line: Value = serde_json::from_str(line).expect("it is JSON");
+        assert_eq!((line["path"].as_str(), line["key"].as_str()), (Some("/v1/prompts"), made["id"].as_str()));
+        let secret = token.rsplit('_').next().unwrap_or_default();
+        assert!(!err.contains(secret) && !err.contains("hidden"), "{err}");
+    }
+}
+
+#[test]
+fn what_can_t_be_served_is_told_before_anybody_comes() {
+    let folder = initialised();
+    let open = folder.run(&["serve", "--listen", "0.0.0.0:0", "--store", "memory:"]);
+    assert!(open.code == Some(2) && open.stderr.contains("contexture keys create"), "{}", open.shown());
+    let half = folder.run(&["serve", "--tls-key", "k.pem", "--store", "memory:", "--json"]);
+    assert_eq!((half.code, half.json()["error"]["code"].as_str()), (Some(2), Some("server_config_invalid")));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let taken = folder.run(&["serve", "--listen", &address, "--store", "memory:"]);
+    assert!(taken.code == Some(3) && taken.stderr.contains("listen_failed"), "{}", taken.shown());
+    let wrong = folder.run_with(&["serve"], "", &[("CONTEXTURE_SERVER_MAX_BODY_BYTES", "many")]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.shown());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_turn_that_runs_may_end_when_the_server_is_told_to_stop() {
+    use std::time::Duration;
+    let slow = says(Dialect::Openai, "A slow answer.").after(Duration::from_millis(1500));
+    let served = Served::new(Dialect::Openai, [slow]);
+    let serving = Serving::start(&served.folder, &[]);
+    assert_eq!(serving.ask("POST", "/v1/sessions", None, &json!({"id": "demo"})).0, 201);
+    let turn =
+        serving.send("POST", "/v1/sessions/demo/turns", None, &json!({"prompt": "p", "user": "Well?"}));
+    while served.asked().is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    serving.signal("-TERM");
+    let (status, document) = answer(turn);
+    assert_eq!((status, document["text"].as_str()), (200, Some("A slow answer.")), "{document}");
+    let (code, err) = serving.end();
+    assert_eq!(code, Some(0), "{err}");
+    let shown = served.run(&["sessions", "show", "demo", "--json"]);
+    assert!(shown.stdout.contains("A slow answer."), "{}", shown.shown());
+}
