@@ -1,8 +1,9 @@
 //! `serve`, `keys` and `audit`: the program as a server, keys in its store, signals.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
@@ -25,8 +26,13 @@ impl Drop for Serving {
 
 impl Serving {
     fn start(folder: &Folder, more: &[&str]) -> Self {
+        Self::start_with(folder, more, &[])
+    }
+
+    fn start_with(folder: &Folder, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let args = [&["serve", "--listen", "127.0.0.1:0", "--json"], more].concat();
-        let mut child = folder.command(&args).spawn().expect("the program starts");
+        let mut command = folder.command(&args);
+        let mut child = command.envs(variables.iter().copied()).spawn().expect("the program starts");
         let mut line = String::new();
         let out = child.stdout.take().expect("it is piped");
         BufReader::new(out).read_line(&mut line).expect("it says where it listens");
@@ -163,4 +169,56 @@ fn a_turn_that_runs_may_end_when_the_server_is_told_to_stop() {
     assert_eq!(code, Some(0), "{err}");
     let shown = served.run(&["sessions", "show", "demo", "--json"]);
     assert!(shown.stdout.contains("A slow answer."), "{}", shown.shown());
+}
+
+/// A collector that takes whatever is sent: returns its address, and what it got until then.
+fn collector() -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&got);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream);
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|it| it > 2) {
+                let lower = line.to_lowercase();
+                let of_body = lower.strip_prefix("content-length: ").and_then(|it| it.trim().parse().ok());
+                length = of_body.unwrap_or(length);
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            if reader.read_exact(&mut body).is_ok() {
+                all.lock().unwrap_or_else(PoisonError::into_inner).extend(body);
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            let _ = reader.get_mut().write_all(answer);
+        }
+    });
+    (url, got)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_turn_is_in_the_trace_of_the_client_that_asked_for_it() {
+    let served = Served::new(Dialect::Openai, [says(Dialect::Openai, "Yes.")]);
+    let (url, got) = collector();
+    let serving = Serving::start_with(&served.folder, &[], &[("CONTEXTURE_TELEMETRY_OTLP_ENDPOINT", &url)]);
+    assert_eq!(serving.ask("POST", "/v1/sessions", None, &json!({"id": "demo"})).0, 201);
+    let trace =
+        [0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c];
+    let hex: String = trace.iter().map(|it: &u8| format!("{it:02x}")).collect();
+    let path = "/v1/sessions/demo/turns HTTP/1.1\r\ntraceparent: 00-TRACE-b7ad6b7169203331-01\r\nx-rest:";
+    let (status, _) =
+        serving.ask("POST", &path.replace("TRACE", &hex), None, &json!({"prompt": "p", "user": "Is it?"}));
+    assert_eq!(status, 200);
+    serving.signal("-TERM");
+    assert_eq!(serving.end().0, Some(0));
+    let got = got.lock().unwrap_or_else(PoisonError::into_inner);
+    let n_spans = got.windows(16).filter(|it| *it == trace).count();
+    // The request, the run of the agent and the model call.
+    assert!(n_spans >= 3, "{n_spans} spans: {}", String::from_utf8_lossy(&got));
+    for name in ["POST /v1/sessions/{id}/turns", "invoke_agent p", "chat m-1"] {
+        assert!(got.windows(name.len()).any(|it| it == name.as_bytes()), "{name}");
+    }
 }
