@@ -308,7 +308,7 @@ async fn the_headers_say_where_the_turn_is() {
         ["x-contexture-session", "x-contexture-thread", "x-contexture-turn"].map(header),
         ["m", "m", "t1"].map(str::to_owned)
     );
-    assert!(header("x-request-id").starts_with("req-"));
+    assert!(header("x-request-id").len() > 8, "the gate names the request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
