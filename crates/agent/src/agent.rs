@@ -130,6 +130,11 @@ impl Agent {
         }
     }
 
+    /// Returns the model.
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.0.model
+    }
+
     /// Returns how the agent behaves.
     pub fn config(&self) -> &AgentConfig {
         &self.0.config

@@ -151,6 +151,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    pub(crate) fn id(&self) -> &str {
+        &self.record.id
+    }
+
     pub(crate) fn call(&self) -> &ToolCall {
         &self.record.call
     }

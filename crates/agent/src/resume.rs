@@ -165,7 +165,7 @@ fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply)
     setting
 }
 
-async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>, AgentError> {
+pub(crate) async fn items_since(thread: &Thread, began: Seq) -> Result<Vec<Item>, AgentError> {
     const PAGE: usize = 256;
     let mut seq = Seq(began.0.saturating_sub(1));
     let mut items = Vec::new();

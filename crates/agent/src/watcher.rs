@@ -6,6 +6,7 @@ use contexture_compose::{Pass, Reconciliation};
 use contexture_history::TurnNo;
 use contexture_message::{StopReason, Usage};
 use contexture_session::Thread;
+use contexture_wire::Target;
 
 /// Hears of every model call of an agent, as it happens. It is told, not asked: it must not block.
 pub trait Watcher: Send + Sync {
@@ -17,7 +18,7 @@ pub trait Watcher: Send + Sync {
 }
 
 /// A model call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Calling<'a> {
     /// The thread it is made for.
     pub thread: &'a Thread,
@@ -29,6 +30,8 @@ pub struct Calling<'a> {
     pub step: u32,
     /// What is sent, and why.
     pub pass: &'a Pass,
+    /// Who it is sent to, where it is sent anywhere.
+    pub target: Option<Target>,
 }
 
 /// What came of a model call.

@@ -116,11 +116,16 @@ impl Failure {
         &self.first.code
     }
 
+    /// Returns what went wrong first, for people.
+    pub(crate) fn message(&self) -> &str {
+        &self.first.message
+    }
+
     /// Returns how the process ends.
     pub(crate) fn exit(&self) -> Exit {
         let of_code = match self.first.code.as_str() {
             "contributor_failed" | "deadline_exceeded" | "runtime_failed" | "write_failed" | "cancelled"
-            | "panicked" => Exit::World,
+            | "panicked" | "listen_failed" => Exit::World,
             "model_auth"
             | "model_rate_limited"
             | "model_refused"

@@ -142,6 +142,15 @@ pub(crate) fn aside(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &visible(text)));
 }
 
+/// Says that something has begun that goes on: a line for people, and one of JSON for programs.
+pub(crate) fn started(document: &Value, text: &str, as_json: bool) {
+    if as_json {
+        let mut out = io::stdout().lock();
+        let _ = writeln!(out, "{document}").and_then(|()| out.flush());
+    }
+    aside(text);
+}
+
 /// Prints what went wrong where that is not the end.
 pub(crate) fn fail(failure: &Failure) {
     let _ = writeln!(anstream::stderr(), "{}", failure.to_text());

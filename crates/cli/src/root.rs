@@ -62,6 +62,24 @@ pub(crate) fn here() -> Result<PathBuf, Failure> {
         .map_err(|err| Failure::new("not_found", format!("the current folder can't be read: {err}")))
 }
 
+/// Opens the folder like [`open_or_empty`]; flags override what the environment does.
+pub(crate) fn open_with_flags(
+    globals: &Globals,
+    flags: Vec<(&str, String)>,
+) -> Result<(Project, PathBuf), Failure> {
+    let (project, dir) = match dir(globals)? {
+        Some(dir) => (Project::open(dir.clone())?, dir),
+        None => (Project::from_files(Arc::new(InMemory::default()))?, here()?),
+    };
+    let mut overrides = overrides_of(project.config())?;
+    for (key, value) in flags {
+        let flag = format!("--{}", key.rsplit('.').next().unwrap_or(key).replace('_', "-"));
+        project.config().with_overrides(&[(key, &value)]).map_err(|err| Failure::from(err).at(flag))?;
+        overrides.push((key.to_owned(), value));
+    }
+    Ok((project.with_overrides(overrides)?, dir))
+}
+
 fn opened(dir: PathBuf) -> Result<Project, Failure> {
     overridden(Project::open(dir)?)
 }

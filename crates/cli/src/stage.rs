@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture::SystemHttp;
-use contexture_agent::{Agent, AgentConfig, AgentError, CancellationToken, CompactRequest, RunRequest};
+use contexture_agent::{
+    Agent, AgentBuilder, AgentConfig, AgentError, CancellationToken, CompactRequest, RunRequest,
+};
 use contexture_compose::{Absence, Pass, Prompt, ResolveOptions, ResultView, Scope};
 use contexture_history::compaction::{Frontier, ResultLimits};
 use contexture_history::{Turn, TurnStatus};
@@ -51,10 +54,12 @@ impl Stage {
         let prompt = chosen_prompt(&project, prompt)?;
         let config = project.config().clone();
         let models = Models::of(&config, models::variable)?;
-        let telemetry = telemetry::start(&config.telemetry, models.proxies())?;
+        let telemetry = telemetry::start(&config.telemetry, telemetry::Usual::Nothing, models.proxies())?;
         let own = prompt.definition().model.as_deref().or(config.model.default.as_deref());
         Ok(Self {
-            agent: agent(&project, &models)?,
+            agent: agent_builder(&project, &models)?
+                .build()
+                .map_err(|err| Failure::new("tool_collision", err.to_string()))?,
             input: pass::input(&args.input, &prompt)?,
             scope: pass::scope(&args.scope, args.session.as_deref())?,
             settings: settings(args)?,
@@ -87,10 +92,7 @@ impl Stage {
         missing: Missing,
     ) -> Result<Sessions, Failure> {
         let tenant = tenant.map(Tenant::parse).transpose()?.unwrap_or_default();
-        let config = SessionConfig {
-            history_window: usize::try_from(self.config().history_window.turns).unwrap_or(usize::MAX),
-            ..SessionConfig::default()
-        };
+        let config = session_config(self.config());
         let ports = contexture::session_ports(self.model_of(None).as_deref());
         let store = open_store(place, missing).await?;
         Ok(Sessions::new(store, ports, config).of_tenant(tenant))
@@ -235,7 +237,17 @@ fn chosen_prompt(project: &Project, id: Option<&str>) -> Result<Prompt, Failure>
     }
 }
 
-fn agent(project: &Project, models: &Models) -> Result<Agent, Failure> {
+/// Says how sessions behave.
+pub(crate) fn session_config(config: &Config) -> SessionConfig {
+    SessionConfig {
+        history_window: usize::try_from(config.history_window.turns).unwrap_or(usize::MAX),
+        lease: Duration::from_secs(config.server.lease_seconds.max(1)),
+        ..SessionConfig::default()
+    }
+}
+
+/// Begins the making of the agent that runs a project's prompts: its models and tools.
+pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentBuilder, Failure> {
     let config = AgentConfig {
         model: project.config().model.default.clone(),
         compaction: project.config().compaction,
@@ -256,7 +268,7 @@ fn agent(project: &Project, models: &Models) -> Result<Agent, Failure> {
                 .declared_tool(tool.map_err(|err| Failure::new("tool_name_invalid", err.to_string()))?);
         }
     }
-    builder.build().map_err(|err| Failure::new("tool_collision", err.to_string()))
+    Ok(builder)
 }
 
 fn settings(args: &TalkArgs) -> Result<Settings, Failure> {

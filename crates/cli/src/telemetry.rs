@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use contexture_model::{Proxy, http_client};
-use contexture_project::TelemetryConfig;
+use contexture_project::{LogFormat, TelemetryConfig};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
@@ -41,9 +41,26 @@ impl Drop for Telemetry {
     }
 }
 
+/// What is logged where the configuration does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usual {
+    /// No line: the command prints what there is to say.
+    Nothing,
+    /// A line for each request, which says what it cost; spans get no lines of their own.
+    Requests,
+}
+
 /// Starts to tell what is configured.
-pub(crate) fn start(config: &TelemetryConfig, proxies: Vec<Proxy>) -> Result<Telemetry, Failure> {
-    let log = match config.log.as_str() {
+pub(crate) fn start(
+    config: &TelemetryConfig,
+    usual: Usual,
+    proxies: Vec<Proxy>,
+) -> Result<Telemetry, Failure> {
+    let (usual_log, span_lines) = match usual {
+        Usual::Nothing => ("off", FmtSpan::CLOSE),
+        Usual::Requests => ("info", FmtSpan::NONE),
+    };
+    let log = match config.log.as_deref().unwrap_or(usual_log) {
         "" | "off" => None,
         filter => Some(filter.parse::<EnvFilter>().map_err(|err| {
             let failure =
@@ -57,8 +74,11 @@ pub(crate) fn start(config: &TelemetryConfig, proxies: Vec<Proxy>) -> Result<Tel
     }
     let log = log.map(|it| {
         // What a call cost and how it ended is known when its span is over.
-        let layer = tracing_subscriber::fmt::layer().with_span_events(FmtSpan::CLOSE);
-        layer.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).with_filter(it)
+        let layer = tracing_subscriber::fmt::layer().with_span_events(span_lines).with_writer(io::stderr);
+        match config.log_format {
+            LogFormat::Text => layer.with_ansi(io::stderr().is_terminal()).with_filter(it).boxed(),
+            LogFormat::Json => layer.json().flatten_event(true).with_filter(it).boxed(),
+        }
     });
     let ours = FilterFn::new(|it: &Metadata<'_>| it.target().starts_with("contexture"));
     let layer = spans.as_ref().map(|it| {

@@ -110,6 +110,7 @@
 mod agents;
 mod clock;
 mod http;
+mod pass_diff;
 mod secrets;
 mod sessions;
 
@@ -128,6 +129,7 @@ pub use contexture_store_sqlite as store_sqlite;
 pub use contexture_template as template;
 pub use contexture_wire as wire;
 pub use http::SystemHttp;
+pub use pass_diff::{DiffLine, FieldChange, PassDiff, PassDocument, TextChange};
 pub use secrets::SystemSecrets;
 pub use sessions::{SystemNames, SystemTime, session_ports};
 

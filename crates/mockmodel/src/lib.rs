@@ -43,6 +43,8 @@ pub struct Received {
     pub headers: BTreeMap<String, String>,
     /// The body; `null` if it is not JSON.
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
 }
 
 #[derive(Debug)]

@@ -112,6 +112,10 @@ impl Model for Client {
         let call = Call::new(Arc::clone(&self.0), call);
         futures::stream::unfold(call, async |mut call| call.next().await.map(|it| (it, call))).boxed()
     }
+
+    fn target(&self, call: &ModelCall) -> Option<Target> {
+        self.0.target(call).ok().map(|(_, target)| target)
+    }
 }
 
 impl Inner {

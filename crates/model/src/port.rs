@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use contexture_message::{Delta, Request};
+use contexture_wire::Target;
 use futures::stream::BoxStream;
 
 use crate::ModelError;
@@ -26,10 +27,20 @@ pub type Deltas = BoxStream<'static, Result<Delta, ModelError>>;
 pub trait Model: Send + Sync {
     /// Calls the model.
     fn stream(&self, call: ModelCall) -> Deltas;
+
+    /// Returns who a call is for, where it is sent somewhere: what is sent is what
+    /// [`encode_request`](contexture_wire::encode_request) makes of it.
+    fn target(&self, _call: &ModelCall) -> Option<Target> {
+        None
+    }
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
     fn stream(&self, call: ModelCall) -> Deltas {
         (**self).stream(call)
+    }
+
+    fn target(&self, call: &ModelCall) -> Option<Target> {
+        (**self).target(call)
     }
 }

@@ -54,21 +54,29 @@ pub struct Config {
 }
 
 /// What is told about runs, and to whom.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Which log lines are printed: `off`, a level such as `info`, or a filter such as `contexture_model=debug`.
-    pub log: String,
+    /// Which log lines are printed: `off`, a level such as `info`, or a filter such as `contexture_model=debug`. Where
+    /// nothing is said a server prints `info`, and other commands print none.
+    pub log: Option<String>,
+    /// How log lines look: `text` for people, `json` for programs.
+    pub log_format: LogFormat,
     /// Where spans go, over OTLP and HTTP: `http://127.0.0.1:4318`. Without one they go nowhere.
     pub otlp_endpoint: Option<String>,
     /// Whether spans carry what is said.
     pub record_content: bool,
 }
 
-impl Default for TelemetryConfig {
-    fn default() -> Self {
-        Self { log: "off".to_owned(), otlp_endpoint: None, record_content: false }
-    }
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// A line of text.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
 }
 
 /// Which model is used.

@@ -42,8 +42,8 @@ mod workspace;
 mod yaml;
 
 pub use config::{
-    CompactionConfig, Config, HistoryWindow, ModelChoice, ProviderConfig, ServerConfig, StoreConfig,
-    TelemetryConfig,
+    CompactionConfig, Config, HistoryWindow, LogFormat, ModelChoice, ProviderConfig, ServerConfig,
+    StoreConfig, TelemetryConfig,
 };
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};

@@ -16,6 +16,8 @@ pub struct ServerConfig {
     pub cors_origins: Vec<String>,
     /// The largest body of a request.
     pub max_body_bytes: u64,
+    /// How many connections are open at the same time; more of them wait.
+    pub max_connections: u32,
     /// How long a client may take to send its request, and the server to answer where no model is called.
     pub request_timeout_seconds: u64,
     /// How long a turn may run.
@@ -46,6 +48,7 @@ impl Default for ServerConfig {
             tls_key: None,
             cors_origins: Vec::new(),
             max_body_bytes: 8 * 1024 * 1024,
+            max_connections: 10_000,
             request_timeout_seconds: 30,
             turn_timeout_seconds: 600,
             heartbeat_seconds: 15,

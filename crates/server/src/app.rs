@@ -5,14 +5,19 @@ use std::time::Duration;
 
 use axum::Router;
 use contexture_project::{Project, ServerConfig};
-use contexture_session::{Names, Records, Sessions, Time};
+use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
+use crate::gate::Gate;
+use crate::metrics::Metrics;
+use crate::passes::Keeper;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
+use crate::watch::Watchers;
 use crate::world::{AgentMaker, Current, World};
-use crate::{openapi, routes};
+use crate::{background, layers, openapi, routes};
 
 /// What a server is made of.
 pub struct Parts {
@@ -35,7 +40,6 @@ pub struct Parts {
 pub struct App(pub(crate) Arc<Inner>);
 
 /// What all requests share.
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) world: Current,
     pub(crate) config: ServerConfig,
@@ -45,8 +49,27 @@ pub(crate) struct Inner {
     pub(crate) names: Arc<dyn Names>,
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
+    pub(crate) keeper: Keeper,
+    watchers: Watchers,
+    pub(crate) agent: AgentMaker,
+    pub(crate) gate: Gate,
+    pub(crate) audit: Audit,
+    pub(crate) metrics: Metrics,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
+}
+
+impl Inner {
+    /// Returns who hears of model calls.
+    pub(crate) fn watcher(&self) -> Watchers {
+        self.watchers.clone()
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 impl App {
@@ -61,14 +84,6 @@ impl App {
     }
 }
 
-/// Hears of calls and keeps nothing.
-struct Unwatched;
-
-impl contexture_agent::Watcher for Unwatched {
-    fn calling(&self, _: &contexture_agent::Calling<'_>) {}
-    fn called(&self, _: &contexture_agent::Calling<'_>, _: &contexture_agent::Called) {}
-}
-
 /// A server: routes, and what goes on behind them.
 #[derive(Debug)]
 pub struct Server {
@@ -81,10 +96,19 @@ impl Server {
         let Parts { project, agent, sessions, records, time, names } = parts;
         let config = project.config().server.clone();
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let metrics = Metrics::default();
+        let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
-        let world = World::load(project, Vec::new(), &agent, Unwatched)?;
+        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
+        let watchers = watchers.and(Arc::new(keeper.clone()));
+        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let world = World::load(project, Vec::new(), &agent, watchers.clone())?;
+        let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
+        let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
+            gate,
+            audit,
+            metrics,
             world: Current::new(world),
             config,
             sessions,
@@ -93,23 +117,39 @@ impl Server {
             names,
             scribe,
             runs,
+            keeper,
+            watchers,
+            agent,
             stop: CancellationToken::new(),
         };
         Ok(Self { app: App(Arc::new(inner)) })
     }
 
+    /// Returns where the server listens, and what it allows.
+    pub fn config(&self) -> &ServerConfig {
+        &self.app.0.config
+    }
+
+    /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
+    pub async fn has_keys(&self) -> Result<bool, StoreError> {
+        self.app.0.gate.has_keys().await
+    }
+
+    /// Writes down that the server itself did something.
+    pub(crate) fn note(&self, act: &str, target: &str) {
+        self.app.0.audit.note(&Act::new(SERVER, act, target));
+    }
+
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
-        let anyone = Caller { tenant: contexture_session::Tenant::default(), key: None };
-        let router =
-            openapi::serve(router, openapi).layer(axum::Extension(anyone)).with_state(self.app.clone());
+        let router = layers::around(openapi::serve(router, openapi), &self.app);
         router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
     /// Does what goes on behind the routes, until the server is stopped.
     pub async fn background(&self) {
-        self.app.0.scribe.clone().work(self.app.0.stop.clone()).await;
+        background::work(&self.app).await;
     }
 
     /// Lets running turns come to their end, or interrupts them, and then ends streams and background work.

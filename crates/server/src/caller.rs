@@ -13,6 +13,19 @@ pub struct Caller {
     pub tenant: Tenant,
     /// The name of the key it came with; nobody has one where none is needed.
     pub key: Option<String>,
+    /// Whether they may look after the server: metrics and the audit log.
+    pub admin: bool,
+}
+
+impl Caller {
+    /// Refuses whoever may not look after the server.
+    pub(crate) fn check_admin(&self) -> Result<(), Problem> {
+        match self.admin {
+            true => Ok(()),
+            false => Err(Problem::new("forbidden", "this needs an administrator's key")
+                .hint("`contexture keys create --admin` makes one")),
+        }
+    }
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

@@ -13,19 +13,34 @@
 //! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
 
 mod app;
+mod audit;
+mod background;
+mod body;
 mod caller;
 mod chat;
+mod gate;
 mod input;
+mod layers;
+mod listen;
+mod lost;
+mod metrics;
 mod openapi;
+mod passes;
 mod problem;
 mod routes;
 mod runs;
 mod scribe;
+mod seen;
 mod told;
+mod trace;
+mod watch;
 mod world;
 
 pub use app::{App, Parts, Server};
+pub use audit::{Act, Entry, audit_log};
 pub use caller::Caller;
 pub use chat::in_openai_shape;
+pub use gate::{Key, Keys, NewKey, Token};
+pub use listen::{ListenError, Listener};
 pub use problem::Problem;
 pub use world::{AgentMaker, World};

@@ -120,6 +120,14 @@ impl SessionId {
     }
 }
 
+impl ThreadId {
+    /// Returns the session that the thread belongs to.
+    pub fn session(&self) -> SessionId {
+        let name = self.0.split_once('/').map_or(&*self.0, |(session, _)| session);
+        SessionId(Arc::from(name))
+    }
+}
+
 /// Where a session is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {

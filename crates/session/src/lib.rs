@@ -52,7 +52,9 @@ pub use guard::{LeaseRow, Refused};
 pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
 pub use memory::MemoryStore;
 pub use new_item::NewItem;
-pub use records::Records;
+pub use records::{
+    Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
+};
 pub use search::{Found, Search};
 pub use session_error::SessionError;
 pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};

@@ -13,6 +13,25 @@
 //! 4. What belongs to a session goes with it: [`Store::delete_session`](crate::Store::delete_session) removes it, and
 //!    nothing more is written for a session that is not there.
 //! 5. A read costs what it returns.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use contexture_history::Timestamp;
+//! # use contexture_session::conformance::SystemTime;
+//! use contexture_session::records::{NewRecord, Records, StreamKey, Writes};
+//! use contexture_session::{MemoryStore, Tenant};
+//!
+//! # futures::executor::block_on(async {
+//! let store = MemoryStore::new(Arc::new(SystemTime));
+//! let stream = StreamKey::of_tenant(&Tenant::default(), "events");
+//! let record = |data: &str| NewRecord { stream: stream.clone(), at: Timestamp(1), data: data.to_owned() };
+//! let records = vec![record("one"), record("two")];
+//! assert_eq!(store.write(Writes { records, ..Writes::default() }).await?, [1, 2]);
+//! assert_eq!(store.read(stream.clone(), 1, 10).await?[0].data, "two");
+//! # Ok::<(), contexture_session::StoreError>(())
+//! # })?;
+//! # Ok::<(), contexture_session::StoreError>(())
+//! ```
 
 use std::collections::BTreeSet;
 

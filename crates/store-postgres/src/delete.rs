@@ -23,15 +23,27 @@ const DELETE_LOGS: &[&str] = &[
     "DELETE FROM {schema}.threads WHERE tenant = $1 AND thread = ANY ($2)",
 ];
 
+const DELETE_RECORDS: &str = "DELETE FROM {schema}.records WHERE tenant = $1 AND session = $2";
+const DELETE_DOCUMENTS: &str = "DELETE FROM {schema}.documents WHERE tenant = $1 AND session = $2";
+const DELETE_STREAMS: &str = "DELETE FROM {schema}.streams WHERE tenant = $1 AND session = $2 RETURNING kind";
+
+/// What a session had.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    pub(crate) threads: Vec<String>,
+    /// The kinds of its streams.
+    pub(crate) kinds: Vec<String>,
+}
+
 impl Database {
-    /// Removes a session and returns its threads; nothing if there was none.
-    pub(crate) async fn delete_session(&self, key: &SessionKey) -> Result<Option<Vec<String>>, StoreError> {
+    /// Removes a session and returns what it had; nothing if there was none.
+    pub(crate) async fn delete_session(&self, key: &SessionKey) -> Result<Option<Removed>, StoreError> {
         let was_there = &AtomicBool::new(false);
-        let threads = self
+        let removed = self
             .run(|client, _| async move { self.delete_session_once(client, key, was_there).await })
             .await?;
         // An attempt that got no answer may have removed it.
-        Ok(threads.or_else(|| was_there.load(Ordering::Relaxed).then(Vec::new)))
+        Ok(removed.or_else(|| was_there.load(Ordering::Relaxed).then(Removed::default)))
     }
 
     async fn delete_session_once(
@@ -39,7 +51,7 @@ impl Database {
         mut client: Client,
         key: &SessionKey,
         was_there: &AtomicBool,
-    ) -> Result<Option<Vec<String>>, Failure> {
+    ) -> Result<Option<Removed>, Failure> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let transaction = begin(&mut client).await?;
         let row = transaction.query_opt(&self.sql(LOCK_SESSION), &[&tenant, &session]).await?;
@@ -50,9 +62,25 @@ impl Database {
         let rows = transaction.query(&self.sql(LOCK_THREADS), &[&tenant, &session]).await?;
         let threads: Vec<String> = rows.iter().map(|it| it.try_get(0)).collect::<Result<_, _>>()?;
         self.delete_logs(&transaction, &key.tenant, &threads).await?;
+        let kinds = self.delete_kept(&transaction, key).await?;
         transaction.execute(&self.sql(DELETE_SESSION), &[&tenant, &session]).await?;
         transaction.commit().await?;
-        Ok(Some(threads))
+        Ok(Some(Removed { threads, kinds }))
+    }
+
+    /// Removes the streams and documents of a session that is locked, so that nobody writes more. Returns the kinds of
+    /// the streams.
+    async fn delete_kept(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &SessionKey,
+    ) -> Result<Vec<String>, Failure> {
+        let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+        // The streams first: who forgets records of one has it locked.
+        let rows = transaction.query(&self.sql(DELETE_STREAMS), &[&tenant, &session]).await?;
+        transaction.execute(&self.sql(DELETE_RECORDS), &[&tenant, &session]).await?;
+        transaction.execute(&self.sql(DELETE_DOCUMENTS), &[&tenant, &session]).await?;
+        Ok(rows.iter().map(|it| it.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     pub(crate) async fn delete_thread(&self, key: &ThreadKey) -> Result<bool, StoreError> {

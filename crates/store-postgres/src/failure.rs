@@ -30,6 +30,9 @@ pub(crate) enum Failure {
     /// Something changed between two looks at it.
     #[error("the thread keeps changing")]
     Raced,
+    /// It may have been done, and can't be tried again.
+    #[error(transparent)]
+    Unsure(tokio_postgres::Error),
     /// What is stored can't be read.
     #[error("{0}")]
     Damaged(String),
@@ -64,6 +67,14 @@ impl Failure {
         Failure::Damaged(format!("the row of item {first}: {why}"))
     }
 
+    /// Says that trying again is no remedy, if nobody knows whether it was done.
+    pub(crate) fn or_unsure(self) -> Failure {
+        match self {
+            Failure::Database(err) if of_error(&err) == Remedy::RetryAfterLoss => Failure::Unsure(err),
+            other => other,
+        }
+    }
+
     /// Whether this is the violation of a primary key.
     pub(crate) fn is_duplicate(&self) -> bool {
         matches!(self, Failure::Database(err) if err.code() == Some(&SqlState::UNIQUE_VIOLATION))
@@ -71,7 +82,11 @@ impl Failure {
 
     pub(crate) fn remedy(&self) -> Remedy {
         match self {
-            Failure::Answer(_) | Failure::Damaged(_) | Failure::Busy | Failure::Pool(_) => Remedy::None,
+            Failure::Answer(_)
+            | Failure::Damaged(_)
+            | Failure::Busy
+            | Failure::Pool(_)
+            | Failure::Unsure(_) => Remedy::None,
             Failure::Raced | Failure::Slow => Remedy::Retry,
             Failure::Unreached(err) if of_error(err) == Remedy::None => Remedy::None,
             Failure::Unreached(_) => Remedy::Retry,
@@ -93,7 +108,7 @@ impl Failure {
             Failure::Database(err) if err.code().is_some_and(|it| it.code().starts_with("XX")) => {
                 StoreError::Damaged { place, detail: describe(&err) }
             }
-            Failure::Database(err) | Failure::Unreached(err) => {
+            Failure::Database(err) | Failure::Unreached(err) | Failure::Unsure(err) => {
                 StoreError::Unavailable { place, detail: describe(&err) }
             }
             other => StoreError::Unavailable { place, detail: other.to_string() },

@@ -9,6 +9,8 @@
 //!   had.
 //! - Lost connections, a restarted server and serialisation failures are retried for a while. An append whose
 //!   connection was lost is recognised if it had been carried out, so that it is never written twice.
+//! - Streams and documents ([`contexture_session::Records`]) take their numbers from a row of each stream. A write of them
+//!   whose commit got no answer is an error, and is not tried again.
 //! - Every key begins with the tenant and then the thread, so that a database that is spread over machines can
 //!   split by them.
 //!
@@ -30,6 +32,7 @@ mod migrate;
 mod notices;
 mod numbers;
 mod read;
+mod records;
 mod rows;
 mod search;
 mod store;

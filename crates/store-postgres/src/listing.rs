@@ -39,7 +39,8 @@ const USAGE: &str = "\
     ) AS blob";
 
 /// Tables that deletions leave room in.
-const TABLES: &[&str] = &["sessions", "threads", "commits", "turn_keys", "blobs", "blob_refs"];
+const TABLES: &[&str] =
+    &["sessions", "threads", "commits", "turn_keys", "blobs", "blob_refs", "streams", "records", "documents"];
 
 impl Database {
     pub(crate) async fn sessions(

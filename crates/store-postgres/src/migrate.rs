@@ -10,7 +10,11 @@ use crate::database::{Database, begin};
 use crate::failure::Failure;
 
 /// The steps, in order: the first one makes version 1.
-const STEPS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
+    include_str!("../migrations/0003.sql"),
+];
 
 const SCHEMA: &str = "\
     CREATE SCHEMA IF NOT EXISTS {schema};

@@ -12,10 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use contexture_history::Seq;
+use contexture_session::records::StreamKey;
 use contexture_session::{StoreError, ThreadKey};
 use futures::future::{Either, select};
 use futures::stream::{TryStreamExt, poll_fn};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
@@ -37,9 +39,8 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Tells everyone that a thread has changed.
-    pub(crate) fn announce(&self, key: &ThreadKey) {
-        let topic = Topic::new(key);
+    /// Tells everyone that a thread or stream has changed.
+    pub(crate) fn announce(&self, topic: Topic) {
         self.waiters.wake(&topic);
         let mut outgoing = self.lock();
         if outgoing.len() < MOST_OUTGOING {
@@ -63,10 +64,36 @@ impl Notices {
             if end > after {
                 return Ok(());
             }
-            let is_listening = self.is_listening.load(Ordering::Acquire);
-            let patience = if is_listening { database.config.recheck } else { database.config.poll };
-            select(pin!(woken), pin!(sleep(patience))).await;
+            self.pause(database, woken).await;
         }
+    }
+
+    /// Waits until a stream is longer than `after`, or went with its session.
+    pub(crate) async fn grown(
+        &self,
+        database: &Database,
+        key: &StreamKey,
+        after: u64,
+    ) -> Result<(), StoreError> {
+        let waiter = self.waiters.wait(Topic::of_stream(key));
+        let mut before = 0;
+        loop {
+            // Before looking: what is written in between is not missed.
+            let woken = waiter.woken();
+            let last = database.extent(key).await?.last;
+            if last > after || last < before {
+                return Ok(());
+            }
+            before = last;
+            self.pause(database, woken).await;
+        }
+    }
+
+    /// Waits for a wake, or until it is time to look without one.
+    async fn pause(&self, database: &Database, woken: Notified<'_>) {
+        let is_listening = self.is_listening.load(Ordering::Acquire);
+        let patience = if is_listening { database.config.recheck } else { database.config.poll };
+        select(pin!(woken), pin!(sleep(patience))).await;
     }
 
     /// Listens and announces for as long as the store is there.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use contexture_history::{Item, Seq};
+use contexture_session::records::StreamKey;
 use contexture_session::{
     Append, Appended, Fence, Found, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SessionId,
     SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Usage,
@@ -12,9 +13,10 @@ use tokio::task::JoinHandle;
 
 use crate::PostgresConfig;
 use crate::database::Database;
-use crate::delete::thread_keys;
+use crate::delete::{Removed, thread_keys};
 use crate::migrate::migrate;
 use crate::notices::Notices;
+use crate::waiters::Topic;
 
 /// Threads in PostgreSQL. Clones share its connections.
 ///
@@ -74,12 +76,20 @@ impl PostgresStore {
         Ok(PostgresStore { inner: Arc::new(Inner { database, notices, listener }) })
     }
 
-    fn database(&self) -> &Database {
+    pub(crate) fn database(&self) -> &Database {
         &self.inner.database
     }
 
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.inner.notices
+    }
+
     fn announce(&self, key: &ThreadKey) {
-        self.inner.notices.announce(key);
+        self.notices().announce(Topic::new(key));
+    }
+
+    pub(crate) fn announce_stream(&self, key: &StreamKey) {
+        self.notices().announce(Topic::of_stream(key));
     }
 }
 
@@ -143,10 +153,12 @@ impl Store for PostgresStore {
 
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
         Box::pin(async move {
-            let threads = self.database().delete_session(&session).await?;
-            let was_there = threads.is_some();
-            let keys = thread_keys(&session.tenant, threads.unwrap_or_default());
-            keys.iter().for_each(|it| self.announce(it));
+            let removed = self.database().delete_session(&session).await?;
+            let was_there = removed.is_some();
+            let Removed { threads, kinds } = removed.unwrap_or_default();
+            thread_keys(&session.tenant, threads).iter().for_each(|it| self.announce(it));
+            let stream = |kind: &String| StreamKey::of_session(&session.tenant, &session.session, kind);
+            kinds.iter().for_each(|it| self.announce_stream(&stream(it)));
             Ok(was_there)
         })
     }

@@ -1,13 +1,14 @@
-//! Who waits for which thread to grow.
+//! Who waits for which thread or stream to grow.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use contexture_session::{ThreadKey, codec};
+use contexture_session::records::StreamKey;
+use contexture_session::{SessionId, ThreadKey, codec};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// The name of a thread in notifications: the same in every process, short, and it tells nothing.
+/// The name of a thread or stream in notifications: the same in every process, short, and it tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Topic(pub(crate) String);
 
@@ -15,6 +16,16 @@ impl Topic {
     pub(crate) fn new(key: &ThreadKey) -> Topic {
         // Names have no control characters.
         let mut name = codec::blob_hash(&format!("{}\n{}", key.tenant, key.thread));
+        name.truncate(32);
+        Topic(name)
+    }
+}
+
+impl Topic {
+    /// Returns the topic of a stream: no thread has the same, its name has fewer lines.
+    pub(crate) fn of_stream(key: &StreamKey) -> Topic {
+        let session = key.session.as_ref().map_or("", SessionId::as_str);
+        let mut name = codec::blob_hash(&format!("stream\n{}\n{session}\n{}", key.tenant, key.kind));
         name.truncate(32);
         Topic(name)
     }

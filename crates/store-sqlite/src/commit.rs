@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use contexture_session::records::StreamKey;
 use contexture_session::{StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
@@ -35,6 +36,7 @@ pub(crate) trait Change: Send + 'static {
 pub(crate) enum Touched<'a> {
     Nothing,
     Thread(&'a ThreadKey),
+    Streams(&'a [StreamKey]),
     Everything,
 }
 

@@ -22,6 +22,9 @@ impl Change for DeleteSession {
         for thread in threads.collect::<Result<Vec<i64>, _>>()? {
             remove_thread(conn, thread)?;
         }
+        for sql in REMOVE_KEPT {
+            conn.prepare_cached(sql)?.execute([tenant, name])?;
+        }
         conn.prepare_cached("DELETE FROM sessions WHERE no = ?1")?.execute([session])?;
         Ok(true)
     }
@@ -69,6 +72,13 @@ pub(crate) const REMOVE_THREAD: [&str; 7] = [
     "DELETE FROM turn_keys WHERE thread = ?1",
     "DELETE FROM commits WHERE thread = ?1",
     "DELETE FROM threads WHERE no = ?1",
+];
+
+/// What belongs to a session beside its threads. The records are found by their streams.
+pub(crate) const REMOVE_KEPT: [&str; 3] = [
+    "DELETE FROM records WHERE stream IN (SELECT no FROM streams WHERE tenant = ?1 AND session = ?2)",
+    "DELETE FROM streams WHERE tenant = ?1 AND session = ?2",
+    "DELETE FROM documents WHERE tenant = ?1 AND session = ?2 AND session <> ''",
 ];
 
 pub(crate) fn remove_thread(conn: &Connection, thread: i64) -> rusqlite::Result<()> {

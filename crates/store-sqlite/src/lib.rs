@@ -29,6 +29,7 @@ mod pace;
 mod plan;
 mod read;
 mod readers;
+mod records;
 mod recover;
 mod search;
 mod store;

@@ -114,7 +114,7 @@ fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
     })
 }
 
-fn id<T, E: std::error::Error + Send + Sync + 'static>(
+pub(crate) fn id<T, E: std::error::Error + Send + Sync + 'static>(
     row: &Row<'_>,
     column: usize,
     parse: impl Fn(String) -> Result<T, E>,

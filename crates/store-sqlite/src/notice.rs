@@ -1,4 +1,4 @@
-//! Tells waiting readers that a thread has grown.
+//! Tells waiting readers that a thread or a stream has grown.
 //!
 //! Commits of this process wake them at once. Those of other processes are seen by a thread that looks, several times a
 //! second and only while somebody waits, whether anyone else has committed.
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use contexture_history::Seq;
+use contexture_session::records::StreamKey;
 use contexture_session::{StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::Connection;
@@ -17,6 +17,26 @@ use rusqlite::Connection;
 use crate::failure::Place;
 use crate::open::open_reader;
 use crate::read::end_of;
+use crate::records::extent;
+
+/// What can be waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    Thread(ThreadKey),
+    Stream(StreamKey),
+}
+
+impl From<ThreadKey> for Topic {
+    fn from(key: ThreadKey) -> Self {
+        Topic::Thread(key)
+    }
+}
+
+impl From<StreamKey> for Topic {
+    fn from(key: StreamKey) -> Self {
+        Topic::Stream(key)
+    }
+}
 
 /// Who waits for what.
 #[derive(Debug, Default)]
@@ -28,7 +48,7 @@ pub(crate) struct Notices {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    threads: HashMap<ThreadKey, Vec<Waiter>>,
+    topics: HashMap<Topic, Vec<Waiter>>,
     next: u64,
     closed: bool,
 }
@@ -36,7 +56,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Waiter {
     no: u64,
-    after: Seq,
+    after: u64,
     /// Not looked at yet by the thread that watches other processes.
     is_new: bool,
     tell: oneshot::Sender<()>,
@@ -46,7 +66,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct Wait {
     notices: Arc<Notices>,
-    key: ThreadKey,
+    topic: Topic,
     no: u64,
     told: oneshot::Receiver<()>,
 }
@@ -62,10 +82,10 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         let mut waiting = self.notices.lock();
-        if let Some(waiters) = waiting.threads.get_mut(&self.key) {
+        if let Some(waiters) = waiting.topics.get_mut(&self.topic) {
             waiters.retain(|it| it.no != self.no);
             if waiters.is_empty() {
-                waiting.threads.remove(&self.key);
+                waiting.topics.remove(&self.topic);
             }
         }
     }
@@ -78,30 +98,42 @@ impl Notices {
     }
 
     /// Begins to wait. Look at the log only after this: what is appended in between is then not missed.
-    pub(crate) fn wait(self: &Arc<Self>, key: ThreadKey, after: Seq) -> Wait {
+    pub(crate) fn wait(self: &Arc<Self>, topic: Topic, after: u64) -> Wait {
         let (tell, told) = oneshot::channel();
         let mut waiting = self.lock();
         waiting.next += 1;
         let no = waiting.next;
-        waiting.threads.entry(key.clone()).or_default().push(Waiter { no, after, is_new: true, tell });
+        waiting.topics.entry(topic.clone()).or_default().push(Waiter { no, after, is_new: true, tell });
         drop(waiting);
         self.news.notify_all();
-        Wait { notices: Arc::clone(self), key, no, told }
+        Wait { notices: Arc::clone(self), topic, no, told }
+    }
+
+    /// Wakes those who wait for a thread or a stream.
+    pub(crate) fn wake(&self, topic: &Topic) {
+        let waiters = self.lock().topics.remove(topic);
+        tell(waiters.into_iter().flatten());
     }
 
     /// Wakes those who wait for a thread.
-    pub(crate) fn wake(&self, key: &ThreadKey) {
-        let mut waiting = self.lock();
+    pub(crate) fn wake_thread(&self, key: &ThreadKey) {
         // Most of the time nobody waits for anything.
-        let waiters = if waiting.threads.is_empty() { None } else { waiting.threads.remove(key) };
-        drop(waiting);
-        tell(waiters.into_iter().flatten());
+        if !self.lock().topics.is_empty() {
+            self.wake(&key.clone().into());
+        }
+    }
+
+    /// Wakes those who wait for any of the streams.
+    pub(crate) fn wake_streams(&self, streams: &[StreamKey]) {
+        if !self.lock().topics.is_empty() {
+            streams.iter().for_each(|it| self.wake(&it.clone().into()));
+        }
     }
 
     /// Wakes everybody.
     pub(crate) fn wake_all(&self) {
-        let threads = std::mem::take(&mut self.lock().threads);
-        tell(threads.into_values().flatten());
+        let topics = std::mem::take(&mut self.lock().topics);
+        tell(topics.into_values().flatten());
     }
 
     /// Ends the thread that watches other processes.
@@ -112,7 +144,7 @@ impl Notices {
 
     /// Sleeps until somebody waits; false once the store is closed.
     fn somebody_waits(&self) -> bool {
-        let idle = |it: &mut Waiting| it.threads.is_empty() && !it.closed;
+        let idle = |it: &mut Waiting| it.topics.is_empty() && !it.closed;
         let waiting = self.news.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         !waiting.closed
     }
@@ -123,13 +155,13 @@ impl Notices {
     }
 
     /// Returns those to look at, each with the least that it waits for.
-    fn to_look_at(&self, everybody: bool) -> Vec<(ThreadKey, Seq)> {
+    fn to_look_at(&self, everybody: bool) -> Vec<(Topic, u64)> {
         let mut waiting = self.lock();
-        let wanted = waiting.threads.iter_mut().filter_map(|(key, waiters)| {
+        let wanted = waiting.topics.iter_mut().filter_map(|(topic, waiters)| {
             let is_wanted = everybody || waiters.iter().any(|it| it.is_new);
             waiters.iter_mut().for_each(|it| it.is_new = false);
             let after = waiters.iter().map(|it| it.after).min()?;
-            is_wanted.then(|| (key.clone(), after))
+            is_wanted.then(|| (topic.clone(), after))
         });
         wanted.collect()
     }
@@ -171,10 +203,20 @@ fn look(conn: &Connection, notices: &Notices, seen: &mut Option<i64>) -> rusqlit
     // The version is read first: what is committed from here on changes it again.
     let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     let everybody = seen.replace(version) != Some(version);
-    for (key, after) in notices.to_look_at(everybody) {
-        if end_of(conn, &key)?.is_none_or(|(_, end)| end > after) {
-            notices.wake(&key);
+    for (topic, after) in notices.to_look_at(everybody) {
+        let is_news = match &topic {
+            Topic::Thread(key) => end_of(conn, key)?.is_none_or(|(_, end)| end.0 > after),
+            Topic::Stream(key) => is_news(extent(conn, key)?.last, after, everybody),
+        };
+        if is_news {
+            notices.wake(&topic);
         }
     }
     Ok(())
+}
+
+/// Whether who waits for a stream must look. One that is shorter than what was read went with its session, if somebody
+/// has written at all: there is nothing to be told about one that was never longer.
+fn is_news(last: u64, after: u64, somebody_wrote: bool) -> bool {
+    last > after || (last < after && somebody_wrote)
 }

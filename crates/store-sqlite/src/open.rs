@@ -12,8 +12,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::failure::{Failure, Place};
 
 /// One script for each version, in order. A script is never changed once it was released.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("schema/0001_threads.sql"), include_str!("schema/0002_search.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("schema/0001_threads.sql"),
+    include_str!("schema/0002_search.sql"),
+    include_str!("schema/0003_records.sql"),
+];
 /// The version of the schema that this program writes.
 const VERSION: u32 = MIGRATIONS.len() as u32;
 /// Marks the file as ours, in its header: "CTXR".

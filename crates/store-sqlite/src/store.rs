@@ -116,12 +116,16 @@ impl SqliteStore {
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
-    fn writer(&self) -> Result<&Writer, StoreError> {
+    pub(crate) fn writer(&self) -> Result<&Writer, StoreError> {
         self.inner.writer.as_ref().ok_or_else(|| self.inner.place.gone())
     }
 
-    fn readers(&self) -> Result<&Readers, StoreError> {
+    pub(crate) fn readers(&self) -> Result<&Readers, StoreError> {
         self.inner.readers.as_ref().ok_or_else(|| self.inner.place.gone())
+    }
+
+    pub(crate) fn notices(&self) -> &Arc<Notices> {
+        &self.inner.notices
     }
 
     /// Returns the end of a thread.
@@ -212,7 +216,7 @@ impl Store for SqliteStore {
     fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             // In the list before looking: what is appended in between is not missed.
-            let wait = self.inner.notices.wait(key.clone(), after);
+            let wait = self.notices().wait(key.clone().into(), after.0);
             if self.end(key).await? <= after {
                 wait.told().await;
             }

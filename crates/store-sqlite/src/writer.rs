@@ -128,7 +128,8 @@ impl Desk {
     fn answer(&self, change: Box<dyn Pending>) {
         match change.touched() {
             Touched::Nothing => {}
-            Touched::Thread(key) => self.notices.wake(key),
+            Touched::Thread(key) => self.notices.wake_thread(key),
+            Touched::Streams(keys) => self.notices.wake_streams(keys),
             Touched::Everything => self.notices.wake_all(),
         }
         change.answer(&self.place);

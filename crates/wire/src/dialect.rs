@@ -49,7 +49,7 @@ impl Dialect {
 }
 
 /// Who a request is for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// How the provider is spoken to.
     pub dialect: Dialect,

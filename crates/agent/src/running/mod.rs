@@ -243,11 +243,11 @@ impl Running {
             request: Arc::new(pass.request().clone()),
             cache_key: Some(self.turn.thread().id().to_string()),
         };
-        let began = self.calling(pass);
+        let watched = self.calling(pass, &call);
         let stream = self.setting.agent.model.stream(call);
         let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
         let heard = self.turn.while_alive(Box::pin(heard)).await?;
-        self.called(pass, began, &heard);
+        self.called(pass, watched, &heard);
         let mut answer = heard?;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass);

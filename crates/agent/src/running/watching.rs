@@ -5,37 +5,51 @@ use std::time::Duration;
 use contexture_compose::Pass;
 use contexture_history::Timestamp;
 use contexture_message::{Answer, Usage};
+use contexture_model::ModelCall;
+use contexture_wire::Target;
 
 use super::{Break, Running};
 use crate::watcher::{Called, Calling, Watcher};
 
+/// A call that somebody watches.
+pub(super) struct Watched {
+    began: Timestamp,
+    target: Option<Target>,
+}
+
 impl Running {
-    /// Tells that a call is about to be made. Returns when that was.
-    pub(super) fn calling(&self, pass: &Pass) -> Timestamp {
-        self.tell(pass, |watcher, call| watcher.calling(call));
-        self.setting.agent.time.now()
+    /// Tells that a call is about to be made.
+    pub(super) fn calling(&self, pass: &Pass, call: &ModelCall) -> Option<Watched> {
+        let watcher = self.setting.agent.watcher.as_ref()?;
+        let target = self.setting.agent.model.target(call);
+        self.tell(pass, target.clone(), &**watcher, |watcher, call| watcher.calling(call));
+        Some(Watched { began: self.setting.agent.time.now(), target })
     }
 
-    /// Tells what came of the call that began then.
-    pub(super) fn called(&self, pass: &Pass, began: Timestamp, result: &Result<Answer, Break>) {
-        self.tell(pass, |watcher, call| {
-            let took = self.setting.agent.time.now().0.saturating_sub(began.0);
-            let usage = result.as_ref().map_or_else(|_| Usage::default(), |it| it.usage);
-            let called = Called {
-                took: Duration::from_millis(u64::try_from(took).unwrap_or(0)),
-                usage,
-                reconciled: result.as_ref().ok().and_then(|_| pass.reconcile(usage)),
-                end: match result {
-                    Ok(answer) => Ok(answer.stop.clone()),
-                    Err(broke) => Err(broke.err.code().to_owned()),
-                },
-            };
-            watcher.called(call, &called);
-        });
+    /// Tells what came of it.
+    pub(super) fn called(&self, pass: &Pass, watched: Option<Watched>, result: &Result<Answer, Break>) {
+        let (Some(watched), Some(watcher)) = (watched, &self.setting.agent.watcher) else { return };
+        let took = self.setting.agent.time.now().0.saturating_sub(watched.began.0);
+        let usage = result.as_ref().map_or_else(|_| Usage::default(), |it| it.usage);
+        let called = Called {
+            took: Duration::from_millis(u64::try_from(took).unwrap_or(0)),
+            usage,
+            reconciled: result.as_ref().ok().and_then(|_| pass.reconcile(usage)),
+            end: match result {
+                Ok(answer) => Ok(answer.stop.clone()),
+                Err(broke) => Err(broke.err.code().to_owned()),
+            },
+        };
+        self.tell(pass, watched.target, &**watcher, |watcher, call| watcher.called(call, &called));
     }
 
-    fn tell(&self, pass: &Pass, tell: impl FnOnce(&dyn Watcher, &Calling<'_>)) {
-        let Some(watcher) = &self.setting.agent.watcher else { return };
+    fn tell(
+        &self,
+        pass: &Pass,
+        target: Option<Target>,
+        watcher: &dyn Watcher,
+        tell: impl FnOnce(&dyn Watcher, &Calling<'_>),
+    ) {
         let thread = self.turn.thread();
         let call = Calling {
             thread: &thread,
@@ -43,7 +57,8 @@ impl Running {
             prompt: self.setting.prompt.id(),
             step: self.steps + 1,
             pass,
+            target,
         };
-        tell(watcher.as_ref(), &call);
+        tell(watcher, &call);
     }
 }

@@ -150,6 +150,16 @@ Examples:
   contexture sessions archives support-1 --search 'refund invoice'
   contexture sessions archives support-1 --full --json | jq 'length'";
 
+pub(super) const SERVE: &str = "\
+Examples:
+  contexture serve
+  contexture serve shop --listen 127.0.0.1:8080
+  contexture serve --store postgres://db/app --listen 0.0.0.0:4747
+  contexture serve --listen 127.0.0.1:0 --json
+
+On this machine alone no key is needed until there is one; `contexture keys create` makes keys.
+SIGINT and SIGTERM stop it: turns that run may end first. A second one stops it at once.";
+
 pub(super) const COMPLETIONS: &str = "\
 Examples:
   contexture completions bash > ~/.local/share/bash-completion/completions/contexture

@@ -1,6 +1,7 @@
 //! What can be typed: the arguments of every command, with their help texts.
 
 mod help;
+mod serve;
 mod sessions;
 mod talk;
 
@@ -15,6 +16,7 @@ use contexture_wire::Dialect;
 use crate::error::Failure;
 use crate::output::Reply;
 
+pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
 pub(crate) use talk::{ChatArgs, CompactArgs, RunArgs, TalkArgs};
 
@@ -83,6 +85,9 @@ pub(crate) enum Command {
     /// Look after stored sessions: list, show, archives, export, import, fork, delete.
     #[command(after_help = help::SESSIONS)]
     Sessions(SessionsArgs),
+    /// Serve the project over HTTP: sessions, turns, events, and an endpoint for OpenAI clients.
+    #[command(after_help = help::SERVE)]
+    Serve(ServeArgs),
     /// Print a completion script for a shell.
     #[command(after_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

@@ -1,11 +1,9 @@
 //! `diff`: what changed from one pass to another.
 
-use std::time::Duration;
-
-use contexture_compose::{Change, Explanation, ExplanationDiff, Part, Pass};
+use contexture::{DiffLine, PassDiff, PassDocument, TextChange};
+use contexture_compose::{Change, Explanation, ExplanationDiff, Pass};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
+use serde_json::Value;
 
 use super::inspect::slot_style;
 use crate::args::{DiffArgs, Globals};
@@ -16,44 +14,19 @@ use crate::pass::Passes;
 use crate::read;
 use crate::table::{Align, Cell, Table};
 
-/// Fields of a request that are not parts.
-const FIELDS: [&str; 4] = ["model", "settings", "tool_choice", "output"];
-
-/// How long one text is compared; then the rest counts as changed.
-const DIFF_TIME: Duration = Duration::from_secs(2);
-
 /// One of the two passes.
 struct Side {
     name: String,
-    explanation: Explanation,
-    /// Where it is known.
-    request: Option<Value>,
-}
-
-/// A field of the request that is not the same.
-struct FieldChange {
-    field: &'static str,
-    before: Value,
-    now: Value,
-}
-
-/// A text that is not the same, as a unified diff.
-struct TextChange<'a> {
-    part: &'a Part,
-    before: &'a str,
-    now: &'a str,
+    pass: PassDocument,
 }
 
 pub(super) fn run(args: &DiffArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let (before, now) = sides(args, globals)?;
-    let diff = Explanation::diff(&before.explanation, &now.explanation);
-    let fields = field_changes(&before, &now);
-    let texts = text_changes(&before.explanation, &now.explanation);
-    let equal = diff.is_empty() && before.explanation.fingerprint == now.explanation.fingerprint;
-    let exit = if args.exit_code && !equal { Exit::CheckFailed } else { Exit::Done };
+    let diff = PassDiff::of(&before.pass, &now.pass);
+    let exit = if args.exit_code && !diff.equal { Exit::CheckFailed } else { Exit::Done };
     let reply = match globals.json {
-        true => Reply::json(document(&diff, &fields, &texts, equal)),
-        false => Reply::styled(page((&before, &now), &diff, &fields, &texts, equal, screen)),
+        true => Reply::json(diff.document()),
+        false => Reply::styled(page((&before, &now), &diff, screen)),
     };
     Ok(reply.exit(exit))
 }
@@ -81,7 +54,7 @@ fn sides(args: &DiffArgs, globals: &Globals) -> Result<(Side, Side), Failure> {
 
 impl Side {
     fn of_pass(name: String, pass: &Pass) -> Self {
-        Self { name, explanation: pass.explain(), request: serde_json::to_value(pass.request()).ok() }
+        Self { name, pass: pass.into() }
     }
 
     /// Reads what `resolve --json` or `inspect --json` printed.
@@ -96,84 +69,18 @@ impl Side {
             let failure = Failure::input(format!("`{path}` does not hold a pass: {err}")).at(path);
             failure.hint("write one with `contexture resolve PROMPT --json`")
         })?;
-        Ok(Self { name: path.to_owned(), explanation, request })
+        Ok(Self { name: path.to_owned(), pass: PassDocument { explanation, request } })
     }
 }
 
-fn field_changes(before: &Side, now: &Side) -> Vec<FieldChange> {
-    let (Some(before), Some(now)) = (&before.request, &now.request) else { return Vec::new() };
-    let change =
-        |field: &'static str| FieldChange { field, before: before[field].clone(), now: now[field].clone() };
-    FIELDS.into_iter().map(change).filter(|it| it.before != it.now).collect()
-}
-
-/// Pairs the texts that were sent in both passes and are not the same.
-fn text_changes<'a>(before: &'a Explanation, now: &'a Explanation) -> Vec<TextChange<'a>> {
-    let sent = |it: &'a Explanation| {
-        it.parts.iter().filter(|part| matches!(part.state.as_str(), "kept" | "shortened"))
-    };
-    let mut used = vec![false; before.parts.len()];
-    let old: Vec<&Part> = sent(before).collect();
-    let mut changes = Vec::new();
-    for part in sent(now) {
-        let same =
-            |(idx, it): &(usize, &&Part)| !used[*idx] && it.source == part.source && it.slot == part.slot;
-        let Some((idx, was)) = old.iter().enumerate().find(same) else { continue };
-        used[idx] = true;
-        if let (Some(before), Some(now)) = (&was.text, &part.text)
-            && before != now
-        {
-            changes.push(TextChange { part, before, now });
-        }
-    }
-    changes
-}
-
-impl TextChange<'_> {
-    /// The lines of the unified diff, each with its tag.
-    fn lines(&self) -> Vec<(Option<ChangeTag>, String)> {
-        let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(self.before, self.now);
-        let mut lines = Vec::new();
-        for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
-            lines.push((None, hunk.header().to_string().trim_end().to_owned()));
-            lines.extend(hunk.iter_changes().map(|change| {
-                let text = visible(change.value().trim_end_matches('\n')).into_owned();
-                (Some(change.tag()), format!("{}{text}", change.tag()))
-            }));
-        }
-        lines
-    }
-}
-
-fn document(diff: &ExplanationDiff, fields: &[FieldChange], texts: &[TextChange<'_>], equal: bool) -> Value {
-    let mut document = json!(diff);
-    document["equal"] = json!(equal);
-    document["request"] =
-        fields.iter().map(|it| json!({"field": it.field, "before": it.before, "now": it.now})).collect();
-    document["texts"] = texts
-        .iter()
-        .map(|it| {
-            let lines: Vec<String> = it.lines().into_iter().map(|(_, line)| line).collect();
-            json!({"source": it.part.source, "slot": it.part.slot, "diff": lines.join("\n")})
-        })
-        .collect();
-    document
-}
-
-fn page(
-    (before, now): (&Side, &Side),
-    diff: &ExplanationDiff,
-    fields: &[FieldChange],
-    texts: &[TextChange<'_>],
-    equal: bool,
-    screen: Screen,
-) -> String {
+fn page((before, now): (&Side, &Side), whole: &PassDiff, screen: Screen) -> String {
+    let PassDiff { equal, parts: diff, fields, texts } = whole;
     let arrow = if screen.terminal { "→" } else { "->" };
     let head = format!("{} {} {}", one_line(&before.name), paint(DIM, arrow), one_line(&now.name));
     let (was, is) = diff.total_tokens;
     let tokens = format!("{was} {arrow} {is} tokens ({})", signed(was, is));
     let mut blocks = vec![format!("{}\n{tokens}", paint(BOLD, &head))];
-    if equal {
+    if *equal {
         blocks.push(paint(GREEN, "The two passes send the same."));
         return blocks.join("\n\n");
     }
@@ -233,15 +140,18 @@ fn changes(diff: &ExplanationDiff, arrow: &str, screen: Screen) -> Vec<String> {
     if empty { Vec::new() } else { table.lines(0, screen.width) }
 }
 
-fn text_block(change: &TextChange<'_>) -> String {
-    let name = format!("{} ({})", one_line(&change.part.source), change.part.slot);
+fn text_block(change: &TextChange) -> String {
+    let name = format!("{} ({})", one_line(&change.source), change.slot);
     let mut lines =
         vec![paint(BOLD, &format!("--- {name}, before")), paint(BOLD, &format!("+++ {name}, now"))];
-    lines.extend(change.lines().into_iter().map(|(tag, line)| match tag {
-        None => paint(CYAN, &line),
-        Some(ChangeTag::Delete) => paint(RED, &line),
-        Some(ChangeTag::Insert) => paint(GREEN, &line),
-        Some(ChangeTag::Equal) => line,
+    lines.extend(change.lines.iter().map(|it| {
+        let line = visible(&it.to_string()).into_owned();
+        match it {
+            DiffLine::Place(_) => paint(CYAN, &line),
+            DiffLine::Removed(_) => paint(RED, &line),
+            DiffLine::Added(_) => paint(GREEN, &line),
+            DiffLine::Same(_) => line,
+        }
     }));
     lines.join("\n")
 }

@@ -13,6 +13,7 @@ mod prompts;
 mod render;
 mod resolve;
 mod run;
+mod serve;
 mod sessions;
 mod tokens;
 mod window;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Prompts => prompts::run(&globals, screen),
         Command::Blocks(args) => blocks::run(&args, &globals, screen),
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
+        Command::Serve(args) => serve::run(&args, &globals),
         Command::Completions(args) => Ok(completions::run(&args, globals.json)),
     }
 }

@@ -1,8 +1,13 @@
 //! The routes, one module for each noun.
 
+mod approvals;
+mod compaction;
 mod events;
+pub(crate) mod ops;
+mod passes;
 mod prompts;
 mod sessions;
+mod threads;
 mod turns;
 
 pub(crate) use prompts::unkept_sessions;
@@ -28,9 +33,31 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(turns::run))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
+        .routes(routes!(turns::results))
+        .routes(routes!(approvals::decide))
+        .routes(routes!(approvals::list))
+        .routes(routes!(threads::create, threads::list))
+        .routes(routes!(threads::show, threads::delete))
+        .routes(routes!(threads::append))
+        .routes(routes!(threads::instruct))
+        .routes(routes!(threads::choose))
+        .routes(routes!(threads::reset))
+        .routes(routes!(threads::refresh))
+        .routes(routes!(compaction::compact))
+        .routes(routes!(compaction::archives))
+        .routes(routes!(compaction::archive))
+        .routes(routes!(compaction::undo))
+        .routes(routes!(compaction::search))
+        .routes(routes!(passes::list))
+        .routes(routes!(passes::show))
+        .routes(routes!(passes::diff))
+        .routes(routes!(passes::body))
+        .routes(routes!(passes::replay))
         .routes(routes!(events::follow))
         .routes(routes!(crate::chat::complete))
         .routes(routes!(crate::chat::list))
         .routes(routes!(crate::chat::show))
         .route("/v1/models/{id}/{*rest}", axum::routing::get(crate::chat::show_named))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::audited))
 }

@@ -1,13 +1,15 @@
-//! Turns: run one, stop one, try one again.
+//! Turns: run one, stop one, try one again, go on with one.
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contexture_agent::{AgentError, ApprovalRequest, Ended, Outcome, RunRequest};
-use contexture_compose::{InlineBlock, Scope};
+use contexture_agent::{AgentError, AnswerRequest, ApprovalRequest, Ended, Outcome, Pending, RunRequest};
+use contexture_compose::{InlineBlock, Prompt, Scope};
 use contexture_history::{Timestamp, TurnStatus};
-use contexture_message::{Message, Part, Role, Settings};
+use contexture_message::{Message, Part, Role, Settings, Tool, ToolCall, ToolOutput};
 use contexture_session::records::DocumentKey;
 use contexture_session::{Policy, SessionId, SessionKey, Thread};
 use serde::{Deserialize, Serialize};
@@ -16,9 +18,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::events::{After, Follow};
 use super::sessions::thread_of;
-use crate::input::{Asked, Body, Id, Ids};
+use crate::input::{Asked, Body, Id, Ids, shown};
 use crate::runs::{AskedFor, Handle, Job, TURN, Task};
 use crate::told::events_of;
+use crate::world::World;
 use crate::{App, Caller, Problem};
 
 /// What a turn is asked for.
@@ -47,6 +50,9 @@ pub(crate) struct TurnRequest {
     /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
     #[schema(value_type = Vec<Object>)]
     blocks: Vec<InlineBlock>,
+    /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
+    #[schema(value_type = Vec<Object>)]
+    client_tools: Vec<Tool>,
     /// Reminders for this turn.
     reminders: Vec<String>,
     /// Evaluates the frozen prefix anew.
@@ -64,9 +70,6 @@ pub(crate) struct TurnRequest {
 /// What a turn came to.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TurnResult {
-    /// The session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<String>,
     /// The thread it ran on; with the policy `fork` it may be a copy.
     thread: String,
     /// The turn, such as `t7`.
@@ -74,7 +77,7 @@ pub(crate) struct TurnResult {
     /// `completed`, `suspended`, `failed` or `interrupted`.
     #[schema(value_type = String)]
     status: TurnStatus,
-    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended` or `replayed`.
+    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or `replayed`.
     ended: String,
     /// The text of the model's last message.
     text: String,
@@ -95,6 +98,9 @@ pub(crate) struct TurnResult {
     /// What waits for a decision, with the tokens that decide it: `POST /v1/approvals/{id}`.
     #[schema(value_type = Vec<Object>)]
     approvals: Vec<ApprovalRequest>,
+    /// Calls of the client's tools, whose results the turn waits for: `POST …/turns/{turn}/results`.
+    #[schema(value_type = Vec<Object>)]
+    client_calls: Vec<ToolCall>,
     /// What was summarised to make room.
     #[schema(value_type = Vec<Object>)]
     compactions: Vec<Value>,
@@ -110,12 +116,11 @@ pub(crate) struct RemarkView {
 }
 
 impl TurnResult {
-    pub(crate) fn of(session: Option<&SessionId>, outcome: Outcome) -> Self {
+    pub(crate) fn of(outcome: Outcome) -> Self {
         let remarks = outcome.remarks.iter();
         let remarks = remarks.map(|it| RemarkView { source: it.source.clone(), message: it.message.clone() });
         let compactions = outcome.compactions.iter();
         Self {
-            session: session.map(ToString::to_string),
             thread: outcome.thread.to_string(),
             turn: outcome.turn.to_string(),
             status: outcome.status,
@@ -128,6 +133,7 @@ impl TurnResult {
             compactions: compactions.map(|it| serde_json::to_value(it).unwrap_or_default()).collect(),
             output: outcome.output,
             approvals: outcome.approvals,
+            client_calls: outcome.client_calls,
         }
     }
 }
@@ -163,6 +169,7 @@ impl TurnRequest {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
             user: self.user.clone().map(said).transpose()?,
             blocks: self.blocks.clone(),
+            client_tools: self.client_tools.clone(),
             reminders: self.reminders.clone(),
             refresh: self.refresh,
             key,
@@ -265,7 +272,7 @@ pub(crate) async fn reply(
 async fn whole(handle: Handle) -> Result<TurnResult, Problem> {
     let mut began = handle.began;
     let outcome = handle.outcome.await.map_err(|_| gone())?;
-    outcome.map(|it| TurnResult::of(None, it)).map_err(|err| {
+    outcome.map(|it| TurnResult::of(it)).map_err(|err| {
         let problem = problem_of(err);
         match began.try_recv() {
             Ok(began) => problem.of_turn(began.thread.as_str(), &began.turn),
@@ -356,7 +363,7 @@ pub(crate) async fn cancel(
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     match app.0.runs.cancel(thread.key(), &turn) {
         true => Ok(StatusCode::ACCEPTED),
-        false => Err(Problem::not_found("running turn", &crate::input::shown(&turn))),
+        false => Err(Problem::not_found("running turn", &shown(&turn))),
     }
 }
 
@@ -400,6 +407,91 @@ fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {
             );
             Err(Problem::new("turn_not_retryable", text))
         }
-        None => Err(Problem::not_found("turn", &crate::input::shown(turn))),
+        None => Err(Problem::not_found("turn", &shown(turn))),
     }
+}
+
+/// Results of tools that the client ran.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Results {
+    /// The results; some may come later, the turn waits for them.
+    results: Vec<ResultOf>,
+    /// Stops the turn when the client is gone.
+    #[serde(default)]
+    cancel_on_disconnect: bool,
+}
+
+/// The result of a call.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResultOf {
+    /// The call.
+    call_id: String,
+    /// What the tool gave: a text, or any JSON.
+    #[schema(value_type = Object)]
+    #[serde(default)]
+    output: Option<Value>,
+    /// What went wrong, in place of an output.
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl ResultOf {
+    fn read(self) -> Result<(String, ToolOutput), Problem> {
+        let output = match (self.output, self.error) {
+            (Some(value), None) => ToolOutput::from_value(value),
+            (None, Some(error)) => ToolOutput::ErrorText(error),
+            _ => {
+                let text =
+                    format!("the result of `{}` needs either `output` or `error`", shown(&self.call_id));
+                return Err(Problem::new("body_invalid", text).at("results"));
+            }
+        };
+        Ok((self.call_id, output))
+    }
+}
+
+/// Send the results of tools that the client ran; the turn goes on once none is missing.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/turns/{turn}/results", tag = "turns", request_body = Results,
+    params(("id" = String, Path), ("turn" = String, Path), ThreadQuery),
+    responses(
+        (status = 200, content((TurnResult = "application/json"), (String = "text/event-stream"))),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn results(
+    State(app): State<App>,
+    caller: Caller,
+    Ids(id, turn): Ids<SessionId, String>,
+    Asked(query): Asked<ThreadQuery>,
+    headers: HeaderMap,
+    Body(body): Body<Results>,
+) -> Result<Response, Problem> {
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
+    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await?;
+    let job = Job::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
+    let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
+    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
+}
+
+/// Returns the prompt of the turn that waits on a thread.
+pub(crate) async fn waiting_prompt(
+    app: &App,
+    thread: &Thread,
+    turn: &str,
+) -> Result<(Arc<World>, Prompt), Problem> {
+    let not_waiting = || {
+        let text = format!("turn `{}` of thread `{}` waits for nothing", shown(turn), thread.id());
+        Problem::new("turn_not_suspended", text)
+    };
+    let pending = Pending::of(thread).await?.filter(|it| it.turn.to_string() == turn);
+    let pending = pending.ok_or_else(not_waiting)?;
+    let world = app.world();
+    let prompt = world.prompt(Some(&pending.prompt))?;
+    Ok((world, prompt))
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use contexture_history::Timestamp;
 use contexture_session::Store;
+use contexture_session::records::{NewRecord, Records, StreamKey, Writes};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 
 use crate::support::{Log, admin, config, store_in, unique, url};
@@ -58,6 +60,33 @@ async fn an_append_wakes_readers_in_other_stores() {
     for _ in 0..5 {
         noticed(&mut log, &reader).await;
     }
+}
+
+#[tokio::test]
+async fn a_write_wakes_readers_of_streams_in_other_stores() {
+    let schema = unique("grown");
+    let (writer, reader) = (
+        PostgresStore::connect(&named_url(&schema), patient(&schema)).await.unwrap(),
+        PostgresStore::connect(&named_url(&schema), patient(&schema)).await.unwrap(),
+    );
+    listening(&schema, 2).await;
+    let log = Log::create(&writer).await;
+    let stream = StreamKey::of_session(&log.session.tenant, &log.session.session, "events");
+    for number in 0..3 {
+        let (reader, key) = (reader.clone(), stream.clone());
+        let waiting = tokio::spawn(async move { reader.grown(key, number).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!waiting.is_finished());
+        let record = NewRecord { stream: stream.clone(), at: Timestamp(1), data: "x".to_owned() };
+        writer.write(Writes { records: vec![record], ..Writes::default() }).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap();
+    }
+    // Its session goes, and who waits for more is told.
+    let (there, key) = (reader.clone(), stream.clone());
+    let waiting = tokio::spawn(async move { there.grown(key, 3).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    writer.delete_session(log.session).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_history::{Seq, TurnNo};
+use contexture_history::{Seq, Timestamp, TurnNo};
+use contexture_session::records::{Document, DocumentKey, NewRecord, Records, StreamKey, Writes};
 use contexture_session::{Guard, KeyedTurn, SessionId, Span, State, Store};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 
@@ -144,10 +145,42 @@ async fn reads_are_repeated() {
         let large = "large ".repeat(3_000);
         log.say(&["one", &large]).await.unwrap();
         let newest = Span::NewestItems { count: 1, client: true };
-        let items = breaker.during(log.store.read(log.key.clone(), newest)).await.unwrap();
+        let items = breaker.during(Store::read(&log.store, log.key.clone(), newest)).await.unwrap();
         assert_eq!(items, log.items().await[1..]);
     })
     .await;
+}
+
+/// A write of records is there whole or not at all, and at most once: if nobody knows, that is the answer.
+#[tokio::test]
+async fn records_are_written_at_most_once() {
+    for puts in [0, 1] {
+        at_every_moment(async |log, breaker| {
+            let stream = StreamKey::of_session(&log.session.tenant, &log.session.session, "events");
+            let key = DocumentKey::of_tenant(&log.session.tenant, "pass", "a");
+            let record =
+                |data: &str| NewRecord { stream: stream.clone(), at: Timestamp(1), data: data.into() };
+            let put = Document { key: key.clone(), at: Timestamp(1), data: "put".to_owned() };
+            let writes = Writes {
+                records: vec![record("one"), record("two")],
+                puts: vec![put; puts],
+                ..Writes::default()
+            };
+            let written = breaker.during(log.store.write(writes)).await;
+            let records = Records::read(&log.store, stream.clone(), 0, 99).await.unwrap();
+            let documents = log.store.documents(vec![key.clone()]).await.unwrap();
+            match written {
+                Ok(numbers) => assert_eq!((numbers, records.len(), documents.len()), (vec![1, 2], 2, puts)),
+                Err(err) => {
+                    assert_eq!(err.code(), "store_unavailable");
+                    assert!([(0, 0), (2, puts)].contains(&(records.len(), documents.len())), "{records:?}");
+                }
+            }
+            let next = Writes { records: vec![record("next")], ..Writes::default() };
+            assert_eq!(log.store.write(next).await.unwrap(), [records.len() as u64 + 1]);
+        })
+        .await;
+    }
 }
 
 /// Two writers say the same at the same place. The one whose request never arrived must not take the other's words

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use contexture_session::codec::blob_hash;
-use contexture_session::{StoreError, Tenant, ThreadId};
+use contexture_session::{SessionId, StoreError, Tenant, ThreadId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
@@ -15,14 +15,42 @@ use super::{Scratch, with_suffix};
 use crate::failure::{Failure, Place};
 use crate::open::{APPLICATION_ID, PAGE_BYTES, open_writer};
 
+/// Every table and index begins before this.
+const LAYOUT_BYTES: u64 = 64 * PAGE_BYTES as u64;
+
 /// Opens the copy. A first page that can't be read is replaced: it holds the layout, which is the same in every file
 /// of a version.
 pub(super) fn open_copy(path: &Path, place: &Place) -> Result<Connection, StoreError> {
     if let Some(conn) = open_readable(path, place)? {
         return Ok(conn);
     }
-    replace_first_page(path, place)?;
+    for layout in [Layout::New, Layout::Vacuumed] {
+        replace_first_page(path, place, layout)?;
+        if let Some(conn) = open_readable(path, place)?.filter(has_tables) {
+            return Ok(conn);
+        }
+    }
+    // The older tables are at the same places in both.
+    replace_first_page(path, place, Layout::New)?;
     open_readable(path, place)?.ok_or_else(|| place.damaged("nothing of it can be read"))
+}
+
+/// Where the tables of later versions are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// In the order in which the versions made them.
+    New,
+    /// Before all indexes.
+    Vacuumed,
+}
+
+/// Whether there is a table wherever the layout says so.
+fn has_tables(conn: &Connection) -> bool {
+    let is_table = |table: &Table| {
+        let sql = format!("SELECT count(*) FROM (SELECT no FROM {} ORDER BY no LIMIT 1)", table.name);
+        conn.query_row(&sql, [], |_| Ok(())).is_ok()
+    };
+    TABLES.iter().all(is_table)
 }
 
 fn open_readable(path: &Path, place: &Place) -> Result<Option<Connection>, StoreError> {
@@ -39,13 +67,19 @@ fn open_readable(path: &Path, place: &Place) -> Result<Option<Connection>, Store
     }
 }
 
-fn replace_first_page(path: &Path, place: &Place) -> Result<(), StoreError> {
+fn replace_first_page(path: &Path, place: &Place, layout: Layout) -> Result<(), StoreError> {
     let sound = Scratch { path: with_suffix(path, ".new") };
-    drop(open_writer(&sound.path, place, Duration::from_secs(1))?);
+    let conn = open_writer(&sound.path, place, Duration::from_secs(1))?;
+    if layout == Layout::Vacuumed {
+        conn.execute_batch("VACUUM").map_err(|err| place.error(&err))?;
+    }
+    drop(conn);
     let replace = || {
         let mut page = vec![0; PAGE_BYTES as usize];
         File::open(&sound.path)?.read_exact(&mut page)?;
         let mut file = OpenOptions::new().write(true).open(path)?;
+        // A file that was cut short may lack pages that the layout names.
+        file.set_len(file.metadata()?.len().max(LAYOUT_BYTES))?;
         let pages = u32::try_from(file.metadata()?.len() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
         // The header says how many pages the file has.
         page[28..32].copy_from_slice(&pages.to_be_bytes());
@@ -63,7 +97,7 @@ struct Table {
 }
 
 /// Blobs and commits are checked here or when they are decoded; names are what everything else hangs on.
-const TABLES: [Table; 4] = [
+const TABLES: [Table; 7] = [
     Table { name: "sessions", columns: "tenant, name, label, created", is_sound: has_names },
     Table {
         name: "threads",
@@ -73,11 +107,28 @@ const TABLES: [Table; 4] = [
     },
     Table { name: "blobs", columns: "tenant, hash, bytes, body", is_sound: has_its_hash },
     Table { name: "commits", columns: "thread, first, count, blobs, body", is_sound: |_| Ok(true) },
+    Table {
+        name: "streams",
+        columns: "tenant, session, kind, forgotten, last, oldest",
+        is_sound: |row| Ok(has_owner(row)? && (0..=row.get(5)?).contains(&row.get::<_, i64>(4)?)),
+    },
+    Table {
+        name: "records",
+        columns: "stream, number, at, data",
+        is_sound: |row| Ok(row.get::<_, i64>(2)? > 0),
+    },
+    Table { name: "documents", columns: "tenant, session, kind, name, at, data", is_sound: has_owner },
 ];
 
 fn has_names(row: &Row<'_>) -> rusqlite::Result<bool> {
     let (tenant, name): (String, String) = (row.get(1)?, row.get(2)?);
     Ok(Tenant::parse(tenant).is_ok() && ThreadId::parse(name).is_ok())
+}
+
+/// What belongs to no session has an empty name of one.
+fn has_owner(row: &Row<'_>) -> rusqlite::Result<bool> {
+    let (tenant, session): (String, String) = (row.get(1)?, row.get(2)?);
+    Ok(Tenant::parse(tenant).is_ok() && (session.is_empty() || SessionId::parse(session).is_ok()))
 }
 
 fn has_its_hash(row: &Row<'_>) -> rusqlite::Result<bool> {
@@ -88,12 +139,21 @@ fn has_its_hash(row: &Row<'_>) -> rusqlite::Result<bool> {
 /// Copies every sound row. Later ones with the same name are left out.
 pub(super) fn copy_tables(old: &Connection, new: &Connection, lost: &mut Vec<String>) -> Result<(), Failure> {
     for table in TABLES {
+        if is_missing(old, table.name) {
+            continue;
+        }
         let places = copy_table(old, new, &table)?;
         if places > 0 {
             lost.push(format!("table `{}` could not be read at {places} places", table.name));
         }
     }
     Ok(())
+}
+
+/// Whether the file is older than the table.
+fn is_missing(old: &Connection, table: &str) -> bool {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    old.query_row(sql, [table], |row| row.get::<_, i64>(0)).is_ok_and(|it| it == 0)
 }
 
 fn copy_table(old: &Connection, new: &Connection, table: &Table) -> Result<u64, Failure> {

@@ -3,9 +3,10 @@
 //! The damaged file is only read. Of a copy of it, each table is walked row by row, past what can't be read
 //! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys,
 //! the list of its blobs and the words of what is archived are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
-//! that an old writer is still recognised.
+//! that an old writer is still recognised. Streams and documents are kept as far as they can be read ([`kept`]).
 
 mod copy;
+mod kept;
 mod rebuild;
 mod walk;
 
@@ -60,6 +61,7 @@ fn fill(old: &Connection, new: &Connection, place: &Place) -> Result<Recovered, 
     let tx = new.unchecked_transaction()?;
     copy::copy_tables(old, &tx, &mut recovered.lost)?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
+    kept::rebuild(&tx, &mut recovered.lost)?;
     tx.commit()?;
     Ok(recovered)
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use contexture_session::Store;
-use contexture_session::conformance::{Open, SystemTime, store_conformance};
+use contexture_session::conformance::{
+    Open, OpenRecords, Opened, SystemTime, records_conformance, store_conformance,
+};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
 
 /// Opens one file again and again, as several processes would.
@@ -11,12 +13,23 @@ async fn opener() -> Open {
     let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
     Arc::new(move || {
         let folder = Arc::clone(&folder);
-        Box::pin(async move {
-            let path = folder.path().join("contexture.db");
-            Arc::new(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime))).expect("an open file"))
-                as Arc<dyn Store>
-        })
+        Box::pin(async move { Arc::new(open_in(&folder)) as Arc<dyn Store> })
     })
 }
 
+fn open_in(folder: &tempfile::TempDir) -> SqliteStore {
+    let path = folder.path().join("contexture.db");
+    SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime))).expect("an open file")
+}
+
 store_conformance!(opener);
+
+async fn records_opener() -> OpenRecords {
+    let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+    Arc::new(move || {
+        let folder = Arc::clone(&folder);
+        Box::pin(async move { Opened::new(open_in(&folder)) })
+    })
+}
+
+records_conformance!(records_opener);

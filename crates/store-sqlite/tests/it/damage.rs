@@ -135,7 +135,7 @@ fn a_truncated_file_is_saved_up_to_the_cut() {
         .write(true)
         .open(place.db())
         .expect("a file")
-        .set_len(length / 2 + 100)
+        .set_len(length / 4 * 3 + 100)
         .expect("a cut");
     assert!(read_all(&place, &["a"]).is_none());
     let (recovered, threads) = recover(&place);

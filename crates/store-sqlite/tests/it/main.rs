@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod deleting;
 mod opening;
+mod records;
 mod searching;
 mod support;
 mod writing;

@@ -44,7 +44,8 @@ fn assert_sound(place: &Place) {
 #[test]
 fn a_file_from_before_can_be_searched_from_the_next_archive_on() {
     let place = filled();
-    let before = "DROP TABLE words; DROP TABLE archived; PRAGMA user_version = 1";
+    let before = "DROP TABLE words; DROP TABLE archived; DROP TABLE streams; DROP TABLE records;
+                  DROP TABLE documents; PRAGMA user_version = 1";
     Connection::open(place.db()).expect("a file").execute_batch(before).expect("a script");
     let threads = place.open();
     assert_eq!(found(&threads, "a", "remarkable"), Vec::<u64>::new());

@@ -1,0 +1,143 @@
+//! `serve`: the project over HTTP, until it is told to stop.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use contexture::{SystemNames, SystemTime, session_ports};
+use contexture_project::Project;
+use contexture_server::{AgentMaker, ListenError, Listener, Parts, Server};
+use contexture_session::Sessions;
+use serde_json::json;
+
+use crate::args::{Globals, ServeArgs};
+use crate::error::{Exit, Failure};
+use crate::models::{self, Models};
+use crate::output::{self, Reply};
+use crate::root;
+use crate::runtime;
+use crate::stage::{agent_builder, session_config};
+use crate::store::{self, Missing, Opened, Place, open_both};
+use crate::telemetry::{self, Usual};
+
+pub(super) fn run(args: &ServeArgs, globals: &Globals) -> Result<Reply, Failure> {
+    let globals =
+        Globals { project: args.dir.clone().or_else(|| globals.project.clone()), json: globals.json };
+    let (project, dir) = root::open_with_flags(&globals, flags(args)?)?;
+    let place = match &args.store {
+        Some(url) => store::parse(url, &root::here()?)?,
+        None => store::parse(&project.config().store.url, &dir)?,
+    };
+    let proxies = Models::of(project.config(), models::variable)?.proxies();
+    let _telemetry = telemetry::start(&project.config().telemetry, Usual::Requests, proxies)?;
+    runtime::block_on_many(serve(project, &dir, &place, globals.json))?
+}
+
+/// Returns the keys of the configuration that flags override.
+fn flags(args: &ServeArgs) -> Result<Vec<(&'static str, String)>, Failure> {
+    let here = root::here()?;
+    let file = |path: &Path| here.join(path).display().to_string();
+    let origins = (!args.cors_origins.is_empty()).then(|| args.cors_origins.join(","));
+    let flags = [
+        ("server.listen", args.listen.clone()),
+        ("server.tls_cert", args.tls_cert.as_deref().map(file)),
+        ("server.tls_key", args.tls_key.as_deref().map(file)),
+        ("server.cors_origins", origins),
+        ("server.shutdown_grace_seconds", args.shutdown_grace_seconds.map(|it| it.to_string())),
+        ("telemetry.log", args.log.clone()),
+        ("telemetry.log_format", args.log_format.clone()),
+    ];
+    Ok(flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+}
+
+async fn serve(project: Project, dir: &Path, place: &Place, as_json: bool) -> Result<Reply, Failure> {
+    let Opened { store, records } = open_both(place, Missing::Create).await?;
+    let ports = session_ports(project.config().model.default.as_deref());
+    let sessions = Sessions::new(store, ports, session_config(project.config()));
+    let (time, names) = (Arc::new(SystemTime), Arc::new(SystemNames));
+    let parts = Parts { project, agent: agent_maker(), sessions, records, time, names };
+    let server = Server::new(parts).map_err(|err| Failure::new("file_invalid", err))?;
+    let listener = Listener::bind(&server, dir).await.map_err(refused)?;
+    output::started(
+        &json!({"listening": listener.url()}),
+        &format!("listening on {}", listener.url()),
+        as_json,
+    );
+    listener.serve(&server, told_to_stop()).await;
+    Ok(Reply::default())
+}
+
+fn agent_maker() -> AgentMaker {
+    Arc::new(|project: &Project| {
+        let made = Models::of(project.config(), models::variable);
+        let made = made.and_then(|models| agent_builder(project, &models));
+        made.map_err(|failure| failure.message().to_owned())
+    })
+}
+
+fn refused(err: ListenError) -> Failure {
+    if let ListenError::Store(err) = err {
+        return err.into();
+    }
+    let failure = Failure::new(err.code(), err.to_string());
+    match err.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Waits for a signal to stop. A second one ends the program.
+async fn told_to_stop() {
+    let mut signals = Signals::new();
+    signals.next().await;
+    output::aside("stopping: turns that run may end; stop again to end at once");
+    tokio::spawn(async move {
+        signals.next().await;
+        std::process::exit(i32::from(Exit::World.code()));
+    });
+}
+
+/// SIGINT and SIGTERM, or Ctrl-C where there are no signals.
+struct Signals {
+    #[cfg(unix)]
+    terminate: Option<tokio::signal::unix::Signal>,
+    #[cfg(unix)]
+    interrupt: Option<tokio::signal::unix::Signal>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        Self {
+            terminate: signal(SignalKind::terminate()).ok(),
+            interrupt: signal(SignalKind::interrupt()).ok(),
+        }
+    }
+
+    async fn next(&mut self) {
+        async fn one(signal: &mut Option<tokio::signal::unix::Signal>) {
+            match signal {
+                Some(signal) => drop(signal.recv().await),
+                // A signal that can't be heard ends the program as it always did.
+                None => std::future::pending().await,
+            }
+        }
+        tokio::select! {
+            () = one(&mut self.terminate) => {}
+            () = one(&mut self.interrupt) => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Self {
+        Self {}
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What changed from one pass to another: parts, fields of the request, and texts line by line.
+
+use std::time::Duration;
+
+use contexture_compose::{Explanation, ExplanationDiff, Part, Pass};
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+/// Fields of a request that are not parts.
+const FIELDS: [&str; 4] = ["model", "settings", "tool_choice", "output"];
+
+/// How long one text is compared; then the rest counts as changed.
+const DIFF_TIME: Duration = Duration::from_secs(2);
+
+/// A pass as it can be kept and compared.
+#[derive(Clone, Debug)]
+pub struct PassDocument {
+    /// Why it looks like that.
+    pub explanation: Explanation,
+    /// What is sent, where it is known.
+    pub request: Option<Value>,
+}
+
+/// What changed from one pass to another.
+#[derive(Clone, Debug)]
+pub struct PassDiff {
+    /// Whether both send the same.
+    pub equal: bool,
+    /// The parts that are new, gone, moved or not the same.
+    pub parts: ExplanationDiff,
+    /// The fields of the request that are not the same.
+    pub fields: Vec<FieldChange>,
+    /// The texts that are not the same.
+    pub texts: Vec<TextChange>,
+}
+
+/// A field of the request that is not the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldChange {
+    /// Its name.
+    pub field: &'static str,
+    /// What it was.
+    pub before: Value,
+    /// What it is.
+    pub now: Value,
+}
+
+/// A text that is not the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextChange {
+    /// The part it belongs to.
+    pub source: String,
+    /// Where it stands.
+    pub slot: String,
+    /// The lines of the unified diff.
+    pub lines: Vec<DiffLine>,
+}
+
+/// A line of a unified diff.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiffLine {
+    /// Where the next lines are.
+    Place(String),
+    /// A line that is the same.
+    Same(String),
+    /// A line that is new.
+    Added(String),
+    /// A line that is gone.
+    Removed(String),
+}
+
+impl From<&Pass> for PassDocument {
+    fn from(pass: &Pass) -> Self {
+        Self { explanation: pass.explain(), request: serde_json::to_value(pass.request()).ok() }
+    }
+}
+
+impl PassDiff {
+    /// Compares two passes.
+    ///
+    /// ```
+    /// use contexture::PassDiff;
+    /// use contexture::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let prompt = Prompt::builder("p").system(Text::template("Say {{ word }}.")).build()?;
+    /// let pass = async |word: &str| prompt.resolve(ResolveOptions::new(serde_json::json!({"word": word}))).await;
+    /// let diff = PassDiff::of(&(&pass("a").await?).into(), &(&pass("b").await?).into());
+    /// assert_eq!(diff.document()["texts"][0]["diff"], "@@ -1 +1 @@\n-Say a.\n+Say b.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of(before: &PassDocument, now: &PassDocument) -> Self {
+        let parts = Explanation::diff(&before.explanation, &now.explanation);
+        let equal = parts.is_empty() && before.explanation.fingerprint == now.explanation.fingerprint;
+        let fields = field_changes(before, now);
+        Self { equal, parts, fields, texts: text_changes(&before.explanation, &now.explanation) }
+    }
+
+    /// Returns the difference as a document.
+    pub fn document(&self) -> Value {
+        let mut document = json!(self.parts);
+        document["equal"] = json!(self.equal);
+        let fields = self.fields.iter();
+        document["request"] =
+            fields.map(|it| json!({"field": it.field, "before": it.before, "now": it.now})).collect();
+        let text = |it: &TextChange| {
+            let lines: Vec<String> = it.lines.iter().map(DiffLine::to_string).collect();
+            json!({"source": it.source, "slot": it.slot, "diff": lines.join("\n")})
+        };
+        document["texts"] = self.texts.iter().map(text).collect();
+        document
+    }
+}
+
+impl std::fmt::Display for DiffLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DiffLine::Place(text) => f.write_str(text),
+            DiffLine::Same(text) => write!(f, " {text}"),
+            DiffLine::Added(text) => write!(f, "+{text}"),
+            DiffLine::Removed(text) => write!(f, "-{text}"),
+        }
+    }
+}
+
+fn field_changes(before: &PassDocument, now: &PassDocument) -> Vec<FieldChange> {
+    let (Some(before), Some(now)) = (&before.request, &now.request) else { return Vec::new() };
+    let change =
+        |field: &'static str| FieldChange { field, before: before[field].clone(), now: now[field].clone() };
+    FIELDS.into_iter().map(change).filter(|it| it.before != it.now).collect()
+}
+
+/// Pairs the texts that were sent in both passes and are not the same.
+fn text_changes(before: &Explanation, now: &Explanation) -> Vec<TextChange> {
+    let mut used = vec![false; before.parts.len()];
+    let old: Vec<&Part> = sent(before).collect();
+    let mut changes = Vec::new();
+    for part in sent(now) {
+        let same =
+            |(idx, it): &(usize, &&Part)| !used[*idx] && it.source == part.source && it.slot == part.slot;
+        let Some((idx, was)) = old.iter().enumerate().find(same) else { continue };
+        used[idx] = true;
+        if let (Some(before), Some(now)) = (&was.text, &part.text)
+            && before != now
+        {
+            let (source, slot) = (part.source.clone(), part.slot.to_string());
+            changes.push(TextChange { source, slot, lines: lines(before, now) });
+        }
+    }
+    changes
+}
+
+fn sent(explanation: &Explanation) -> impl Iterator<Item = &Part> {
+    explanation.parts.iter().filter(|part| matches!(part.state.as_str(), "kept" | "shortened"))
+}
+
+fn lines(before: &str, now: &str) -> Vec<DiffLine> {
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(before, now);
+    let mut lines = Vec::new();
+    for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
+        lines.push(DiffLine::Place(hunk.header().to_string().trim_end().to_owned()));
+        lines.extend(hunk.iter_changes().map(|change| {
+            let text = change.value().trim_end_matches('\n').to_owned();
+            match change.tag() {
+                ChangeTag::Equal => DiffLine::Same(text),
+                ChangeTag::Insert => DiffLine::Added(text),
+                ChangeTag::Delete => DiffLine::Removed(text),
+            }
+        }));
+    }
+    lines
+}

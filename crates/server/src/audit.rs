@@ -1,0 +1,131 @@
+//! The audit log: who did what to the server and to what it keeps. One stream of the system, in the store.
+
+use std::sync::Arc;
+
+use contexture_history::Timestamp;
+use contexture_session::records::{NewRecord, Record, Records, StreamKey, Writes};
+use contexture_session::{StoreError, Tenant, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::Caller;
+use crate::scribe::Scribe;
+
+/// The kind of the stream.
+const AUDIT: &str = "audit";
+/// Who acts where no key is needed.
+const ANYBODY: &str = "anybody";
+/// The server itself.
+pub(crate) const SERVER: &str = "server";
+
+/// Whose documents and streams belong to nobody else: keys and the audit log.
+pub(crate) fn system() -> Tenant {
+    Tenant::default()
+}
+
+pub(crate) fn stream() -> StreamKey {
+    StreamKey::of_tenant(&system(), AUDIT)
+}
+
+/// Something that was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Act {
+    /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
+    pub actor: String,
+    /// What, such as `key.created` or `session.deleted`.
+    pub act: String,
+    /// To what.
+    pub target: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Tenant>,
+    /// More about it, if there is more to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Act {
+    /// Returns an act.
+    pub fn new(actor: &str, act: &str, target: &str) -> Self {
+        let (actor, act, target) = (actor.to_owned(), act.to_owned(), target.to_owned());
+        Self { actor, act, target, tenant: None, detail: None }
+    }
+
+    /// Returns an act of whoever makes a request, on something of theirs.
+    pub fn of(caller: &Caller, act: &str, target: &str) -> Self {
+        let actor = caller.key.as_ref().map_or_else(|| ANYBODY.to_owned(), |it| format!("key:{it}"));
+        Self::new(&actor, act, target).of_tenant(&caller.tenant)
+    }
+
+    /// Says whose it is that something was done to.
+    #[must_use]
+    pub fn of_tenant(mut self, tenant: &Tenant) -> Self {
+        self.tenant = Some(tenant.clone());
+        self
+    }
+
+    /// Says more about it. It must hold nothing secret.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Returns the record of the audit log, to be written together with what was done.
+    pub(crate) fn record(&self, at: Timestamp) -> NewRecord {
+        NewRecord { stream: stream(), at, data: serde_json::to_string(self).unwrap_or_default() }
+    }
+}
+
+/// An act, as the log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number in the log, from 1.
+    pub number: u64,
+    /// When it was done.
+    pub at: Timestamp,
+    /// What was done.
+    pub act: Act,
+}
+
+/// Returns the newest acts before a number (`None`: from the newest on), newest first.
+pub async fn audit_log(
+    records: &dyn Records,
+    before: Option<u64>,
+    max: usize,
+) -> Result<Vec<Entry>, StoreError> {
+    let records = records.read_back(stream(), before, max).await?;
+    Ok(records.into_iter().map(entry).collect())
+}
+
+fn entry(record: Record) -> Entry {
+    let unreadable = || Act::new("?", "unreadable", "");
+    let act = serde_json::from_str(&record.data).unwrap_or_else(|_| unreadable());
+    Entry { number: record.number, at: record.at, act }
+}
+
+/// Writes the audit log of a server that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Audit {
+    scribe: Scribe,
+    time: Arc<dyn Time>,
+}
+
+impl Audit {
+    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>) -> Self {
+        Self { scribe, time }
+    }
+
+    /// Hands an act over to be written; it is written however long the store is away.
+    pub(crate) fn note(&self, act: &Act) {
+        let Act { actor, act: what, target, .. } = act;
+        tracing::info!(actor, act = what, target, "audit");
+        let records = vec![act.record(self.time.now())];
+        self.scribe.write(Writes { records, ..Writes::default() });
+    }
+
+    /// Writes an act down. By the time it returns it is in the log.
+    pub(crate) async fn record(&self, act: Act) {
+        self.note(&act);
+        self.scribe.flushed().await;
+    }
+}

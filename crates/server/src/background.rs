@@ -1,0 +1,135 @@
+//! What goes on behind the routes: lost turns are looked for, old records forgotten, changed files loaded.
+
+use std::time::Duration;
+
+use contexture_history::Timestamp;
+use contexture_project::{Project, Reload};
+
+use crate::lost::{self, CLAIM};
+use crate::passes::{PASSES, PIECE, RESULT};
+use crate::runs::TURN;
+use crate::told::EVENTS;
+use crate::world::World;
+use crate::{App, Problem};
+
+/// How often old records are forgotten.
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How many at once, so that nobody waits long for the store.
+const PRUNE_AT_ONCE: usize = 2000;
+/// What a piece lives longer than the passes that need it: it is written anew only now and then.
+const PIECE_SLACK_HOURS: u64 = 1;
+
+/// Does everything until the server stops.
+pub(crate) async fn work(app: &App) {
+    let scribe = app.0.scribe.clone().work(app.0.stop.clone());
+    tokio::join!(scribe, sweeps(app), prunes(app), reloads(app));
+}
+
+/// Waits; says whether to go on.
+async fn pause(app: &App, duration: Duration) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(duration) => true,
+        () = app.0.stop.cancelled() => false,
+    }
+}
+
+async fn sweeps(app: &App) {
+    let every = Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3;
+    while pause(app, every).await {
+        if let Err(problem) = lost::sweep(app).await {
+            tracing::warn!(
+                code = problem.code(),
+                detail = problem.detail(),
+                "lost turns can't be looked for"
+            );
+        }
+    }
+}
+
+async fn prunes(app: &App) {
+    while pause(app, PRUNE_EVERY).await {
+        if let Err(problem) = prune(app).await {
+            tracing::warn!(
+                code = problem.code(),
+                detail = problem.detail(),
+                "old records can't be forgotten"
+            );
+        }
+    }
+}
+
+/// Forgets what is older than it is kept.
+pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
+    let config = &app.0.config;
+    let (events, passes) = (config.events_retention_hours, config.passes_retention_hours);
+    let pieces = passes.saturating_add(PIECE_SLACK_HOURS);
+    let kinds = [
+        (EVENTS, events),
+        (TURN, events),
+        (CLAIM, events),
+        (PASSES, passes),
+        (RESULT, passes),
+        (PIECE, pieces),
+    ];
+    for (kind, hours) in kinds {
+        let before = hours_ago(app.0.time.now(), hours);
+        while app.0.records.prune(kind.to_owned(), before, PRUNE_AT_ONCE).await? > 0 {
+            if !pause(app, Duration::from_millis(20)).await {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hours_ago(now: Timestamp, hours: u64) -> Timestamp {
+    let ms = i64::try_from(hours.saturating_mul(3_600_000)).unwrap_or(i64::MAX);
+    Timestamp(now.0.saturating_sub(ms))
+}
+
+async fn reloads(app: &App) {
+    let seconds = app.0.config.reload_seconds;
+    if seconds == 0 {
+        return;
+    }
+    while pause(app, Duration::from_secs(seconds)).await {
+        reload(app).await;
+    }
+}
+
+/// Loads what has changed. What is wrong is told, and the last good version stays.
+pub(crate) async fn reload(app: &App) {
+    let world = app.world();
+    let mut project = world.project.clone();
+    // Files are read, and prompts compiled.
+    let read = tokio::task::spawn_blocking(move || (project.reload(), project)).await;
+    let Ok((reload, project)) = read else { return };
+    let (project, faults) = match reload {
+        Ok(reload) if is_same(&reload, &project, &world) => return,
+        Ok(reload) => {
+            tracing::info!(changed = ?reload.changed, removed = ?reload.removed, "files have changed");
+            (project, reload.faults)
+        }
+        Err(err) if err.faults == world.faults => return,
+        Err(err) => (world.project.clone(), err.faults),
+    };
+    for fault in &faults {
+        tracing::warn!(
+            code = fault.code,
+            at = fault.at(),
+            "{}; the last good version is used",
+            fault.message
+        );
+    }
+    match World::load(project, faults, &app.0.agent, app.0.watcher()) {
+        Ok(world) => app.0.world.set(world),
+        Err(err) => tracing::warn!(error = err, "the agent can't be made anew; the last one is used"),
+    }
+}
+
+fn is_same(reload: &Reload, project: &Project, world: &World) -> bool {
+    reload.changed.is_empty()
+        && reload.removed.is_empty()
+        && reload.faults == world.faults
+        && project.config() == world.project.config()
+}

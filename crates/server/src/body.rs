@@ -1,0 +1,87 @@
+//! Bodies: how large one may be, how long it may take, and what is held until an answer is over.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::{Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::{App, Problem};
+
+/// Holds something until the body of a response is sent or dropped.
+pub(crate) fn guarded<G: Send + Unpin + 'static>(response: Response, guard: G) -> Response {
+    response.map(|body| Body::new(Guarded { body, _guard: guard }))
+}
+
+struct Guarded<G> {
+    body: Body,
+    _guard: G,
+}
+
+impl<G: Unpin> HttpBody for Guarded<G> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Reads the body of a request before its route is asked: at most so much of it, in so much time. A route whose method
+/// is not POST calls no model, so its answer has the same time.
+pub(crate) async fn limit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let patience = Duration::from_secs(app.0.config.request_timeout_seconds.max(1));
+    let max = usize::try_from(app.0.config.max_body_bytes).unwrap_or(usize::MAX);
+    let request = match read(request, max, patience).await {
+        Ok(request) => request,
+        Err(problem) => return problem.into_response(),
+    };
+    if request.method() == Method::POST {
+        return next.run(request).await;
+    }
+    match tokio::time::timeout(patience, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => late("the request took", patience).into_response(),
+    }
+}
+
+async fn read(request: Request, max: usize, patience: Duration) -> Result<Request, Problem> {
+    let (head, body) = request.into_parts();
+    let length = head.headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+    if length.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it > max as u64) {
+        return Err(too_large(max));
+    }
+    let whole = tokio::time::timeout(patience, Limited::new(body, max).collect()).await;
+    let whole = whole.map_err(|_| late("the body took", patience))?;
+    let bytes = whole.map_err(|err| match err.is::<LengthLimitError>() {
+        true => too_large(max),
+        false => Problem::new("body_invalid", "the body could not be read to its end"),
+    })?;
+    Ok(Request::from_parts(head, Body::from(bytes.to_bytes())))
+}
+
+fn too_large(max: usize) -> Problem {
+    Problem::new("body_too_large", format!("the body is larger than {max} bytes"))
+        .hint("`server.max_body_bytes` of contexture.toml is the limit")
+}
+
+fn late(what: &str, patience: Duration) -> Problem {
+    let text = format!("{what} longer than {} seconds", patience.as_secs());
+    Problem::new("request_timeout", text).hint("`server.request_timeout_seconds` is the limit")
+}

@@ -1,0 +1,207 @@
+//! API keys: what they look like, and what is kept of them.
+//!
+//! A key is `ctx_ID_SECRET`. The id may be seen; the secret is 256 bits long and shown once. Its SHA-256 is what is kept: a
+//! secret that long can't be guessed, so a slow hash would only make every request slower.
+
+use std::fmt;
+
+use contexture_agent::Secrets;
+use contexture_history::Timestamp;
+use contexture_session::Tenant;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// What every key begins with, so that one that lies around is recognised.
+const PREFIX: &str = "ctx_";
+/// How long the id of a key may be; ours are shorter.
+const MAX_ID: usize = 40;
+/// How long the secret of a key may be; ours are shorter.
+const MAX_SECRET: usize = 200;
+
+/// What is known of an API key. Its secret is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// Its name, a part of the key.
+    pub id: String,
+    /// Whose data it opens.
+    pub tenant: Tenant,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it opens nothing any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Timestamp>,
+    /// How many requests it may make in a minute, where that is not what the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// How many of its requests may run at the same time, where that is not what the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrent: Option<u32>,
+    /// Whether it may look after the server: metrics and the audit log.
+    #[serde(default)]
+    pub admin: bool,
+}
+
+/// A new key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewKey {
+    /// Whose data it opens.
+    pub tenant: Tenant,
+    /// What people call it.
+    pub label: Option<String>,
+    /// When it opens nothing any more.
+    pub expires: Option<Timestamp>,
+    /// How many requests it may make in a minute.
+    pub requests_per_minute: Option<u32>,
+    /// How many of its requests may run at the same time.
+    pub concurrent: Option<u32>,
+    /// Whether it may look after the server.
+    pub admin: bool,
+}
+
+/// A whole key, to be handed out once. Debug output does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Returns the key, to show it to its owner.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// A key as it is kept.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    #[serde(flatten)]
+    pub(super) key: Key,
+    /// The SHA-256 of the secret, in hexadecimal.
+    hash: String,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(f)
+    }
+}
+
+impl Kept {
+    /// Makes a key.
+    pub(super) fn new(new: NewKey, secrets: &dyn Secrets, now: Timestamp) -> (Self, Token) {
+        // Each secret has 128 bits at least, so two of them fill the hash.
+        let secret = hash(&format!("{}{}", secrets.next(), secrets.next()));
+        let id: String = hash(&secrets.next()).chars().take(12).collect();
+        let token = Token(format!("{PREFIX}{id}_{secret}"));
+        let NewKey { tenant, label, expires, requests_per_minute, concurrent, admin } = new;
+        let (created, revoked) = (now, None);
+        let key =
+            Key { id, tenant, label, created, expires, revoked, requests_per_minute, concurrent, admin };
+        (Self { key, hash: hash(&secret) }, token)
+    }
+
+    /// Whether somebody who says this may come in now.
+    pub(super) fn opens(&self, given: &Given<'_>, now: Timestamp) -> bool {
+        let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(given.secret).as_bytes()));
+        is_same && self.key.revoked.is_none() && self.key.expires.is_none_or(|it| now < it)
+    }
+}
+
+/// A key that somebody says. It may be any.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) id: &'a str,
+    secret: &'a str,
+}
+
+impl<'a> Given<'a> {
+    /// Reads a key; nothing if it does not look like one.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
+        let fits = |it: &str, max: usize| {
+            !it.is_empty() && it.len() <= max && it.bytes().all(|it| it.is_ascii_alphanumeric())
+        };
+        (fits(id, MAX_ID) && fits(secret, MAX_SECRET)).then_some(Self { id, secret })
+    }
+
+    /// Takes as long as it takes to look at a key that is there.
+    pub(super) fn waste(&self) {
+        let _ = bool::from(hash(self.secret).as_bytes().ct_eq(&[0; 64]));
+    }
+}
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|it| format!("{it:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_history::Timestamp;
+    use proptest::prelude::*;
+
+    use super::{Given, Kept, NewKey};
+
+    struct Fixed;
+
+    impl contexture_agent::Secrets for Fixed {
+        fn next(&self) -> String {
+            "0123456789abcdef0123456789abcdef".to_owned()
+        }
+    }
+
+    fn made(expires: Option<i64>) -> (Kept, String) {
+        let new = NewKey { expires: expires.map(Timestamp), ..NewKey::default() };
+        let (kept, token) = Kept::new(new, &Fixed, Timestamp(10));
+        (kept, token.reveal().to_owned())
+    }
+
+    fn opens(kept: &Kept, token: &str, now: i64) -> bool {
+        Given::parse(token).is_some_and(|it| kept.opens(&it, Timestamp(now)))
+    }
+
+    #[test]
+    fn a_key_opens_until_it_expires_or_is_revoked() {
+        let (mut kept, token) = made(Some(100));
+        assert!(opens(&kept, &token, 99));
+        assert!(!opens(&kept, &token, 100));
+        kept.key.revoked = Some(Timestamp(50));
+        assert!(!opens(&kept, &token, 99));
+    }
+
+    #[test]
+    fn nothing_that_is_kept_or_printed_tells_the_secret() {
+        let (kept, token) = made(None);
+        let secret = token.rsplit('_').next().unwrap_or_default();
+        assert_eq!(secret.len(), 64);
+        let json = serde_json::to_string(&kept).unwrap_or_default();
+        assert!(!json.contains(secret) && !format!("{kept:?}").contains("hash"), "{json}");
+        let (_, token) = Kept::new(NewKey::default(), &Fixed, Timestamp(0));
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_text_opens(text in ".*", cut in 0_usize..80, flip in 0_usize..80) {
+            let (kept, token) = made(None);
+            prop_assert!(text == token || !opens(&kept, &text, 20));
+            let shorter: String = token.chars().take(cut).collect();
+            prop_assert!(shorter == token || !opens(&kept, &shorter, 20));
+            let other: String =
+                token.chars().enumerate().map(|(i, it)| if i == flip { 'z' } else { it }).collect();
+            // The id says which key it is; only the secret opens it.
+            let is_in_secret = flip >= token.len() - 64;
+            prop_assert!(other == token || !is_in_secret || !opens(&kept, &other, 20));
+        }
+    }
+}

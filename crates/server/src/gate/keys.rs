@@ -1,0 +1,207 @@
+//! The keys in a store: made and revoked by whoever looks after it, and looked up by every instance that serves it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use contexture_agent::Secrets;
+use contexture_history::Timestamp;
+use contexture_session::records::{Document, DocumentKey, DocumentList, Records, Writes};
+use contexture_session::{StoreError, Tenant};
+
+use super::key::{Given, Kept, Key, NewKey, Token};
+use crate::audit::{self, Act};
+
+/// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
+const KEY: &str = "key";
+/// How many are read at once.
+const PAGE: usize = 500;
+/// How old what an instance knows of keys may be: so long a key that was revoked may still open.
+const FRESH: Duration = Duration::from_secs(2);
+/// How long the store may take to tell.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The keys in a store.
+///
+/// ```
+/// use std::sync::Arc;
+/// use contexture::{SystemSecrets, SystemTime};
+/// use contexture::session::{MemoryStore, Time};
+/// use contexture_server::{Keys, NewKey};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let keys = Keys::new(Arc::new(MemoryStore::new(Arc::new(SystemTime))));
+/// let (key, token) = keys.create(NewKey::default(), &SystemSecrets, "cli", SystemTime.now()).await?;
+/// assert!(token.reveal().starts_with("ctx_")); // Shown once: only its hash is kept.
+/// assert!(keys.revoke(&key.id, "cli", SystemTime.now()).await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Keys {
+    records: Arc<dyn Records>,
+}
+
+impl Keys {
+    /// Returns the keys in a store.
+    pub fn new(records: Arc<dyn Records>) -> Self {
+        Self { records }
+    }
+
+    /// Makes a key. What is returned beside it is shown to its owner, and can't be had again. The audit log says who did it.
+    pub async fn create(
+        &self,
+        new: NewKey,
+        secrets: &dyn Secrets,
+        actor: &str,
+        now: Timestamp,
+    ) -> Result<(Key, Token), StoreError> {
+        let (kept, token) = Kept::new(new, secrets, now);
+        let act = Act::new(actor, "key.created", &kept.key.id).of_tenant(&kept.key.tenant);
+        let writes = Writes {
+            records: vec![act.record(now)],
+            creates: vec![document(&kept, now)?],
+            ..Writes::default()
+        };
+        self.records.write(writes).await?;
+        Ok((kept.key, token))
+    }
+
+    /// Returns all keys, revoked ones too, in the order in which they were made.
+    pub async fn list(&self) -> Result<Vec<Key>, StoreError> {
+        let mut keys: Vec<Key> = self.all().await?.into_iter().map(|it| it.key).collect();
+        keys.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        Ok(keys)
+    }
+
+    /// Revokes a key; one that is revoked already stays as it is. Nothing if there is none of the name.
+    pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
+        let found = self.records.documents(vec![key_of(id)]).await?;
+        let Some(mut kept) = found.first().and_then(|it| serde_json::from_str::<Kept>(&it.data).ok()) else {
+            return Ok(None);
+        };
+        if kept.key.revoked.is_none() {
+            kept.key.revoked = Some(now);
+            let act = Act::new(actor, "key.revoked", id).of_tenant(&kept.key.tenant);
+            let puts = vec![document(&kept, now)?];
+            let writes = Writes { records: vec![act.record(now)], puts, ..Writes::default() };
+            self.records.write(writes).await?;
+        }
+        Ok(Some(kept.key))
+    }
+
+    async fn all(&self) -> Result<Vec<Kept>, StoreError> {
+        let mut all = Vec::new();
+        let mut after = None;
+        loop {
+            let list = DocumentList {
+                kind: KEY.to_owned(),
+                tenant: Some(Tenant::default()),
+                session: None,
+                after,
+                max: PAGE,
+            };
+            let page = self.records.list(list).await?;
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|it| it.key.clone());
+            let own = page.iter().filter(|it| it.key.session.is_none());
+            // A document that can't be read is a key that opens nothing.
+            all.extend(own.filter_map(|it| serde_json::from_str(&it.data).ok()));
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn key_of(id: &str) -> DocumentKey {
+    DocumentKey::of_tenant(&audit::system(), KEY, id)
+}
+
+fn document(kept: &Kept, at: Timestamp) -> Result<Document, StoreError> {
+    let data = serde_json::to_string(kept)
+        .map_err(|err| StoreError::Damaged { place: "a key".to_owned(), detail: err.to_string() })?;
+    Ok(Document { key: key_of(&kept.key.id), at, data })
+}
+
+/// What an instance knows of the keys: a copy that is never old.
+#[derive(Debug)]
+pub(super) struct Known {
+    keys: Keys,
+    copy: RwLock<Option<Copy>>,
+    /// One reads them anew, the others wait.
+    reading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Copy {
+    at: Timestamp,
+    keys: Arc<BTreeMap<String, Kept>>,
+}
+
+/// Who a key belongs to.
+pub(super) enum Verdict {
+    /// There are no keys, so none is needed.
+    NoneNeeded,
+    /// The key opens.
+    Opened(Box<Key>),
+    /// It does not, or there is none.
+    Refused,
+}
+
+impl Known {
+    pub(super) fn new(keys: Keys) -> Self {
+        Self { keys, copy: RwLock::new(None), reading: tokio::sync::Mutex::new(()) }
+    }
+
+    /// Whether there are any keys.
+    pub(super) async fn any(&self, now: Timestamp) -> Result<bool, StoreError> {
+        Ok(!self.fresh(now).await?.is_empty())
+    }
+
+    /// Looks at what somebody says.
+    pub(super) async fn look(&self, said: Option<&str>, now: Timestamp) -> Result<Verdict, StoreError> {
+        let keys = self.fresh(now).await?;
+        if keys.is_empty() {
+            return Ok(Verdict::NoneNeeded);
+        }
+        let Some(given) = said.and_then(Given::parse) else { return Ok(Verdict::Refused) };
+        Ok(match keys.get(given.id) {
+            Some(kept) if kept.opens(&given, now) => Verdict::Opened(Box::new(kept.key.clone())),
+            Some(_) => Verdict::Refused,
+            None => {
+                given.waste();
+                Verdict::Refused
+            }
+        })
+    }
+
+    fn copy(&self, now: Timestamp) -> Option<Arc<BTreeMap<String, Kept>>> {
+        let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
+        let copy = copy.as_ref()?;
+        // A clock that was set back makes the copy old.
+        let age = u64::try_from(now.0.checked_sub(copy.at.0)?).ok()?;
+        (Duration::from_millis(age) < FRESH).then(|| Arc::clone(&copy.keys))
+    }
+
+    async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, Kept>>, StoreError> {
+        if let Some(keys) = self.copy(now) {
+            return Ok(keys);
+        }
+        let _reading = self.reading.lock().await;
+        if let Some(keys) = self.copy(now) {
+            return Ok(keys);
+        }
+        let late = || StoreError::Unavailable {
+            place: "the store".to_owned(),
+            detail: "the keys can't be read in time".to_owned(),
+        };
+        let all = tokio::time::timeout(PATIENCE, self.keys.all()).await.map_err(|_| late())??;
+        let keys: BTreeMap<_, _> = all.into_iter().map(|it| (it.key.id.clone(), it)).collect();
+        let keys = Arc::new(keys);
+        *self.copy.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Copy { at: now, keys: Arc::clone(&keys) });
+        Ok(keys)
+    }
+}

@@ -1,0 +1,166 @@
+//! How much a key may ask for: so many requests a minute, and so many at the same time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Key;
+use crate::Problem;
+
+/// What keys may ask for that do not say it themselves; 0 is any number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usual {
+    pub(super) requests_per_minute: u32,
+    pub(super) concurrent: u32,
+}
+
+/// What keys have asked for, on this instance.
+#[derive(Debug)]
+pub(super) struct Limits {
+    usual: Usual,
+    /// By the id of the key. Only keys that open get an entry, so there are no more than there are keys.
+    keys: Mutex<BTreeMap<String, Spent>>,
+}
+
+#[derive(Debug)]
+struct Spent {
+    bucket: Bucket,
+    running: Arc<AtomicU32>,
+}
+
+/// A request that runs, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Running(Arc<AtomicU32>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Limits {
+    pub(super) fn new(usual: Usual) -> Self {
+        Self { usual, keys: Mutex::default() }
+    }
+
+    /// Lets a request of a key begin, or says when to come again.
+    pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<Running, Problem> {
+        let per_minute = key.requests_per_minute.unwrap_or(self.usual.requests_per_minute);
+        let concurrent = key.concurrent.unwrap_or(self.usual.concurrent);
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let spent = keys
+            .entry(key.id.clone())
+            .or_insert_with(|| Spent { bucket: Bucket::full(per_minute, now), running: Arc::default() });
+        // What runs is looked at first: who is refused for that has spent nothing.
+        if concurrent > 0 && spent.running.load(Ordering::Relaxed) >= concurrent {
+            let text = format!("{concurrent} requests of this key run at the same time, which is its limit");
+            return Err(Problem::new("rate_limited", text).retry_after(1));
+        }
+        spent.bucket.take(per_minute, now).map_err(|wait| {
+            let text = format!("this key may make {per_minute} requests a minute");
+            Problem::new("rate_limited", text).retry_after(wait.as_secs_f64().ceil().max(1.0) as u64)
+        })?;
+        spent.running.fetch_add(1, Ordering::Relaxed);
+        Ok(Running(Arc::clone(&spent.running)))
+    }
+}
+
+/// A bucket that fills by so many drops a minute and holds as many; each request takes one.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    drops: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn full(per_minute: u32, now: Instant) -> Self {
+        Self { drops: f64::from(per_minute), at: now }
+    }
+
+    /// Takes a drop, or says how long it takes until there is one.
+    fn take(&mut self, per_minute: u32, now: Instant) -> Result<(), Duration> {
+        if per_minute == 0 {
+            return Ok(());
+        }
+        let per_second = f64::from(per_minute) / 60.0;
+        let since = now.saturating_duration_since(self.at).as_secs_f64();
+        self.drops = (self.drops + since * per_second).min(f64::from(per_minute));
+        self.at = now;
+        if self.drops < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - self.drops) / per_second));
+        }
+        self.drops -= 1.0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use contexture_history::Timestamp;
+    use contexture_session::Tenant;
+    use proptest::prelude::*;
+    use tokio::time::Instant;
+
+    use super::{Bucket, Key, Limits, Usual};
+
+    fn key(per_minute: Option<u32>, concurrent: Option<u32>) -> Key {
+        Key {
+            id: "k".to_owned(),
+            tenant: Tenant::default(),
+            label: None,
+            created: Timestamp(0),
+            expires: None,
+            revoked: None,
+            requests_per_minute: per_minute,
+            concurrent,
+            admin: false,
+        }
+    }
+
+    #[test]
+    fn a_key_waits_until_its_bucket_fills_again() {
+        let limits = Limits::new(Usual { requests_per_minute: 0, concurrent: 0 });
+        let (key, start) = (key(Some(2), None), Instant::now());
+        let begin = |seconds| {
+            let begun = limits.begin(&key, start + Duration::from_secs(seconds));
+            begun.map(drop).map_err(|it| it.retry_after_seconds())
+        };
+        assert_eq!((begin(0), begin(0)), (Ok(()), Ok(())));
+        assert_eq!(begin(0), Err(Some(30)));
+        assert_eq!(begin(29), Err(Some(1)));
+        assert_eq!(begin(30), Ok(()));
+    }
+
+    #[test]
+    fn a_place_is_free_again_when_a_request_is_over() {
+        let limits = Limits::new(Usual { requests_per_minute: 0, concurrent: 1 });
+        let (key, now) = (key(None, None), Instant::now());
+        let first = limits.begin(&key, now);
+        assert!(first.is_ok() && limits.begin(&key, now).is_err());
+        drop(first);
+        assert!(limits.begin(&key, now).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_are_let_in_than_a_full_bucket_and_what_flows_in(
+            per_minute in 1_u32..300,
+            gaps in proptest::collection::vec(0_u64..5_000, 1..200),
+        ) {
+            let start = Instant::now();
+            let mut bucket = Bucket::full(per_minute, start);
+            let (mut now, mut taken) = (start, 0_u32);
+            for gap in gaps {
+                now += Duration::from_millis(gap);
+                taken += u32::from(bucket.take(per_minute, now).is_ok());
+                let flowed = (now - start).as_secs_f64() * f64::from(per_minute) / 60.0;
+                prop_assert!(f64::from(taken) <= f64::from(per_minute) + flowed + 0.001);
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The gate: who may come in, and how often.
+//!
+//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. Without any
+//! everybody who can reach the socket is the default tenant, which is why only this machine can (see
+//! [`Listener`](crate::Listener)). Whatever is wrong with a key, the answer is the same, and says nothing of it.
+
+mod key;
+mod keys;
+mod limits;
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use contexture_project::ServerConfig;
+use contexture_session::{Records, StoreError, Tenant, Time};
+use tokio::time::Instant;
+
+use crate::body::guarded;
+use crate::{App, Caller, Problem};
+
+pub use key::{Key, NewKey, Token};
+pub use keys::Keys;
+use keys::{Known, Verdict};
+use limits::{Limits, Running, Usual};
+
+/// Decides who may come in.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    known: Known,
+    limits: Limits,
+    time: Arc<dyn Time>,
+}
+
+impl Gate {
+    pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
+        let usual =
+            Usual { requests_per_minute: config.requests_per_minute, concurrent: config.concurrent_requests };
+        Self { known: Known::new(Keys::new(records)), limits: Limits::new(usual), time }
+    }
+
+    /// Whether there is a key, be it revoked or not.
+    pub(crate) async fn has_keys(&self) -> Result<bool, StoreError> {
+        self.known.any(self.time.now()).await
+    }
+
+    async fn admit(&self, headers: &HeaderMap) -> Result<(Caller, Option<Running>), Problem> {
+        match self.known.look(said(headers), self.time.now()).await? {
+            Verdict::NoneNeeded => Ok((Caller { tenant: Tenant::default(), key: None, admin: true }, None)),
+            Verdict::Opened(key) => {
+                let running = self.limits.begin(&key, Instant::now())?;
+                let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
+                Ok((caller, Some(running)))
+            }
+            Verdict::Refused => Err(Problem::new("unauthorized", "a valid API key is needed")
+                .hint("send `Authorization: Bearer KEY`; `contexture keys create` makes one")),
+        }
+    }
+}
+
+/// Returns the key that a request says.
+fn said(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+    let bearer = text(header::AUTHORIZATION).and_then(|it| {
+        let (scheme, key) = it.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    bearer.or_else(|| text(header::HeaderName::from_static("x-api-key")).map(str::trim))
+}
+
+/// Lets a request pass, with its [`Caller`] beside it, or answers in its place.
+pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match app.0.gate.admit(request.headers()).await {
+        Ok((caller, running)) => {
+            request.extensions_mut().insert(caller.clone());
+            let mut response = next.run(request).await;
+            // Whoever writes the log outside wants to know who it was.
+            response.extensions_mut().insert(caller);
+            // A stream of events runs until its end.
+            guarded(response, running)
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::said;
+
+    fn key(headers: &[(&'static str, &'static str)]) -> String {
+        let pairs = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        said(&pairs.collect::<HeaderMap>()).unwrap_or("none").to_owned()
+    }
+
+    #[test]
+    fn a_key_comes_in_one_of_two_headers() {
+        assert_eq!(key(&[]), "none");
+        assert_eq!(key(&[("authorization", "Bearer k1")]), "k1");
+        assert_eq!(key(&[("authorization", "bearer  k1 ")]), "k1");
+        assert_eq!(key(&[("x-api-key", "k2")]), "k2");
+        assert_eq!(key(&[("authorization", "Bearer k1"), ("x-api-key", "k2")]), "k1");
+        assert_eq!(key(&[("authorization", "Basic bWU6eA=="), ("x-api-key", "k2")]), "k2");
+        assert_eq!(key(&[("authorization", "k1")]), "none");
+    }
+}

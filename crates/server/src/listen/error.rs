@@ -1,0 +1,77 @@
+//! Why a server can't listen.
+
+use contexture_session::StoreError;
+
+/// Why a server can't listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address says nothing.
+    #[error("`server.listen`: `{address}` is no address: {why}")]
+    Address {
+        /// The address.
+        address: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The address can't be had.
+    #[error("`{address}` can't be listened on: {source}")]
+    Bind {
+        /// The address.
+        address: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Everybody could come in.
+    #[error("`{address}` can be reached from other machines, and there is no API key")]
+    NoKeys {
+        /// The address.
+        address: String,
+    },
+    /// TLS needs both files.
+    #[error("`server.{given}` is set, and `server.{missing}` is not")]
+    HalfTls {
+        /// The key that is set.
+        given: &'static str,
+        /// The key that is not.
+        missing: &'static str,
+    },
+    /// A file of TLS can't be used.
+    #[error("`server.{key}`: `{path}` can't be used: {why}")]
+    TlsFile {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Whether there are keys can't be found out.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ListenError {
+    /// Returns the stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Address { .. } | Self::HalfTls { .. } | Self::TlsFile { .. } => "server_config_invalid",
+            Self::Bind { .. } => "listen_failed",
+            Self::NoKeys { .. } => "keys_missing",
+            Self::Store(_) => "store_unavailable",
+        }
+    }
+
+    /// Says what may help.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Address { .. } => Some("write an address and a port, such as `127.0.0.1:4747`"),
+            Self::Bind { .. } => Some("`--listen ADDRESS:PORT` names another one; port 0 is any free one"),
+            Self::NoKeys { .. } => {
+                Some("`contexture keys create` makes one; or listen on this machine only: 127.0.0.1")
+            }
+            Self::HalfTls { .. } => Some("TLS needs both: the certificate and its key"),
+            Self::TlsFile { .. } => Some("both files are PEM"),
+            Self::Store(_) => None,
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Listens: takes connections, guards them against clients that dawdle, and lets them come to their end.
+//!
+//! A connection must bring its first request soon and every head of a request in time; how long a body and an answer may
+//! take is for the routes to say. When the server stops no new connection is taken, those that are there finish what
+//! they are at, and who does not come to an end is cut off.
+
+mod error;
+mod tls;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use contexture_project::ServerConfig;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Server;
+
+pub use error::ListenError;
+
+/// How large the head of a request may be.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// How long a client may take for the handshake of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long connections may take to end once nothing runs any more.
+const LAST_GRACE: Duration = Duration::from_secs(5);
+/// How long it waits where no connection can be taken, for want of files or memory.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket that listens.
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+    address: SocketAddr,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("url", &self.url()).finish()
+    }
+}
+
+impl Listener {
+    /// Listens where the configuration says. Beyond this machine it does so only if there are keys. Paths of files start
+    /// in `folder`.
+    pub async fn bind(server: &Server, folder: &Path) -> Result<Self, ListenError> {
+        let config = server.config();
+        let tls = tls::acceptor(config, folder)?;
+        let addresses = addresses(&config.listen).await?;
+        if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback())
+            && !server.has_keys().await?
+        {
+            return Err(ListenError::NoKeys { address: open.to_string() });
+        }
+        let failed = |source| ListenError::Bind { address: config.listen.clone(), source };
+        let socket = TcpListener::bind(addresses.as_slice()).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, tls, address })
+    }
+
+    /// Returns where it listens; a port that was left open is known here.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Serves until `stop` comes, and then lets what runs come to its end.
+    pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
+        let url = self.url();
+        let door = Door::new(server.config(), server.router(), self.tls);
+        let work = async {
+            server.note("server.started", &url);
+            door.accept(&self.socket, stop).await;
+            server.note("server.stopped", &url);
+            drop(self.socket);
+            door.finish.cancel();
+            server.stop().await;
+            door.close().await;
+        };
+        tokio::join!(server.background(), work);
+    }
+}
+
+async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, ListenError> {
+    let wrong = |why: String| ListenError::Address { address: listen.to_owned(), why };
+    let found = tokio::net::lookup_host(listen).await.map_err(|err| wrong(err.to_string()))?;
+    let found: Vec<SocketAddr> = found.collect();
+    match found.is_empty() {
+        true => Err(wrong("there is no such host".to_owned())),
+        false => Ok(found),
+    }
+}
+
+/// What connections share.
+struct Door {
+    protocol: auto::Builder<TokioExecutor>,
+    service: TowerToHyperService<Router>,
+    tls: Option<TlsAcceptor>,
+    first_request: Duration,
+    places: Arc<Semaphore>,
+    connections: TaskTracker,
+    /// Connections finish what they are at, and take nothing more.
+    finish: CancellationToken,
+    /// Connections end.
+    cut: CancellationToken,
+}
+
+impl Door {
+    fn new(config: &ServerConfig, router: Router, tls: Option<TlsAcceptor>) -> Self {
+        let patience = Duration::from_secs(config.request_timeout_seconds.max(1));
+        Self {
+            protocol: protocol(patience),
+            service: TowerToHyperService::new(router),
+            tls,
+            first_request: patience,
+            places: Arc::new(Semaphore::new(config.max_connections.max(1) as usize)),
+            connections: TaskTracker::new(),
+            finish: CancellationToken::new(),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    /// Takes connections until `stop` comes.
+    async fn accept(&self, socket: &TcpListener, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let next = async {
+                // Whoever comes when all places are taken waits in the system's queue.
+                let place = Arc::clone(&self.places).acquire_owned().await;
+                (socket.accept().await, place)
+            };
+            let (accepted, place) = tokio::select! {
+                next = next => next,
+                () = &mut stop => return,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let connection = self.connection(stream);
+                    self.connections.spawn(async move {
+                        connection.await;
+                        drop(place);
+                    });
+                }
+                Err(err) => {
+                    tracing::warn!(error = %err, "a connection can't be taken");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn connection(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        let (tls, cut) = (self.tls.clone(), self.cut.clone());
+        let speaker = Speaker {
+            protocol: self.protocol.clone(),
+            service: self.service.clone(),
+            first_request: self.first_request,
+            finish: self.finish.clone(),
+        };
+        async move {
+            // Small pieces of a stream leave at once.
+            let _ = stream.set_nodelay(true);
+            let talk = async {
+                match tls {
+                    None => speaker.talk(stream).await,
+                    Some(tls) => {
+                        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                            speaker.talk(stream).await;
+                        }
+                    }
+                }
+            };
+            tokio::select! {
+                () = talk => {}
+                () = cut.cancelled() => {}
+            }
+        }
+    }
+
+    /// Waits until all connections have ended, for a while.
+    async fn close(&self) {
+        self.connections.close();
+        if tokio::time::timeout(LAST_GRACE, self.connections.wait()).await.is_err() {
+            self.cut.cancel();
+            self.connections.wait().await;
+        }
+    }
+}
+
+fn protocol(patience: Duration) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(MAX_HEAD_BYTES as u32)
+        .max_concurrent_streams(256)
+        .keep_alive_interval(patience)
+        .keep_alive_timeout(patience);
+    builder
+}
+
+/// Speaks HTTP on one connection.
+struct Speaker {
+    protocol: auto::Builder<TokioExecutor>,
+    service: TowerToHyperService<Router>,
+    first_request: Duration,
+    finish: CancellationToken,
+}
+
+impl Speaker {
+    async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&has_asked);
+        let service = self.service;
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            asked.store(true, Ordering::Relaxed);
+            service.call(request)
+        });
+        let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        // Before it is known which HTTP a client speaks nothing else limits its time.
+        let mut first_request = std::pin::pin!(tokio::time::sleep(self.first_request));
+        let (mut is_checked, mut is_finishing) = (false, false);
+        loop {
+            tokio::select! {
+                result = connection.as_mut() => {
+                    if let Err(err) = result {
+                        tracing::debug!(error = %err, "a connection ended badly");
+                    }
+                    return;
+                }
+                () = &mut first_request, if !is_checked => {
+                    is_checked = true;
+                    if !has_asked.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+                () = self.finish.cancelled(), if !is_finishing => {
+                    is_finishing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A document in pieces: the elements of its long lists, each under its hash.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Where the long lists are.
+const LISTS: [[&str; 2]; 3] = [["request", "messages"], ["request", "tools"], ["explanation", "parts"]];
+
+/// A piece: its hash, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) hash: String,
+    pub(crate) data: String,
+}
+
+/// Takes the elements of long lists out of a document; their hashes stay.
+pub(crate) fn split(document: &mut Value) -> Vec<Piece> {
+    let mut pieces = BTreeMap::new();
+    for list in LISTS {
+        for element in elements(document, list) {
+            let data = element.to_string();
+            let hash = hash(&data);
+            *element = Value::from(hash.as_str());
+            pieces.insert(hash, data);
+        }
+    }
+    pieces.into_iter().map(|(hash, data)| Piece { hash, data }).collect()
+}
+
+/// Returns the hashes that stand in a document.
+pub(crate) fn hashes(document: &mut Value) -> Vec<String> {
+    let mut hashes = Vec::new();
+    for list in LISTS {
+        hashes.extend(elements(document, list).filter_map(|it| it.as_str().map(str::to_owned)));
+    }
+    hashes.sort();
+    hashes.dedup();
+    hashes
+}
+
+/// Puts pieces back into their document. Returns the first hash of which there is none.
+pub(crate) fn join(document: &mut Value, pieces: &BTreeMap<String, String>) -> Result<(), String> {
+    for list in LISTS {
+        for element in elements(document, list) {
+            let hash = element.as_str().unwrap_or_default().to_owned();
+            let data = pieces.get(&hash).and_then(|it| serde_json::from_str(it).ok());
+            *element = data.ok_or(hash)?;
+        }
+    }
+    Ok(())
+}
+
+fn elements<'a>(document: &'a mut Value, [outer, inner]: [&str; 2]) -> impl Iterator<Item = &'a mut Value> {
+    let list = document.get_mut(outer).and_then(|it| it.get_mut(inner)).and_then(Value::as_array_mut);
+    list.into_iter().flatten()
+}
+
+/// Returns the hash of a text: 160 bits, as hex digits. Nobody but the server puts texts under them.
+pub(crate) fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(20).map(|it| format!("{it:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+    use serde_json::{Value, json};
+
+    use super::{hashes, join, split};
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec(("[a-z]{1,4}", inner), 0..4)
+                    .prop_map(|it| Value::Object(it.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_document_is_the_same_bytes_after_it_was_in_pieces(
+            messages in proptest::collection::vec(json_value(), 0..6),
+            parts in proptest::collection::vec(json_value(), 0..6),
+            rest in json_value(),
+        ) {
+            let document = json!({
+                "request": {"model": "m", "messages": messages, "rest": rest},
+                "explanation": {"parts": parts},
+            });
+            let mut kept = document.clone();
+            let pieces = split(&mut kept);
+            let mut kept: Value = serde_json::from_str(&kept.to_string()).unwrap();
+            let known: Vec<String> = pieces.iter().map(|it| it.hash.clone()).collect();
+            assert_eq!(hashes(&mut kept), known);
+            let pieces = pieces.into_iter().map(|it| (it.hash, it.data)).collect();
+            join(&mut kept, &pieces).unwrap();
+            assert_eq!(kept.to_string(), document.to_string());
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_gone_is_named() {
+        let mut document = json!({"request": {"messages": ["abc"]}});
+        assert_eq!(join(&mut document, &std::collections::BTreeMap::new()), Err("abc".to_owned()));
+    }
+}

@@ -1,0 +1,139 @@
+//! Approvals: what waits for a person, and the decision.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use contexture_agent::{Decision, Pending, Verdict};
+use contexture_session::{SessionId, SessionKey, ThreadId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+
+use super::sessions::thread_of;
+use super::turns::{ThreadQuery, TurnResult, reply, waiting_prompt, wants_events};
+use crate::input::{Asked, Body, Id, shown};
+use crate::runs::{Job, Task};
+use crate::{App, Caller, Problem};
+
+/// A decision.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecisionRequest {
+    /// The token that came with the request for approval.
+    token: String,
+    /// What was decided.
+    verdict: VerdictName,
+    /// Why, where a call is denied; the model is told.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum VerdictName {
+    Approve,
+    Deny,
+}
+
+/// Decide about a tool call that waits. Once everything is decided the turn goes on, and this is its answer.
+///
+/// The id is that of the request, `thread:turn:call`. A forged or repeated decision changes nothing.
+#[utoipa::path(
+    post, path = "/v1/approvals/{id}", tag = "approvals", params(("id" = String, Path)), request_body = DecisionRequest,
+    responses(
+        (status = 200, content((TurnResult = "application/json"), (String = "text/event-stream"))),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn decide(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<String>,
+    headers: HeaderMap,
+    Body(request): Body<DecisionRequest>,
+) -> Result<Response, Problem> {
+    let (thread, turn) = place(&id)?;
+    let session = thread.session();
+    let thread = thread_of(&app, &caller, &session, Some(thread.to_string())).await?;
+    let not_waiting =
+        || Problem::new("approval_not_waiting", format!("nothing waits for approval `{}`", shown(&id)));
+    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
+    let verdict = match request.verdict {
+        VerdictName::Approve => Verdict::Approve,
+        VerdictName::Deny => Verdict::Deny { reason: request.reason },
+    };
+    let decision = Decision { approval: id, token: request.token, verdict };
+    let job = Job::Decide(decision, CancellationToken::new());
+    let session = Some(SessionKey { tenant: caller.tenant.clone(), session });
+    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    reply(&app, task, wants_events(&headers)?, false).await
+}
+
+/// Reads the thread and the turn from the id of an approval. The id of a call may hold anything.
+fn place(id: &str) -> Result<(ThreadId, String), Problem> {
+    let wrong = || Problem::new("path_invalid", format!("`{}` is not the id of an approval", shown(id)));
+    let is_turn = |it: &str| it.strip_prefix('t').is_some_and(|it| it.parse::<u64>().is_ok());
+    let pieces: Vec<&str> = id.split(':').collect();
+    let at = pieces.iter().position(|it| is_turn(it)).filter(|at| *at > 0 && at + 1 < pieces.len());
+    let at = at.ok_or_else(wrong)?;
+    let thread = pieces.get(..at).map(|it| it.join(":")).ok_or_else(wrong)?;
+    let turn = pieces.get(at).map(ToString::to_string).ok_or_else(wrong)?;
+    Ok((ThreadId::parse(thread)?, turn))
+}
+
+/// What a turn waits for.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Waits {
+    /// The turn that waits, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    /// The calls that a person must decide about. Their tokens were told once, to whoever ran the turn.
+    #[schema(value_type = Vec<Object>)]
+    approvals: Vec<Value>,
+    /// The calls whose results the client has not sent yet.
+    #[schema(value_type = Vec<Object>)]
+    client_calls: Vec<Value>,
+}
+
+/// Show what a session waits for.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/approvals", tag = "approvals", params(("id" = String, Path), ThreadQuery),
+    responses((status = 200, body = Waits), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Asked(query): Asked<ThreadQuery>,
+) -> Result<Json<Waits>, Problem> {
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let pending = Pending::of(&thread).await?;
+    let values = |list: Vec<Value>| list;
+    Ok(Json(match pending {
+        None => Waits { turn: None, approvals: Vec::new(), client_calls: Vec::new() },
+        Some(it) => Waits {
+            turn: Some(it.turn.to_string()),
+            approvals: values(it.approvals.iter().map(|it| serde_json::json!(it)).collect()),
+            client_calls: values(it.client_calls.iter().map(|it| serde_json::json!(it)).collect()),
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn an_approval_names_its_thread_and_turn() {
+        let read = |id: &str| place(id).map(|(thread, turn)| format!("{thread} {turn}")).unwrap_or_default();
+        assert_eq!(read("demo:t3:call_1"), "demo t3");
+        assert_eq!(read("demo/x1:t12:a:b:t4"), "demo/x1 t12");
+        assert_eq!(read("a:b:t1:c"), "a:b t1");
+        for wrong in ["", "demo", "demo:t3", ":t3:c", "t3:c", "demo:x:c"] {
+            assert_eq!(read(wrong), "", "{wrong}");
+        }
+    }
+}

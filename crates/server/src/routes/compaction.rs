@@ -1,0 +1,238 @@
+//! Compaction: make an archive now, look at archives, take the newest back.
+
+use axum::Json;
+use axum::extract::State;
+use contexture_agent::CompactRequest;
+use contexture_compose::Scope;
+use contexture_session::{ArchiveInfo, SessionId, Thread};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+
+use super::sessions::{limited, thread_of};
+use super::turns::ThreadQuery;
+use crate::input::{Asked, Body, Id, Ids};
+use crate::{App, Caller, Problem};
+
+/// What a compaction is asked for.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CompactionRequest {
+    /// The prompt that the session is used with.
+    prompt: Option<String>,
+    /// Its input.
+    #[schema(value_type = Object)]
+    input: Value,
+    /// The model that summarises.
+    model: Option<String>,
+    /// Another thread than the main one.
+    thread: Option<String>,
+}
+
+/// Summarise the older turns now.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/compact", tag = "compaction", params(("id" = String, Path)),
+    request_body = CompactionRequest,
+    responses(
+        (status = 200, body = Object),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn compact(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Body(request): Body<CompactionRequest>,
+) -> Result<Json<Value>, Problem> {
+    let world = app.world();
+    let prompt = world.prompt(request.prompt.as_deref())?;
+    let thread = thread_of(&app, &caller, &id, request.thread).await?;
+    let scope = Scope {
+        session: Some(id.to_string()),
+        tenant: Some(caller.tenant.to_string()),
+        user: None,
+        now: Some(app.0.time.now().to_seconds()),
+    };
+    let input = if request.input.is_null() { json!({}) } else { request.input };
+    let asked = CompactRequest { input, scope, model: request.model, ..CompactRequest::default() };
+    let report = world.agent.compact(&prompt, &thread, asked).await?;
+    Ok(Json(json!(report)))
+}
+
+/// An archive.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ArchiveView {
+    /// Its number, from 1.
+    number: u64,
+    /// The first and the last turn that it covers, or covers a part of.
+    turns: (String, String),
+    /// Whether the model reads its summary now; else a larger one took its place.
+    holds: bool,
+    /// What stands in the place of what it covers.
+    summary: String,
+    /// What that was before, in tokens.
+    tokens_before: u32,
+    /// What it is now.
+    tokens_after: u32,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    at: String,
+}
+
+impl From<ArchiveInfo> for ArchiveView {
+    fn from(info: ArchiveInfo) -> Self {
+        let (first, last) = info.archived.turns;
+        Self {
+            number: info.archived.number,
+            turns: (first.to_string(), last.to_string()),
+            holds: info.holds,
+            summary: info.summary.text,
+            tokens_before: info.summary.before.0,
+            tokens_after: info.after.0,
+            at: info.at.to_millis(),
+        }
+    }
+}
+
+/// The archives of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Archives {
+    /// Oldest first.
+    archives: Vec<ArchiveView>,
+}
+
+/// List the archives.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/archives", tag = "compaction", params(("id" = String, Path), ThreadQuery),
+    responses((status = 200, body = Archives), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn archives(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Asked(query): Asked<ThreadQuery>,
+) -> Result<Json<Archives>, Problem> {
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let archives = thread.archives().await?.into_iter().map(ArchiveView::from).collect();
+    Ok(Json(Archives { archives }))
+}
+
+/// An archive with everything in it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ArchiveItems {
+    /// The archive.
+    archive: ArchiveView,
+    /// What it covers, as it was appended.
+    #[schema(value_type = Vec<Object>)]
+    items: Vec<Value>,
+}
+
+/// Read what an archive covers, as it was said.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/archives/{n}", tag = "compaction",
+    params(("id" = String, Path), ("n" = u64, Path), ThreadQuery),
+    responses((status = 200, body = ArchiveItems), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn archive(
+    State(app): State<App>,
+    caller: Caller,
+    Ids(id, number): Ids<SessionId, u64>,
+    Asked(query): Asked<ThreadQuery>,
+) -> Result<Json<ArchiveItems>, Problem> {
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let archive = info(&thread, number).await?;
+    let items = thread.archive(number).await?;
+    let items = items.iter().map(|it| it.document(thread.id().as_str())).collect();
+    Ok(Json(ArchiveItems { archive: archive.into(), items }))
+}
+
+async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
+    let found = thread.archives().await?.into_iter().find(|it| it.archived.number == number);
+    found.ok_or_else(|| Problem::not_found("archive", &number.to_string()))
+}
+
+/// Take the newest archive back: the model reads again what it covers.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/compactions/{n}/undo", tag = "compaction",
+    params(("id" = String, Path), ("n" = u64, Path), ThreadQuery),
+    responses((status = 200, body = ArchiveView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn undo(
+    State(app): State<App>,
+    caller: Caller,
+    Ids(id, number): Ids<SessionId, u64>,
+    Asked(query): Asked<ThreadQuery>,
+) -> Result<Json<ArchiveView>, Problem> {
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let archive = info(&thread, number).await?;
+    let newest =
+        thread.archives().await?.into_iter().filter(|it| it.holds).map(|it| it.archived.number).max();
+    if newest != Some(number) {
+        let text = format!("archive {number} is not the newest: only that one can be taken back");
+        return Err(Problem::new("version_conflict", text));
+    }
+    thread.undo().await?;
+    Ok(Json(archive.into()))
+}
+
+/// Which words.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SearchQuery {
+    /// The words.
+    q: String,
+    /// How many hits at most.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+    /// Another thread than the main one.
+    thread: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Hits {
+    /// Best first.
+    hits: Vec<Hit>,
+}
+
+/// An archived item that has some of the words.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Hit {
+    /// Its position in the log.
+    seq: u64,
+    /// Its turn.
+    turn: String,
+    /// When it was appended.
+    #[schema(format = DateTime)]
+    at: String,
+    /// What kind it is.
+    kind: String,
+    /// The piece of its text that has the most of the words.
+    text: String,
+}
+
+/// Search what is archived.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/search", tag = "compaction", params(("id" = String, Path), SearchQuery),
+    responses((status = 200, body = Hits), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn search(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Asked(query): Asked<SearchQuery>,
+) -> Result<Json<Hits>, Problem> {
+    let limit = limited(query.limit, 20, 100)?;
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let found = thread.search(&query.q, limit).await?.into_iter();
+    let hits = found.map(|it| Hit {
+        seq: it.seq.0,
+        turn: it.turn.to_string(),
+        at: it.at.to_millis(),
+        kind: it.kind,
+        text: it.text,
+    });
+    Ok(Json(Hits { hits: hits.collect() }))
+}

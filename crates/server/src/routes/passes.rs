@@ -1,0 +1,219 @@
+//! Passes: what the model saw at every call, and why; compared, and sent again.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use contexture::PassDiff;
+use contexture_message::Delta;
+use contexture_model::ModelCall;
+use contexture_session::SessionId;
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+
+use super::sessions::limited;
+use crate::input::{Asked, Id, Ids};
+use crate::passes::{Kept, PassId, load, newest};
+use crate::{App, Caller, Problem};
+
+/// A pass in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PassView {
+    /// Its id.
+    id: String,
+    /// When the model was called.
+    #[schema(format = DateTime)]
+    at: String,
+    /// The thread.
+    thread: String,
+    /// The turn.
+    turn: String,
+    /// Which call of the turn it is, from 1.
+    step: u32,
+    /// The prompt.
+    prompt: String,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// The hash of the request.
+    fingerprint: String,
+    /// What the request cost, as it was counted before the call.
+    total_tokens: u32,
+    /// What came of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    result: Option<Value>,
+}
+
+impl From<&Kept> for PassView {
+    fn from(kept: &Kept) -> Self {
+        let manifest = &kept.manifest;
+        Self {
+            id: kept.id.to_string(),
+            at: kept.at.to_millis(),
+            thread: manifest.thread.clone(),
+            turn: manifest.turn.clone(),
+            step: manifest.step,
+            prompt: manifest.prompt.clone(),
+            model: manifest.model.clone(),
+            fingerprint: manifest.fingerprint.clone(),
+            total_tokens: manifest.total_tokens,
+            result: kept.result.as_ref().map(|it| json!(it)),
+        }
+    }
+}
+
+/// A page of passes.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PassPage {
+    /// Newest first.
+    passes: Vec<PassView>,
+    /// Where the next page begins, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<u64>,
+}
+
+/// Which page.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PassQuery {
+    /// Only passes before this number.
+    before: Option<u64>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// List what models were sent in a session, newest first.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/passes", tag = "passes", params(("id" = String, Path), PassQuery),
+    responses((status = 200, body = PassPage), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Asked(query): Asked<PassQuery>,
+) -> Result<Json<PassPage>, Problem> {
+    let limit = limited(query.limit, 50, 1000)?;
+    app.sessions(&caller).open(&id).await?;
+    let kept = newest(&*app.0.records, &caller.tenant, &id, query.before, limit).await?;
+    let before = kept.last().filter(|it| kept.len() == limit && it.id.number > 1).map(|it| it.id.number);
+    Ok(Json(PassPage { passes: kept.iter().map(PassView::from).collect(), before }))
+}
+
+/// A pass with everything in it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PassWhole {
+    #[serde(flatten)]
+    view: PassView,
+    /// What was sent.
+    #[schema(value_type = Object)]
+    request: Value,
+    /// Where every token came from, and why something was missing.
+    #[schema(value_type = Object)]
+    explanation: Value,
+}
+
+/// Show what a model saw, and why.
+#[utoipa::path(
+    get, path = "/v1/passes/{id}", tag = "passes", params(("id" = String, Path)),
+    responses((status = 200, body = PassWhole), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<PassId>,
+) -> Result<Json<PassWhole>, Problem> {
+    let kept = loaded(&app, &caller, &id).await?;
+    let view = PassView::from(&kept);
+    let mut document = kept.manifest.document;
+    let (request, explanation) = (document["request"].take(), document["explanation"].take());
+    Ok(Json(PassWhole { view, request, explanation }))
+}
+
+async fn loaded(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem> {
+    load(&*app.0.records, &caller.tenant, id).await
+}
+
+/// Show what changed from one pass to another.
+#[utoipa::path(
+    get, path = "/v1/passes/{a}/diff/{b}", tag = "passes", params(("a" = String, Path), ("b" = String, Path)),
+    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn diff(
+    State(app): State<App>,
+    caller: Caller,
+    Ids(a, b): Ids<PassId, PassId>,
+) -> Result<Json<Value>, Problem> {
+    let (before, now) = (loaded(&app, &caller, &a).await?, loaded(&app, &caller, &b).await?);
+    let (before, now) = (before.document()?, now.document()?);
+    // Long texts take their time to compare.
+    let diff = tokio::task::spawn_blocking(move || PassDiff::of(&before, &now).document()).await;
+    diff.map(Json).map_err(|_| Problem::new("panicked", "the passes can't be compared"))
+}
+
+/// Return the body that went over the wire, to the byte.
+#[utoipa::path(
+    get, path = "/v1/passes/{id}/body", tag = "passes", params(("id" = String, Path)),
+    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn body(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<PassId>,
+) -> Result<impl IntoResponse, Problem> {
+    let body = loaded(&app, &caller, &id).await?.body()?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], body))
+}
+
+/// What a model answered to a pass that was sent again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Replayed {
+    /// The pass.
+    pass: String,
+    /// The hash of the request.
+    fingerprint: String,
+    /// The answer: `message`, `stop`, `usage`.
+    #[schema(value_type = Object)]
+    answer: Value,
+}
+
+/// Send a pass again, byte for byte. The answer is returned and kept nowhere.
+#[utoipa::path(
+    post, path = "/v1/passes/{id}/replay", tag = "passes", params(("id" = String, Path)),
+    responses(
+        (status = 200, body = Replayed),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn replay(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<PassId>,
+) -> Result<Json<Replayed>, Problem> {
+    let kept = loaded(&app, &caller, &id).await?;
+    if kept.manifest.wire.is_some() {
+        // What is sent must be what was sent.
+        kept.body()?;
+    }
+    let cache_key = kept.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
+    let call = ModelCall { request: std::sync::Arc::new(kept.request()?), cache_key };
+    let mut deltas = app.world().agent.model().stream(call);
+    while let Some(delta) = deltas.next().await {
+        if let Delta::Done(answer) = delta? {
+            let (message, stop) = (json!(answer.message), json!(answer.stop));
+            let answer = json!({"message": message, "stop": stop, "usage": answer.usage});
+            return Ok(Json(Replayed {
+                pass: id.to_string(),
+                fingerprint: kept.manifest.fingerprint,
+                answer,
+            }));
+        }
+    }
+    Err(Problem::new("model_malformed", "the model's answer broke off"))
+}

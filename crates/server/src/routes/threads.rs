@@ -1,0 +1,283 @@
+//! Isolated threads, and what can be done to any thread by its name.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use contexture_message::{Message, Role};
+use contexture_session::{
+    IsolatedStart, ModelChoice, Policy, SessionId, SessionKey, Thread, ThreadId, ThreadKind,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::sessions::{ThreadView, thread_of};
+use crate::input::{Body, Id};
+use crate::{App, Caller, Problem};
+
+/// A new isolated thread.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NewThread {
+    /// What people call it.
+    #[schema(max_length = 1000)]
+    label: Option<String>,
+    /// Its model, `provider/model`.
+    model: Option<String>,
+    /// Its instructions.
+    system_instructions: Option<String>,
+    /// Whether it starts with a copy of what `base` has.
+    inherit_history: bool,
+    /// The thread whose history it inherits; the main one unless it says so.
+    base: Option<String>,
+    /// What is said first.
+    #[schema(value_type = Vec<Object>)]
+    initial_messages: Vec<Message>,
+}
+
+/// Create an isolated thread. It never leaks into the main one.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/threads", tag = "threads", params(("id" = String, Path)), request_body = NewThread,
+    responses((status = 201, body = ThreadView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+    Body(new): Body<NewThread>,
+) -> Result<impl IntoResponse, Problem> {
+    let start = IsolatedStart {
+        model: new.model.as_deref().map(model_choice).transpose()?,
+        system_instructions: new.system_instructions,
+        inherit_history: new.inherit_history,
+        initial_messages: new.initial_messages.into_iter().map(appended).collect::<Result<_, _>>()?,
+        label: new.label,
+        base: new.base.map(ThreadId::parse).transpose()?,
+    };
+    let session = app.sessions(&caller).open(&id).await?;
+    let thread = session.create_isolated(start).await?;
+    let view = view(&app, &thread).await?;
+    let location = format!("/v1/threads/{}", view.id.replace('/', "%2F"));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
+}
+
+fn model_choice(name: &str) -> Result<ModelChoice, Problem> {
+    let (provider, model) =
+        name.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
+            let text = format!("`{}` is not `provider/model`", crate::input::shown(name));
+            Problem::new("body_invalid", text).at("model")
+        })?;
+    Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
+}
+
+/// Checks a message that is appended from outside: instructions are set, not said.
+fn appended(message: Message) -> Result<Message, Problem> {
+    match message.role {
+        Role::System => {
+            let problem = Problem::new("message_invalid", "a thread has instructions, not system messages");
+            Err(problem.hint("`PUT /v1/threads/{id}/instructions` sets them"))
+        }
+        Role::User | Role::Assistant | Role::Tool => Ok(message),
+    }
+}
+
+async fn view(app: &App, thread: &Thread) -> Result<ThreadView, Problem> {
+    let head = app.0.sessions.store().head(thread.key().clone()).await?;
+    let head = head.ok_or_else(|| Problem::not_found("thread", thread.id().as_str()))?;
+    Ok(head.info.into())
+}
+
+/// Opens a thread of the caller's by its name.
+async fn open(app: &App, caller: &Caller, id: &ThreadId) -> Result<Thread, Problem> {
+    thread_of(app, caller, &id.session(), Some(id.to_string())).await
+}
+
+/// Threads of a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ThreadList {
+    /// The main one first.
+    threads: Vec<ThreadView>,
+}
+
+/// List the threads of a session.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/threads", tag = "threads", params(("id" = String, Path)),
+    responses((status = 200, body = ThreadList), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<SessionId>,
+) -> Result<Json<ThreadList>, Problem> {
+    app.sessions(&caller).open(&id).await?;
+    let key = SessionKey { tenant: caller.tenant.clone(), session: id };
+    let threads = app.0.sessions.store().threads(key).await?;
+    Ok(Json(ThreadList { threads: threads.into_iter().map(ThreadView::from).collect() }))
+}
+
+/// Show a thread.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}", tag = "threads", params(("id" = String, Path)),
+    responses((status = 200, body = ThreadView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+) -> Result<Json<ThreadView>, Problem> {
+    let thread = open(&app, &caller, &id).await?;
+    view(&app, &thread).await.map(Json)
+}
+
+/// Remove an isolated thread. A main thread goes with its session only.
+#[utoipa::path(
+    delete, path = "/v1/threads/{id}", tag = "threads", params(("id" = String, Path)),
+    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+) -> Result<StatusCode, Problem> {
+    let thread = open(&app, &caller, &id).await?;
+    let head = app.0.sessions.store().head(thread.key().clone()).await?;
+    if head.is_some_and(|it| it.info.kind == ThreadKind::Main) {
+        return Err(Problem::new("main_thread", format!("`{id}` is the main thread of its session")));
+    }
+    let session = app.sessions(&caller).open(&id.session()).await?;
+    match session.release(&id).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Problem::not_found("thread", id.as_str())),
+    }
+}
+
+/// Messages to append.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMessages {
+    /// The messages, `{"role", "content"}`; each of the user begins a turn.
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<Message>,
+    /// What happens when a turn is running: `queue` (wait, the default) or `reject`.
+    #[schema(value_type = String)]
+    #[serde(default)]
+    policy: Policy,
+}
+
+/// Where a thread stands after a change.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Stands {
+    /// The thread.
+    thread: String,
+    /// The position of its newest item.
+    end: u64,
+    /// Its newest turn.
+    turn: String,
+}
+
+impl Stands {
+    fn of(thread: &Thread) -> Json<Self> {
+        let snapshot = thread.get();
+        let state = snapshot.state();
+        Json(Self { thread: thread.id().to_string(), end: state.end.0, turn: state.turn.to_string() })
+    }
+}
+
+/// Append messages to a thread without calling a model.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/messages", tag = "threads", params(("id" = String, Path)), request_body = NewMessages,
+    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn append(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+    Body(new): Body<NewMessages>,
+) -> Result<Json<Stands>, Problem> {
+    let messages = new.messages.into_iter().map(appended).collect::<Result<Vec<_>, _>>()?;
+    if messages.is_empty() {
+        return Err(Problem::new("body_invalid", "there is nothing to append").at("messages"));
+    }
+    let thread = open(&app, &caller, &id).await?.with_policy(new.policy);
+    thread.add_messages(messages).await?;
+    Ok(Stands::of(&thread))
+}
+
+/// Instructions to set.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Instructions {
+    /// The text; null takes the instructions away.
+    text: Option<String>,
+}
+
+/// Set the instructions of a thread.
+#[utoipa::path(
+    put, path = "/v1/threads/{id}/instructions", tag = "threads", params(("id" = String, Path)), request_body = Instructions,
+    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn instruct(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+    Body(new): Body<Instructions>,
+) -> Result<Json<Stands>, Problem> {
+    let thread = open(&app, &caller, &id).await?;
+    thread.set_system_instructions(new.text.as_deref()).await?;
+    Ok(Stands::of(&thread))
+}
+
+/// A model to choose.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Model {
+    /// `provider/model`.
+    model: String,
+}
+
+/// Choose the model of a thread.
+#[utoipa::path(
+    put, path = "/v1/threads/{id}/model", tag = "threads", params(("id" = String, Path)), request_body = Model,
+    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn choose(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+    Body(new): Body<Model>,
+) -> Result<Json<Stands>, Problem> {
+    let ModelChoice { provider, model } = model_choice(&new.model)?;
+    let thread = open(&app, &caller, &id).await?;
+    thread.set_provider_model(&provider, &model).await?;
+    Ok(Stands::of(&thread))
+}
+
+/// Let the history of a thread start anew. Nothing is removed.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/reset", tag = "threads", params(("id" = String, Path)),
+    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn reset(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+) -> Result<Json<Stands>, Problem> {
+    let thread = open(&app, &caller, &id).await?;
+    thread.reset_history().await?;
+    Ok(Stands::of(&thread))
+}
+
+/// Have the frozen prefix of a thread evaluated anew at its next turn.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/refresh", tag = "threads", params(("id" = String, Path)),
+    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn refresh(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<ThreadId>,
+) -> Result<Json<Stands>, Problem> {
+    let thread = open(&app, &caller, &id).await?;
+    app.world().agent.refresh(&thread).await?;
+    Ok(Stands::of(&thread))
+}

@@ -1,0 +1,303 @@
+//! Writes records and documents: a few statements, whatever there is to write, and one commit.
+//!
+//! A stream's numbers come from its row, which is locked until the commit: who comes later gets later numbers and is seen
+//! later. Rows are locked in the order of their keys, so that writers wait for each other in one direction only.
+//!
+//! Sessions are locked against removal in each statement, and what belongs to one that is not there is left out. Who
+//! removes a session waits for those writers, and removes what they wrote.
+//!
+//! A write whose connection is lost before the commit is tried again. If it is lost in the commit nobody knows what became
+//! of it, and that is an error: trying again could append everything twice.
+
+use std::collections::BTreeMap;
+
+use contexture_session::StoreError;
+use contexture_session::records::{Document, DocumentKey, StreamKey, Writes};
+use deadpool_postgres::{Client, GenericClient};
+use futures::try_join;
+
+use super::read::KeyParams;
+use super::session_name;
+use crate::database::{Database, begin};
+use crate::failure::Failure;
+use crate::numbers::to_u64;
+
+/// The sessions among `$1` and `$2` that are there, and stay for as long as the transaction lasts.
+const THERE: &str = "\
+    WITH there AS MATERIALIZED (
+        SELECT it.tenant, it.session
+        FROM (SELECT DISTINCT tenant, session FROM unnest($1::text[], $2::text[]) AS key (tenant, session)
+              ORDER BY tenant, session) AS it
+        CROSS JOIN LATERAL (
+            SELECT FROM {schema}.sessions WHERE tenant = it.tenant AND session = it.session FOR KEY SHARE
+        ) AS session
+    )";
+const IS_THERE: &str = "(it.session = '' OR (it.tenant, it.session) IN (SELECT tenant, session FROM there))";
+
+/// Records `$4` to `$8` of the streams `$1` to `$3`: how many each gets, and of each record its stream's place in that
+/// list, its own place in the stream, its time and its text.
+const RECORDS: &str = "\
+    {there}, grown AS (
+        INSERT INTO {schema}.streams AS stream (tenant, session, kind, forgotten, last, oldest)
+        SELECT it.tenant, it.session, it.kind, 0, it.count, it.oldest
+        FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+            AS it (tenant, session, kind, count, oldest)
+        WHERE {is_there}
+        ON CONFLICT (tenant, session, kind) DO UPDATE SET
+            last = stream.last + excluded.last,
+            oldest = CASE WHEN stream.last = stream.forgotten THEN excluded.oldest ELSE stream.oldest END
+        RETURNING tenant, session, kind, last
+    ), placed AS MATERIALIZED (
+        SELECT it.place, grown.tenant, grown.session, grown.kind, grown.last - it.count AS before
+        FROM grown
+        JOIN unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
+            WITH ORDINALITY AS it (tenant, session, kind, count, place)
+        USING (tenant, session, kind)
+    ), written AS (
+        INSERT INTO {schema}.records (tenant, session, kind, number, at, data)
+        SELECT placed.tenant, placed.session, placed.kind, placed.before + it.idx, it.at, it.data
+        FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bytea[]) AS it (place, idx, at, data)
+        JOIN placed USING (place)
+    )
+    SELECT place, before FROM placed";
+
+const PUTS: &str = "\
+    {there}
+    INSERT INTO {schema}.documents (tenant, session, kind, name, at, data)
+    SELECT it.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[])
+        AS it (tenant, session, kind, name, at, data)
+    WHERE {is_there}";
+const REPLACE: &str =
+    " ON CONFLICT (tenant, session, kind, name) DO UPDATE SET at = excluded.at, data = excluded.data";
+
+const DELETES: &str = "\
+    DELETE FROM {schema}.documents WHERE ctid = ANY (ARRAY(
+        SELECT document.place
+        FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS it (tenant, session, kind, name)
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM {schema}.documents
+            WHERE tenant = it.tenant AND session = it.session AND kind = it.kind AND name = it.name
+            FOR UPDATE
+        ) AS document
+    ))";
+
+/// What is written, as columns.
+#[derive(Debug)]
+struct Prepared<'a> {
+    writes: &'a Writes,
+    streams: StreamParams<'a>,
+    puts: DocumentParams<'a>,
+    creates: DocumentParams<'a>,
+    deletes: KeyParams<'a>,
+    n_deletes: usize,
+}
+
+/// Streams in the order of their keys, and records in the order in which they came.
+#[derive(Debug, Default)]
+struct StreamParams<'a> {
+    tenants: Vec<&'a str>,
+    sessions: Vec<&'a str>,
+    kinds: Vec<&'a str>,
+    counts: Vec<i64>,
+    oldest: Vec<i64>,
+    places: Vec<i64>,
+    indexes: Vec<i64>,
+    times: Vec<i64>,
+    data: Vec<&'a [u8]>,
+}
+
+impl<'a> StreamParams<'a> {
+    fn new(writes: &'a Writes) -> Self {
+        let mut counts: BTreeMap<&StreamKey, (i64, i64)> = BTreeMap::new();
+        let mut indexes = Vec::with_capacity(writes.records.len());
+        for record in &writes.records {
+            let (count, _) = counts.entry(&record.stream).or_insert((0, record.at.0));
+            *count += 1;
+            indexes.push(*count);
+        }
+        let places: BTreeMap<&StreamKey, i64> = counts.keys().copied().zip(1..).collect();
+        StreamParams {
+            tenants: counts.keys().map(|it| it.tenant.as_str()).collect(),
+            sessions: counts.keys().map(|it| session_name(it.session.as_ref())).collect(),
+            kinds: counts.keys().map(|it| it.kind.as_str()).collect(),
+            oldest: counts.values().map(|it| it.1).collect(),
+            counts: counts.values().map(|it| it.0).collect(),
+            places: writes.records.iter().filter_map(|it| places.get(&it.stream).copied()).collect(),
+            indexes,
+            times: writes.records.iter().map(|it| it.at.0).collect(),
+            data: writes.records.iter().map(|it| it.data.as_bytes()).collect(),
+        }
+    }
+}
+
+/// Documents in the order of their keys, each once.
+#[derive(Debug)]
+struct DocumentParams<'a> {
+    keys: KeyParams<'a>,
+    times: Vec<i64>,
+    data: Vec<&'a [u8]>,
+}
+
+impl<'a> DocumentParams<'a> {
+    fn new(documents: &'a [Document]) -> Self {
+        // The last of equal keys counts, and one statement may write a row only once.
+        let unique: BTreeMap<&DocumentKey, &Document> = documents.iter().map(|it| (&it.key, it)).collect();
+        DocumentParams {
+            keys: KeyParams::new(unique.keys().copied()),
+            times: unique.values().map(|it| it.at.0).collect(),
+            data: unique.values().map(|it| it.data.as_bytes()).collect(),
+        }
+    }
+}
+
+impl<'a> Prepared<'a> {
+    fn new(writes: &'a Writes) -> Self {
+        Prepared {
+            writes,
+            streams: StreamParams::new(writes),
+            puts: DocumentParams::new(&writes.puts),
+            creates: DocumentParams::new(&writes.creates),
+            deletes: KeyParams::new(writes.deletes.iter()),
+            n_deletes: writes.deletes.len(),
+        }
+    }
+
+    fn n_statements(&self) -> usize {
+        let Writes { records, puts, creates, deletes } = self.writes;
+        [records.is_empty(), puts.is_empty(), creates.is_empty(), deletes.is_empty()]
+            .iter()
+            .filter(|it| !**it)
+            .count()
+    }
+}
+
+impl Database {
+    /// Writes records and documents, and returns the numbers of the records.
+    pub(super) async fn write_records(&self, writes: &Writes) -> Result<Vec<u64>, StoreError> {
+        writes.check()?;
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let prepared = &Prepared::new(writes);
+        let written = self.run(|client, _| async move { self.write_once(client, prepared).await }).await;
+        match written {
+            Err(StoreError::Exists { .. }) => Err(self.existing(writes).await?),
+            other => other,
+        }
+    }
+
+    async fn write_once(&self, mut client: Client, prepared: &Prepared<'_>) -> Result<Vec<u64>, Failure> {
+        let written = if prepared.n_statements() == 1 {
+            // One statement is one transaction.
+            self.write_parts(&client, prepared).await.map_err(Failure::or_unsure)
+        } else {
+            let transaction = begin(&mut client).await?;
+            let numbers = self.write_parts(&transaction, prepared).await;
+            match numbers {
+                Ok(numbers) => {
+                    transaction.commit().await.map_err(|err| Failure::from(err).or_unsure())?;
+                    Ok(numbers)
+                }
+                Err(err) => Err(err),
+            }
+        };
+        written.map_err(|err| match (err.is_duplicate(), prepared.writes.creates.first()) {
+            (true, Some(create)) => StoreError::document_exists(&create.key).into(),
+            _ => err,
+        })
+    }
+
+    /// Sends everything at once; the database does it in this order.
+    async fn write_parts(
+        &self,
+        client: &impl GenericClient,
+        prepared: &Prepared<'_>,
+    ) -> Result<Vec<u64>, Failure> {
+        let (numbers, (), (), ()) = try_join!(
+            self.write_streams(client, prepared),
+            self.write_documents(client, &prepared.puts, REPLACE),
+            self.write_documents(client, &prepared.creates, ""),
+            self.delete_documents(client, prepared),
+        )?;
+        Ok(numbers)
+    }
+
+    async fn write_streams(
+        &self,
+        client: &impl GenericClient,
+        prepared: &Prepared<'_>,
+    ) -> Result<Vec<u64>, Failure> {
+        let it = &prepared.streams;
+        if it.places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let statement = client.prepare_cached(&self.there_sql(RECORDS)).await?;
+        let rows = client
+            .query(
+                &statement,
+                &[
+                    &it.tenants,
+                    &it.sessions,
+                    &it.kinds,
+                    &it.counts,
+                    &it.oldest,
+                    &it.places,
+                    &it.indexes,
+                    &it.times,
+                    &it.data,
+                ],
+            )
+            .await?;
+        let mut before: BTreeMap<i64, i64> = BTreeMap::new();
+        for row in rows {
+            before.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+        let number = |(place, idx): (&i64, &i64)| before.get(place).map_or(0, |it| to_u64(it + idx));
+        Ok(it.places.iter().zip(&it.indexes).map(number).collect())
+    }
+
+    async fn write_documents(
+        &self,
+        client: &impl GenericClient,
+        documents: &DocumentParams<'_>,
+        otherwise: &str,
+    ) -> Result<(), Failure> {
+        if documents.times.is_empty() {
+            return Ok(());
+        }
+        let sql = self.there_sql(&format!("{PUTS}{otherwise}"));
+        let statement = client.prepare_cached(&sql).await?;
+        let KeyParams { tenants, sessions, kinds, names } = &documents.keys;
+        let (times, data) = (&documents.times, &documents.data);
+        client.execute(&statement, &[tenants, sessions, kinds, names, times, data]).await?;
+        Ok(())
+    }
+
+    async fn delete_documents(
+        &self,
+        client: &impl GenericClient,
+        prepared: &Prepared<'_>,
+    ) -> Result<(), Failure> {
+        if prepared.n_deletes == 0 {
+            return Ok(());
+        }
+        let statement = client.prepare_cached(&self.sql(DELETES)).await?;
+        let KeyParams { tenants, sessions, kinds, names } = &prepared.deletes;
+        client.execute(&statement, &[tenants, sessions, kinds, names]).await?;
+        Ok(())
+    }
+
+    fn there_sql(&self, text: &str) -> String {
+        self.sql(&text.replace("{there}", THERE).replace("{is_there}", IS_THERE))
+    }
+
+    /// Returns the error for a write of which a document was there already.
+    async fn existing(&self, writes: &Writes) -> Result<StoreError, StoreError> {
+        let keys: Vec<DocumentKey> = writes.creates.iter().map(|it| it.key.clone()).collect();
+        let found = self.documents(&keys).await?;
+        // Whoever made it may have removed it since.
+        let key = found.first().map(|it| &it.key).or_else(|| keys.first());
+        let what = "document";
+        Ok(key.map_or(StoreError::Exists { what, id: String::new() }, StoreError::document_exists))
+    }
+}

@@ -1,0 +1,83 @@
+//! Streams and documents beside the threads.
+
+mod prune;
+mod read;
+mod write;
+
+use contexture_history::Timestamp;
+use contexture_session::StoreFuture;
+use contexture_session::records::{
+    Document, DocumentKey, DocumentList, Extent, Record, Records, StreamKey, Writes,
+};
+use rusqlite::Connection;
+
+pub(crate) use read::extent;
+#[cfg(test)]
+pub(crate) use {
+    prune::QUERIES as PRUNE_QUERIES, read::QUERIES as READ_QUERIES, write::QUERIES as WRITE_QUERIES,
+};
+
+use crate::SqliteStore;
+use crate::readers::Size;
+use prune::Pruning;
+use write::Writing;
+
+/// Reads of more records or documents are left to the threads that read.
+const SMALL: usize = 128;
+
+fn size_of(count: usize) -> Size {
+    if count <= SMALL { Size::Small } else { Size::Large }
+}
+
+/// What belongs to no session has this in the place of its name; no session's name is empty.
+fn session_name(session: Option<&contexture_session::SessionId>) -> &str {
+    session.map_or("", contexture_session::SessionId::as_str)
+}
+
+impl Records for SqliteStore {
+    fn write(&self, writes: Writes) -> StoreFuture<'_, Vec<u64>> {
+        Box::pin(async move { self.writer()?.make(|| Writing::new(writes)).await })
+    }
+
+    fn read(&self, stream: StreamKey, after: u64, max: usize) -> StoreFuture<'_, Vec<Record>> {
+        let question = move |conn: &Connection| read::forward(conn, &stream, after, max);
+        Box::pin(async move { self.readers()?.ask(size_of(max), question).await })
+    }
+
+    fn read_back(&self, stream: StreamKey, before: Option<u64>, max: usize) -> StoreFuture<'_, Vec<Record>> {
+        let question = move |conn: &Connection| read::backward(conn, &stream, before, max);
+        Box::pin(async move { self.readers()?.ask(size_of(max), question).await })
+    }
+
+    fn extent(&self, stream: StreamKey) -> StoreFuture<'_, Extent> {
+        let question = move |conn: &Connection| Ok(extent(conn, &stream)?);
+        Box::pin(async move { self.readers()?.ask(Size::Small, question).await })
+    }
+
+    fn grown(&self, stream: StreamKey, after: u64) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            // In the list before looking: what is written in between is not missed.
+            let wait = self.notices().wait(stream.clone().into(), after);
+            if Records::extent(self, stream).await?.last <= after {
+                wait.told().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>> {
+        let size = size_of(keys.len());
+        let question = move |conn: &Connection| read::documents(conn, &keys);
+        Box::pin(async move { self.readers()?.ask(size, question).await })
+    }
+
+    fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>> {
+        let size = size_of(list.max);
+        let question = move |conn: &Connection| read::list(conn, &list);
+        Box::pin(async move { self.readers()?.ask(size, question).await })
+    }
+
+    fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
+        Box::pin(async move { self.writer()?.make(|| Ok(Pruning { kind, before, max })).await })
+    }
+}
