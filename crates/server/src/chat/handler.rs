@@ -286,7 +286,6 @@ impl Reply {
         // What is not kept has no place that anybody could look at.
         let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
         let named = [
-            ("x-request-id", Some(self.stamp.id.replacen("chatcmpl-", "req-", 1))),
             ("x-contexture-session", session),
             ("x-contexture-thread", of_session(thread)),
             ("x-contexture-turn", of_session(turn)),
