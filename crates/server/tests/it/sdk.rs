@@ -383,3 +383,15 @@ async fn a_model_may_have_slashes_in_its_name() {
         assert_eq!(request.send().await.unwrap().status(), status, "{id}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_failed_is_known_although_nothing_was_heard_of_it() {
+    let stage = Stage::new(vec![Reply::status(503), says("Here I am.")]).await;
+    let session = [("x-contexture-session", "s")];
+    assert_eq!(ask(&stage, hi(json!({})), &session).await.0, 503);
+    let messages = json!([{"role": "user", "content": "hi"}, {"role": "user", "content": "hello?"}]);
+    let (_, _, answer) = ask(&stage, hi(json!({"messages": messages})), &session).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "Here I am.");
+    let said = stage.said(&stage.main("s").await).await;
+    assert_eq!(said, "user: hi\nuser: hello?\nassistant: Here I am.");
+}
