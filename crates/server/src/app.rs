@@ -62,16 +62,8 @@ pub(crate) struct Inner {
 impl Inner {
     /// Returns who hears of model calls.
     pub(crate) fn watcher(&self) -> Watchers {
-<<<<<<< HEAD
-        watchers(&self.metrics, &self.keeper)
-=======
         self.watchers.clone()
->>>>>>> main
     }
-}
-
-fn watchers(metrics: &Metrics, keeper: &Keeper) -> Watchers {
-    Watchers::default().and(Arc::new(metrics.clone())).and(Arc::new(keeper.clone()))
 }
 
 impl std::fmt::Debug for Inner {
@@ -105,17 +97,12 @@ impl Server {
         let config = project.config().server.clone();
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
+        let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-<<<<<<< HEAD
-        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
-        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
-        let world = World::load(project, Vec::new(), &agent, watchers(&metrics, &keeper))?;
-=======
         let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
         let watchers = watchers.and(Arc::new(keeper.clone()));
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
         let world = World::load(project, Vec::new(), &agent, watchers.clone())?;
->>>>>>> main
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
         let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {

@@ -1,6 +1,9 @@
 //! The server, over real connections.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says so")]
 
+mod door;
+mod gate;
+mod hostile;
 mod lost;
 mod passes;
 mod scene;
