@@ -3,6 +3,7 @@
 
 mod arrows;
 mod model;
+mod node;
 mod postgres;
 mod python;
 mod steps;
@@ -21,6 +22,7 @@ Usage: cargo xtask CHORE
   model    serves a small real model on loopback, installed if need be, until Ctrl-C
            [--port N] (8171) [--dir DIR] (contexture/model in the user's cache) [--background]
   python   prints a Python that has the official SDKs, for tests that are run by hand
+  node     prints a folder that has OpenAI's SDK for Node, for the same
   help     this text
 ";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         "bench" => steps::bench(),
         "model" => model::chore(&std::env::args().skip(2).collect::<Vec<_>>()),
         "python" => steps::python(),
+        "node" => steps::node(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -4,10 +4,12 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::model::{self, LocalModel};
-use crate::{arrows, postgres, python};
+use crate::{arrows, node, postgres, python};
 
 /// The environment variable with a Python that has the official SDKs, for tests.
 const PYTHON_VARIABLE: &str = "CONTEXTURE_TEST_PYTHON";
+/// The environment variable with a folder that has OpenAI's SDK for Node, for tests.
+const NODE_VARIABLE: &str = "CONTEXTURE_TEST_NODE";
 
 /// Runs everything that must hold.
 pub(crate) fn test() -> Result<(), String> {
@@ -21,6 +23,7 @@ pub(crate) fn test() -> Result<(), String> {
         (contexture_pgtest::URL_VARIABLE, server.url()),
         (model::URL_VARIABLE, model.url().to_owned()),
         (PYTHON_VARIABLE, judges.display().to_string()),
+        (NODE_VARIABLE, node::folder()?.display().to_string()),
     ];
     cargo_with(&env, &["test", "--workspace", "--doc", "--locked"])?;
     cargo_with(&env, &["test", "--workspace", "--all-targets", "--locked"])
@@ -30,6 +33,12 @@ pub(crate) fn test() -> Result<(), String> {
 pub(crate) fn python() -> Result<(), String> {
     let python = python::with(&python::JUDGES, &python::cache_folder()?)?;
     println!("{PYTHON_VARIABLE}={}", python.display());
+    Ok(())
+}
+
+/// Prints a folder that has OpenAI's SDK for Node.
+pub(crate) fn node() -> Result<(), String> {
+    println!("{NODE_VARIABLE}={}", node::folder()?.display());
     Ok(())
 }
 

@@ -71,7 +71,8 @@ pub(crate) async fn complete(
     let job = match step {
         Step::Replay(turn) => return reply.replay(turn).await,
         Step::Run(user) => {
-            let settings = Job::Run(Box::new(RunRequest {
+            instruct(&thread, &reply.request).await?;
+            Job::Run(Box::new(RunRequest {
                 input: if reply.request.input.is_null() { json!({}) } else { reply.request.input.clone() },
                 user,
                 key: idempotency,
@@ -80,9 +81,7 @@ pub(crate) async fn complete(
                 settings: reply.request.settings.clone(),
                 client_tools: reply.request.tools.clone(),
                 ..RunRequest::default()
-            }));
-            instruct(&thread, &reply.request).await?;
-            settings
+            }))
         }
         Step::Answer(results) => Job::Answer(Box::new(AnswerRequest {
             results,
@@ -286,7 +285,6 @@ impl Reply {
         // What is not kept has no place that anybody could look at.
         let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
         let named = [
-            ("x-request-id", Some(self.stamp.id.replacen("chatcmpl-", "req-", 1))),
             ("x-contexture-session", session),
             ("x-contexture-thread", of_session(thread)),
             ("x-contexture-turn", of_session(turn)),

@@ -31,24 +31,24 @@ pub(crate) enum Step {
     Replay(TurnNo),
 }
 
-/// A thread and what the client's list means for it.
+/// A thread that a request may go on with.
 struct Candidate {
     thread: Thread,
     stored: Stored,
-    meaning: Recognised,
 }
 
 impl Candidate {
-    async fn of(thread: Thread, listed: &Listed, hints: Hints) -> Result<Self, SessionError> {
-        let snapshot = thread.refresh().await?;
+    async fn of(thread: Thread) -> Result<Self, SessionError> {
+        let reset = thread.refresh().await?.state().history_after;
         let mut items = recent(&thread).await?;
-        let reset = snapshot.state().history_after;
         let is_whole = items.len() < ITEMS || items.first().is_some_and(|it| it.seq <= reset.next());
         items.retain(|it| it.seq > reset);
-        let stored = Stored::read(&items, is_whole);
-        let resends = hints.resends || snapshot.note(NOTE).is_some();
-        let meaning = recognise(&stored, listed, Hints { resends, ..hints });
-        Ok(Self { thread, stored, meaning })
+        Ok(Self { stored: Stored::read(&items, is_whole), thread })
+    }
+
+    /// Whether its client is known to send its whole history.
+    fn resends(&self) -> bool {
+        self.thread.get().note(NOTE).is_some()
     }
 }
 
@@ -63,18 +63,21 @@ pub(crate) async fn place(
     listed: &Listed,
     hints: Hints,
 ) -> Result<(Thread, Step), SessionError> {
-    let mut best: Option<Candidate> = None;
+    let mut candidates = Vec::new();
     for thread in threads(session).await? {
-        let candidate = Candidate::of(thread, listed, hints).await?;
-        if best.as_ref().is_none_or(|it| candidate.meaning.rank() > it.meaning.rank()) {
-            best = Some(candidate);
+        candidates.push(Candidate::of(thread).await?);
+    }
+    // What one thread knows of the client holds for all of them.
+    let resends = hints.resends || candidates.iter().any(Candidate::resends);
+    let hints = Hints { resends, ..hints };
+    let mut best = (Candidate::of(session.main().clone()).await?, Recognised::Foreign);
+    for candidate in candidates {
+        let meaning = recognise(&candidate.stored, listed, hints);
+        if meaning.rank() > best.1.rank() {
+            best = (candidate, meaning);
         }
     }
-    let found = match best {
-        Some(best) => best,
-        None => Candidate::of(session.main().clone(), listed, hints).await?,
-    };
-    let placed = settle(session, found, listed, hints).await?;
+    let placed = settle(session, best, listed, hints).await?;
     note(&placed.0, listed).await?;
     Ok(placed)
 }
@@ -94,22 +97,21 @@ async fn threads(session: &Session) -> Result<Vec<Thread>, SessionError> {
 
 async fn settle(
     session: &Session,
-    found: Candidate,
+    (found, meaning): (Candidate, Recognised),
     listed: &Listed,
     hints: Hints,
 ) -> Result<(Thread, Step), SessionError> {
-    let Candidate { thread, stored, meaning } = found;
+    let Candidate { thread, stored } = found;
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {
-            let branch = thread.fork(Some(at), Some(LABEL.to_owned())).await?;
-            let found = Candidate::of(branch, listed, hints).await?;
-            match found.meaning {
+            let branch = Candidate::of(thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
+            match recognise(&branch.stored, listed, hints) {
                 // A copy ends where the list goes on; whatever else it is, the user's words are new there.
                 Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
-                    Ok((found.thread, Step::Run(said(listed.user.clone()))))
+                    Ok((branch.thread, Step::Run(said(listed.user.clone()))))
                 }
-                Recognised::Continues(_) | Recognised::Thin(_) | Recognised::Answers { .. } => {
-                    go_on(found.thread, &found.stored, found.meaning).await
+                meaning @ (Recognised::Continues(_) | Recognised::Thin(_) | Recognised::Answers { .. }) => {
+                    go_on(branch.thread, &branch.stored, meaning).await
                 }
             }
         }

@@ -125,7 +125,8 @@ enum Does {
     Regenerates,
     /// Changes something that the user said.
     Edits(usize),
-    /// Says something, and leaves out its oldest messages.
+    /// Says something, and leaves out its oldest messages. With nothing left but that, it would be like one that
+    /// keeps nothing.
     Trims(usize),
     /// Sends its last request again, because the answer was lost.
     Retries,
@@ -136,7 +137,7 @@ fn does() -> impl Strategy<Value = Does> {
         6 => Just(Does::Says),
         2 => Just(Does::Regenerates),
         2 => (0usize..6).prop_map(Does::Edits),
-        2 => (1usize..8).prop_map(Does::Trims),
+        2 => (3usize..8).prop_map(Does::Trims),
         1 => Just(Does::Retries),
     ]
 }

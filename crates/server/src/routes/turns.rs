@@ -272,7 +272,7 @@ pub(crate) async fn reply(
 async fn whole(handle: Handle) -> Result<TurnResult, Problem> {
     let mut began = handle.began;
     let outcome = handle.outcome.await.map_err(|_| gone())?;
-    outcome.map(|it| TurnResult::of(it)).map_err(|err| {
+    outcome.map(TurnResult::of).map_err(|err| {
         let problem = problem_of(err);
         match began.try_recv() {
             Ok(began) => problem.of_turn(began.thread.as_str(), &began.turn),

@@ -8,17 +8,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::http::header;
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_message::{Answer, Delta, Part, ToolCall, Usage};
 use contexture_mockmodel::{MockModel, Reply};
 use contexture_model::{Client, ClientConfig, Provider, Retries};
 use contexture_project::{InMemory, Project};
-use contexture_server::{Parts, Problem, Server, in_openai_shape};
-use contexture_session::{MemoryStore, SessionConfig, SessionId, Sessions, Thread};
+use contexture_server::{Keys, NewKey, Parts, Server};
+use contexture_session::{MemoryStore, SessionConfig, SessionId, Sessions, Thread, Time};
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -32,6 +28,7 @@ const FILES: [(&str, &str); 2] = [
 /// A server with a model over HTTP behind it.
 struct Stage {
     url: String,
+    key: String,
     model: MockModel,
     sessions: Sessions,
     _tasks: JoinSet<()>,
@@ -45,6 +42,11 @@ impl Stage {
         let providers = [("mock".to_owned(), provider)].into();
         let client = Client::new(ClientConfig { providers, retries, ..ClientConfig::default() }).unwrap();
         let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+        let keys = Keys::new(store.clone());
+        let (_, key) = keys
+            .create(NewKey::default(), &contexture::SystemSecrets, "test", SystemTime.now())
+            .await
+            .unwrap();
         let sessions = Sessions::new(store.clone(), session_ports(None), SessionConfig::default());
         let server = Server::new(Parts {
             project: Project::from_files(Arc::new(InMemory::new(FILES))).unwrap(),
@@ -57,11 +59,11 @@ impl Stage {
         let server = Arc::new(server.unwrap());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = server.router().layer(from_fn(gate)).layer(from_fn(in_openai_shape));
+        let router = server.router();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
         tasks.spawn(async move { server.background().await });
-        Self { url, model, sessions, _tasks: tasks }
+        Self { url, key: key.reveal().to_owned(), model, sessions, _tasks: tasks }
     }
 
     /// Runs a scenario of both clients, each on a stage of its own, and hands the stages over.
@@ -77,7 +79,7 @@ impl Stage {
 
     async fn run(&self, (program, args): (OsString, Vec<OsString>), scenario: &str) {
         let mut command = Command::new(program);
-        command.args(args).arg(&self.url).arg(scenario).kill_on_drop(true);
+        command.args(args).args([&self.url, &self.key, scenario]).kill_on_drop(true);
         let output = tokio::time::timeout(Duration::from_secs(60), command.output()).await;
         let output = output.expect("the client comes to an end").unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -104,15 +106,6 @@ impl Stage {
             format!("{}: {}", it.role.as_str(), parts.collect::<Vec<_>>().join(" "))
         };
         messages.map(|it| line(it)).collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// Lets in whoever has the right key; a gate of its own, so that the test has wrong ones.
-async fn gate(request: Request, next: Next) -> Response {
-    let key = request.headers().get(header::AUTHORIZATION);
-    match key.is_some_and(|it| it == "Bearer good") {
-        true => next.run(request).await,
-        false => Problem::new("unauthorized", "the key is not known").into_response(),
     }
 }
 
@@ -283,8 +276,9 @@ async fn ask(
     headers: &[(&str, &str)],
 ) -> (u16, reqwest::header::HeaderMap, Value) {
     let client = contexture_model::http_client(Vec::new(), None).unwrap();
-    let mut request = client.post(format!("{}/v1/chat/completions", stage.url)).json(&body);
-    for (name, value) in [("authorization", "Bearer good")].iter().chain(headers) {
+    let mut request =
+        client.post(format!("{}/v1/chat/completions", stage.url)).json(&body).bearer_auth(&stage.key);
+    for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let answer = request.send().await.unwrap();
@@ -308,7 +302,7 @@ async fn the_headers_say_where_the_turn_is() {
         ["x-contexture-session", "x-contexture-thread", "x-contexture-turn"].map(header),
         ["m", "m", "t1"].map(str::to_owned)
     );
-    assert!(!header("x-request-id").is_empty());
+    assert!(header("x-request-id").len() > 8, "the gate names the request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -385,8 +379,19 @@ async fn a_model_may_have_slashes_in_its_name() {
     let stage = Stage::new(Vec::new()).await;
     let client = contexture_model::http_client(Vec::new(), None).unwrap();
     for (id, status) in [("chat", 200), ("mock/mock-1", 200), ("mock%2Fmock-1", 200), ("a/b/c", 404)] {
-        let request =
-            client.get(format!("{}/v1/models/{id}", stage.url)).header("authorization", "Bearer good");
+        let request = client.get(format!("{}/v1/models/{id}", stage.url)).bearer_auth(&stage.key);
         assert_eq!(request.send().await.unwrap().status(), status, "{id}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_failed_is_known_although_nothing_was_heard_of_it() {
+    let stage = Stage::new(vec![Reply::status(503), says("Here I am.")]).await;
+    let session = [("x-contexture-session", "s")];
+    assert_eq!(ask(&stage, hi(json!({})), &session).await.0, 503);
+    let messages = json!([{"role": "user", "content": "hi"}, {"role": "user", "content": "hello?"}]);
+    let (_, _, answer) = ask(&stage, hi(json!({"messages": messages})), &session).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "Here I am.");
+    let said = stage.said(&stage.main("s").await).await;
+    assert_eq!(said, "user: hi\nuser: hello?\nassistant: Here I am.");
 }

@@ -1,10 +1,10 @@
-// OpenAI's own Node client, unmodified, against the server: `chat.mjs URL SCENARIO`, run in the folder that has the package.
+// OpenAI's own Node client, unmodified, against the server: `chat.mjs FOLDER URL KEY SCENARIO`; the folder has the package.
 // Each scenario is a function; the model behind the server follows the script of the test that runs this.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 
-const [, , folder, url, scenario] = process.argv;
+const [, , folder, url, good, scenario] = process.argv;
 const OpenAI = createRequire(folder + "/")("openai");
 
 const WEATHER = {
@@ -16,9 +16,9 @@ const WEATHER = {
   },
 };
 
-const client = (apiKey = "good", headers = {}) =>
+const client = (apiKey = good, headers = {}) =>
   new OpenAI({ baseURL: url + "/v1", apiKey, maxRetries: 0, defaultHeaders: headers });
-const kept = () => client("good", { "x-contexture-session": "s" });
+const kept = () => client(good, { "x-contexture-session": "s" });
 const user = (content) => ({ role: "user", content });
 
 const scenarios = {
@@ -79,7 +79,7 @@ const scenarios = {
 
   async errors() {
     const ask = { model: "chat", messages: [user("hi")] };
-    const fails = async (kind, code, param, more = {}, key = "good") => {
+    const fails = async (kind, code, param, more = {}, key = good) => {
       for (const stream of [false, true]) {
         const is = (err) => err.constructor === kind && err.code === code && (err.param ?? undefined) === param;
         await assert.rejects(client(key).chat.completions.create({ ...ask, ...more, stream }), is);

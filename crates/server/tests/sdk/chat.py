@@ -1,4 +1,4 @@
-"""OpenAI's own Python client, unmodified, against the server: `chat.py URL SCENARIO`.
+"""OpenAI's own Python client, unmodified, against the server: `chat.py URL KEY SCENARIO`.
 
 Each scenario is a function; the model behind the server follows the script of the test that runs this.
 """
@@ -7,7 +7,7 @@ import sys
 
 import openai
 
-URL = sys.argv[1] + "/v1"
+URL, KEY, SCENARIO = sys.argv[1] + "/v1", sys.argv[2], sys.argv[3]
 WEATHER = {
     "type": "function",
     "function": {
@@ -18,7 +18,7 @@ WEATHER = {
 }
 
 
-def client(key="good", **options):
+def client(key=KEY, **options):
     return openai.OpenAI(base_url=URL, api_key=key, max_retries=0, **options)
 
 
@@ -102,7 +102,7 @@ def history():
 def errors():
     ask = dict(model="chat", messages=[{"role": "user", "content": "hi"}])
 
-    def fails(kind, code, param=None, key="good", **more):
+    def fails(kind, code, param=None, key=KEY, **more):
         for stream in (False, True):
             try:
                 client(key).chat.completions.create(**{**ask, **more, "stream": stream})
@@ -136,4 +136,4 @@ def abort():
     events.close()
 
 
-globals()[sys.argv[2]]()
+globals()[SCENARIO]()
