@@ -76,24 +76,13 @@ pub(crate) struct Opened {
     pub(crate) records: Arc<dyn Records>,
 }
 
-/// Opens a store that keeps more than conversations.
-pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened, Failure> {
-    let _ = missing;
-    match place {
-        Place::Memory => Ok(both(MemoryStore::new(Arc::new(SystemTime)))),
-        Place::Sqlite(_) | Place::Postgres(_) => {
-            Err(Failure::usage("only a store in memory can be served yet").hint("`--store memory:`"))
-        }
-    }
-}
-
-fn both<S: Store + Records>(store: S) -> Opened {
-    let store = Arc::new(store);
-    Opened { store: Arc::clone(&store) as Arc<dyn Store>, records: store }
-}
-
 /// Opens a store.
 pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dyn Store>, Failure> {
+    Ok(open_both(place, missing).await?.store)
+}
+
+/// Opens a store, and what it keeps beside conversations.
+pub(crate) async fn open_both(place: &Place, missing: Missing) -> Result<Opened, Failure> {
     match place {
         Place::Sqlite(path) => {
             match missing {
@@ -101,11 +90,16 @@ pub(crate) async fn open_store(place: &Place, missing: Missing) -> Result<Arc<dy
                 Missing::Refuse => {}
                 Missing::Create => make_folder(path)?,
             }
-            Ok(Arc::new(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?))
+            Ok(both(SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?))
         }
-        Place::Memory => Ok(Arc::new(MemoryStore::new(Arc::new(SystemTime)))),
-        Place::Postgres(url) => Ok(Arc::new(PostgresStore::connect(url, PostgresConfig::default()).await?)),
+        Place::Memory => Ok(both(MemoryStore::new(Arc::new(SystemTime)))),
+        Place::Postgres(url) => Ok(both(PostgresStore::connect(url, PostgresConfig::default()).await?)),
     }
+}
+
+fn both<S: Store + Records>(store: S) -> Opened {
+    let store = Arc::new(store);
+    Opened { store: Arc::clone(&store) as Arc<dyn Store>, records: store }
 }
 
 fn no_file(path: &Path) -> Failure {

@@ -52,11 +52,6 @@ impl Thread {
         &self.live.key.thread
     }
 
-    /// Returns where the thread is.
-    pub fn key(&self) -> &ThreadKey {
-        &self.live.key
-    }
-
     /// Returns who counts what is appended.
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         Arc::clone(&self.live.shared.ports.counter)
