@@ -44,6 +44,8 @@ pub struct Received {
     pub headers: BTreeMap<String, String>,
     /// The body; `null` if it is not JSON.
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
 }
 
 /// Decides what each request gets, where no script can: many ask at the same time, or for a long time.

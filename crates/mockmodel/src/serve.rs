@@ -55,7 +55,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Received>>
     }
     let mut words = line.split_whitespace().map(str::to_owned);
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut received = Received { method, path, headers: Default::default(), body: Value::Null };
+    let mut received =
+        Received { method, path, headers: Default::default(), body: Value::Null, text: String::new() };
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await?;
@@ -66,6 +67,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Received>>
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     received.body = serde_json::from_slice(&body).unwrap_or_default();
+    received.text = String::from_utf8_lossy(&body).into_owned();
     Ok(Some(received))
 }
 

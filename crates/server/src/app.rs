@@ -8,12 +8,14 @@ use contexture_project::{Project, ServerConfig};
 use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::Audit;
+use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
 use crate::gate::Gate;
+use crate::metrics::Metrics;
 use crate::passes::Keeper;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
+use crate::watch::Watchers;
 use crate::world::{AgentMaker, Current, World};
 use crate::{background, layers, openapi, routes};
 
@@ -48,17 +50,19 @@ pub(crate) struct Inner {
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
     pub(crate) keeper: Keeper,
+    watchers: Watchers,
     pub(crate) agent: AgentMaker,
     pub(crate) gate: Gate,
     pub(crate) audit: Audit,
+    pub(crate) metrics: Metrics,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
 }
 
 impl Inner {
     /// Returns who hears of model calls.
-    pub(crate) fn watcher(&self) -> Keeper {
-        self.keeper.clone()
+    pub(crate) fn watcher(&self) -> Watchers {
+        self.watchers.clone()
     }
 }
 
@@ -92,15 +96,19 @@ impl Server {
         let Parts { project, agent, sessions, records, time, names } = parts;
         let config = project.config().server.clone();
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let metrics = Metrics::default();
+        let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout);
         let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
-        let world = World::load(project, Vec::new(), &agent, keeper.clone())?;
+        let watchers = watchers.and(Arc::new(keeper.clone()));
+        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let world = World::load(project, Vec::new(), &agent, watchers.clone())?;
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
         let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
             gate,
             audit,
+            metrics,
             world: Current::new(world),
             config,
             sessions,
@@ -110,6 +118,7 @@ impl Server {
             scribe,
             runs,
             keeper,
+            watchers,
             agent,
             stop: CancellationToken::new(),
         };
@@ -124,6 +133,11 @@ impl Server {
     /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
         self.app.0.gate.has_keys().await
+    }
+
+    /// Writes down that the server itself did something.
+    pub(crate) fn note(&self, act: &str, target: &str) {
+        self.app.0.audit.note(&Act::new(SERVER, act, target));
     }
 
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.

@@ -1,16 +1,71 @@
-//! What lies around the routes, from the outside in: the gate, then the limits of bodies.
+//! What lies around the routes. From the outside in: what is noted of every request, web pages of other origins, panics,
+//! the gate, and the limits of bodies. Whether the server is alive may be asked without the gate.
+
+use std::panic::AssertUnwindSafe;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use crate::{App, body, gate};
+use crate::routes::ops;
+use crate::seen::{REQUEST_ID, seen};
+use crate::{App, Problem, body, gate};
+
+/// What web pages of other origins may read of an answer besides its body.
+const EXPOSED: [&str; 4] =
+    ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "retry-after"];
 
 /// Puts the layers around the routes that need a caller.
 pub(crate) fn around(router: Router<App>, app: &App) -> Router {
     router
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::disable()) // Ours has read the body already.
         .layer(from_fn_with_state(app.clone(), body::limit))
         .layer(from_fn_with_state(app.clone(), gate::pass))
+        .merge(ops::open().method_not_allowed_fallback(wrong_method))
+        .layer(from_fn(calm))
+        .layer(cors(&app.0.config.cors_origins))
+        .layer(from_fn_with_state(app.clone(), seen))
         .with_state(app.clone())
+}
+
+async fn unknown() -> Problem {
+    Problem::new("route_unknown", "there is nothing at this path")
+        .hint("`GET /openapi.json` lists what there is")
+}
+
+async fn wrong_method(method: Method) -> Problem {
+    let method: String = method.as_str().chars().take(20).collect();
+    Problem::new("method_not_allowed", format!("`{method}` means nothing at this path"))
+}
+
+/// Answers in the place of a route that panics. What it said is in the log of the process, and nowhere else.
+async fn calm(request: Request, next: Next) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => Problem::new("panicked", "the server made a mistake").into_response(),
+    }
+}
+
+fn cors(origins: &[String]) -> CorsLayer {
+    let layer = CorsLayer::new()
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(
+            EXPOSED.map(HeaderName::from_static).into_iter().chain([REQUEST_ID]).collect::<Vec<_>>(),
+        )
+        .max_age(std::time::Duration::from_secs(600));
+    match origins.iter().any(|it| it == "*") {
+        true => layer.allow_origin(AllowOrigin::any()),
+        false => {
+            let origins =
+                origins.iter().filter_map(|it| HeaderValue::from_str(it.trim_end_matches('/')).ok());
+            layer.allow_origin(AllowOrigin::list(origins))
+        }
+    }
 }

@@ -26,13 +26,17 @@ mod input;
 mod layers;
 mod listen;
 mod lost;
+mod metrics;
 mod openapi;
 mod passes;
 mod problem;
 mod routes;
 mod runs;
 mod scribe;
+mod seen;
 mod told;
+mod trace;
+mod watch;
 mod world;
 
 pub use app::{App, Parts, Server};

@@ -17,7 +17,7 @@ pub struct Problem {
     #[serde(rename = "type")]
     kind: String,
     /// What the status means.
-    title: String,
+    title: &'static str,
     /// The status of the response.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
@@ -40,6 +40,9 @@ pub struct Problem {
     /// The turn that went wrong, where one had begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
+    /// The request, as the server's log knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<Box<str>>,
 }
 
 impl Problem {
@@ -48,7 +51,7 @@ impl Problem {
         let status = status_of(code);
         Self {
             kind: format!("urn:contexture:problem:{code}"),
-            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             code: code.to_owned(),
             detail: detail.into(),
@@ -57,6 +60,7 @@ impl Problem {
             retry_after: None,
             thread: None,
             turn: None,
+            request_id: None,
         }
     }
 
@@ -85,6 +89,13 @@ impl Problem {
     #[must_use]
     pub fn of_turn(mut self, thread: &str, turn: &str) -> Self {
         (self.thread, self.turn) = (Some(thread.to_owned()), Some(turn.to_owned()));
+        self
+    }
+
+    /// Says which request it was.
+    #[must_use]
+    pub(crate) fn of_request(mut self, id: &str) -> Self {
+        self.request_id = Some(id.into());
         self
     }
 
@@ -172,7 +183,9 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(code = self.code, detail = self.detail, "a request failed");
         }
-        let mut response = (status, Json(self)).into_response();
+        let mut response = (status, Json(&self)).into_response();
+        // Whoever writes the log adds the id of the request.
+        response.extensions_mut().insert(self);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = retry_after {

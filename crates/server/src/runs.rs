@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use contexture_agent::{Agent, AgentError, AnswerRequest, Decision, Event, Outcome, Run, RunRequest};
 use contexture_compose::Prompt;
+use contexture_history::TurnStatus;
+use contexture_message::Usage;
 use contexture_session::records::{Document, DocumentKey, Writes};
 use contexture_session::{SessionKey, Thread, ThreadId, ThreadKey, Time};
 use futures::StreamExt;
@@ -14,8 +16,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::Problem;
+use crate::metrics::Metrics;
 use crate::scribe::Scribe;
 use crate::told::Telling;
 
@@ -106,12 +110,18 @@ struct Inner {
     /// Stops all of them.
     stop: CancellationToken,
     timeout: Duration,
+    metrics: Metrics,
 }
 
 impl Runs {
-    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, timeout: Duration) -> Self {
+    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, timeout: Duration, metrics: Metrics) -> Self {
         let (running, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Inner { scribe, time, running, tasks, stop, timeout }))
+        Self(Arc::new(Inner { scribe, time, running, tasks, stop, timeout, metrics }))
+    }
+
+    /// Whether no more turns are begun.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.tasks.is_closed()
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<(ThreadKey, String), CancellationToken>> {
@@ -149,17 +159,21 @@ impl Runs {
             say_began: Some(say_began),
             began: None,
             early: Vec::new(),
+            has_ended: false,
+            usage: Usage::default(),
         };
         let run = match task.job {
             Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
             Job::Decide(decision, cancel) => task.agent.decide(&task.prompt, &task.thread, decision, cancel),
             Job::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
         };
-        self.0.tasks.spawn(async move {
+        let work = async move {
             let result = driver.drive(run).await;
             // Nobody may be waiting any more.
             let _ = say_outcome.send(result);
-        });
+        };
+        // The turn goes on in the trace of the request that asked for it.
+        self.0.tasks.spawn(work.in_current_span());
         Ok(Handle { began, outcome, cancel, tokens })
     }
 
@@ -199,10 +213,15 @@ struct Driver {
     began: Option<Began>,
     /// What was said before the turn began.
     early: Vec<Event>,
+    /// Whether its end was told.
+    has_ended: bool,
+    /// What its calls cost so far.
+    usage: Usage,
 }
 
 impl Driver {
     async fn drive(mut self, mut run: Run) -> Result<Outcome, AgentError> {
+        let began = tokio::time::Instant::now();
         let timeout = tokio::time::sleep(self.runs.0.timeout);
         let mut timeout = std::pin::pin!(timeout);
         let mut is_late = false;
@@ -219,14 +238,25 @@ impl Driver {
             }
         }
         let result = run.outcome().await;
+        let status = match &result {
+            Ok(outcome) => outcome.status.as_str(),
+            // A turn that never began was refused.
+            Err(_) if self.began.is_none() => "refused",
+            Err(AgentError::Cancelled) => "interrupted",
+            Err(_) => "failed",
+        };
+        self.runs.0.metrics.turn(status, began.elapsed());
+        self.end(result.as_ref().err());
         self.runs.0.scribe.flushed().await;
         // Only now: who looks for lost turns leaves those alone that run here.
-        self.end();
+        self.leave();
         result
     }
 
     fn hear(&mut self, event: Event) {
+        self.runs.0.metrics.heard(&event);
         self.tokens.add(&event);
+        self.note(&event);
         if let Event::TurnStart { thread, turn } = &event
             && self.began.is_none()
         {
@@ -270,7 +300,28 @@ impl Driver {
         self.runs.0.scribe.tell(Telling { session: session.clone(), began: began.clone(), event });
     }
 
-    fn end(&self) {
+    /// Notes what is needed for the end of a turn that breaks off.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::TurnEnd { .. } => self.has_ended = true,
+            Event::ContextUsage { input_tokens, output_tokens, cache_read_tokens, .. } => {
+                self.usage.input_tokens += input_tokens;
+                self.usage.output_tokens += output_tokens;
+                self.usage.cache_read_tokens += cache_read_tokens;
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the end of a turn that broke off, so that every turn that began has one.
+    fn end(&self, err: Option<&AgentError>) {
+        if let Some(err) = err.filter(|_| !self.has_ended) {
+            let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
+            self.tell(Event::TurnEnd { status, reason: Some(err.to_string()), usage: self.usage });
+        }
+    }
+
+    fn leave(&self) {
         if let Some(began) = &self.began {
             self.runs.running().remove(&(self.key.clone(), began.turn.clone()));
         }

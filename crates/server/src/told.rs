@@ -88,8 +88,7 @@ impl Telling {
 
     /// Whether nothing of the turn follows, unless it goes on later.
     pub(crate) fn is_end(&self) -> bool {
-        use contexture_agent::Event::{Error, TurnEnd};
-        matches!(self.event, TurnEnd { .. } | Error { .. })
+        matches!(self.event, contexture_agent::Event::TurnEnd { .. })
     }
 
     /// Returns the key of the document that says that the turn runs.

@@ -47,6 +47,11 @@ impl Thread {
         self
     }
 
+    /// Returns where the thread is.
+    pub fn key(&self) -> &ThreadKey {
+        &self.live.key
+    }
+
     /// Returns the thread's name.
     pub fn id(&self) -> &ThreadId {
         &self.live.key.thread

@@ -33,7 +33,7 @@ async fn called(reply: Reply, change: impl FnOnce(&mut HttpRequest)) -> (String,
 async fn a_call_has_its_headers_and_its_body() {
     let (shown, received) = called(Reply::json(201, &json!([1])), |_| {}).await;
     assert_eq!(shown, "201 application/json [1]");
-    let Received { method, path, headers, body } = &received[0];
+    let Received { method, path, headers, body, .. } = &received[0];
     assert_eq!((method.as_str(), path.as_str(), body), ("POST", "/orders?q=private", &json!({"n": 1})));
     assert_eq!((&*headers["x-plain"], &*headers["x-key"]), ("yes", "s3cret-word"));
     assert_eq!(headers["content-type"], "application/json");

@@ -19,6 +19,8 @@ mod replay;
 mod request;
 mod stored;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use errors::in_openai_shape;
 pub(crate) use handler::*;

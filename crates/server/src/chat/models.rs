@@ -66,6 +66,19 @@ pub(crate) async fn show(
     _: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<ModelView>, ChatError> {
+    one(&app, &id)
+}
+
+/// Shows one whose name has slashes that the client left as they are.
+pub(crate) async fn show_named(
+    State(app): State<App>,
+    _: Caller,
+    Path((id, rest)): Path<(String, String)>,
+) -> Result<Json<ModelView>, ChatError> {
+    one(&app, &format!("{id}/{rest}"))
+}
+
+fn one(app: &App, id: &str) -> Result<Json<ModelView>, ChatError> {
     let found = all(&app.world()).into_iter().find(|it| it.id == id);
-    found.map(Json).ok_or_else(|| ChatError::no_model(&id))
+    found.map(Json).ok_or_else(|| ChatError::no_model(id))
 }

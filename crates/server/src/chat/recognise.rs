@@ -154,10 +154,9 @@ fn thin(stored: &Stored, listed: &Listed, hints: Hints) -> Recognised {
         return if is_other && !hints.resends { Recognised::Thin(user()) } else { behind };
     }
     let newest = heard.iter().rposition(|it| matches!(it.token, Token::User(_))).unwrap_or(0);
-    match align.is_retry_of(newest, listed) {
-        Some(turn) => Recognised::Retried(turn),
-        None => Recognised::Thin(user()),
-    }
+    // A client that sends only what is new may well say the same twice; two turns do not tell yet whether it does.
+    let is_again = (hints.is_retry || n_turns <= 2) && align.says_again(newest, listed);
+    if is_again { align.behind(newest, listed) } else { Recognised::Thin(user()) }
 }
 
 struct Align<'a> {
@@ -228,7 +227,10 @@ impl Align<'_> {
         let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == turn);
         let came_to_something =
             matches!(self.stored.status(turn), TurnStatus::Completed | TurnStatus::Suspended);
-        let is_same = self.hints.is_retry && is_newest && came_to_something;
+        // What it was answered is the end of the turn: the client has brought no results since.
+        let behind = place.checked_sub(1).map(|it| &self.heard[it]).filter(|it| it.turn == turn);
+        let is_last = self.stored.resumed_at == behind.map(|it| it.after);
+        let is_same = self.hints.is_retry && is_newest && came_to_something && is_last;
         (is_same && self.says_again(place, listed)).then_some(turn)
     }
 

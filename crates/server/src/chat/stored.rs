@@ -82,6 +82,8 @@ pub(crate) struct Stored {
     pub(crate) is_whole: bool,
     /// Calls that wait for the client.
     pub(crate) waiting: Vec<ToolCall>,
+    /// Where the newest turn was suspended before it went on for the last time, if it did.
+    pub(crate) resumed_at: Option<Seq>,
 }
 
 impl Stored {
@@ -103,7 +105,14 @@ impl Stored {
             _ => self.turns.push((turn, status)),
         };
         match &item.body {
-            Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => set(TurnStatus::InFlight),
+            Body::Change(Change::TurnBegan { .. }) => {
+                set(TurnStatus::InFlight);
+                self.resumed_at = None;
+            }
+            Body::Change(Change::TurnResumed) => {
+                set(TurnStatus::InFlight);
+                self.resumed_at = self.heard.last().map(|it| it.after);
+            }
             Body::Change(Change::TurnEnded { status, .. }) => {
                 set(*status);
                 // A copy that ends here has the turn as it was left.

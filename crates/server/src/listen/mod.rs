@@ -80,9 +80,12 @@ impl Listener {
 
     /// Serves until `stop` comes, and then lets what runs come to its end.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
+        let url = self.url();
         let door = Door::new(server.config(), server.router(), self.tls);
         let work = async {
+            server.note("server.started", &url);
             door.accept(&self.socket, stop).await;
+            server.note("server.stopped", &url);
             drop(self.socket);
             door.finish.cancel();
             server.stop().await;

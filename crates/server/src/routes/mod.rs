@@ -3,6 +3,7 @@
 mod approvals;
 mod compaction;
 mod events;
+pub(crate) mod ops;
 mod passes;
 mod prompts;
 mod sessions;
@@ -56,4 +57,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(crate::chat::complete))
         .routes(routes!(crate::chat::list))
         .routes(routes!(crate::chat::show))
+        .route("/v1/models/{id}/{*rest}", axum::routing::get(crate::chat::show_named))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::audited))
 }

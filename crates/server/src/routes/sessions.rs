@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::audit::Act;
 use crate::input::{Asked, Body, Id};
 use crate::{App, Caller, Problem};
 
@@ -204,6 +205,7 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, Problem> {
     match app.sessions(&caller).delete(&id).await? {
         true => {
+            app.0.audit.record(Act::of(&caller, "session.deleted", id.as_str())).await;
             let key = SessionKey { tenant: caller.tenant.clone(), session: id };
             app.0.scribe.forget(&key);
             app.0.keeper.forget(&key);

@@ -1,6 +1,11 @@
 //! The server, over real connections.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says so")]
 
+mod lost;
+mod passes;
 mod scene;
+mod sdk;
 mod streaming;
+mod threads;
 mod turns;
+mod waiting;

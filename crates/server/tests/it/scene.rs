@@ -7,7 +7,7 @@ use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_message::Answer;
 use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project};
-use contexture_server::{Parts, Server};
+use contexture_server::{AgentMaker, Parts, Server};
 use contexture_session::{MemoryStore, Records, SessionConfig, Sessions, Store};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -59,14 +59,19 @@ impl Ground {
         let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
         let overrides = overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let project = project.with_overrides(overrides.collect()).unwrap();
-        let model = Arc::new(Scripted::new(steps));
+        let model = Scripted::new(steps);
+        self.instance_of(project, Arc::new(move |_| Ok(contexture::agent(model.clone())))).await
+    }
+
+    /// Starts an instance of a project.
+    pub(crate) async fn instance_of(&self, project: Project, agent: AgentMaker) -> Scene {
         let config = SessionConfig {
             lease: Duration::from_secs(project.config().server.lease_seconds),
             ..SessionConfig::default()
         };
         let server = Server::new(Parts {
             project,
-            agent: Arc::new(move |_| Ok(contexture::agent(Shared(model.clone())))),
+            agent,
             sessions: Sessions::new(self.store.clone(), session_ports(None), config),
             records: self.records.clone(),
             time: Arc::new(SystemTime),
@@ -82,15 +87,6 @@ impl Ground {
             tokio::spawn(async move { behind.background().await }),
         ];
         Scene { url, client: contexture_model::http_client(Vec::new(), None).unwrap(), server, tasks }
-    }
-}
-
-/// A model that is shared by all agents that are made of it.
-struct Shared(Arc<Scripted>);
-
-impl contexture_model::Model for Shared {
-    fn stream(&self, call: contexture_model::ModelCall) -> contexture_model::Deltas {
-        self.0.stream(call)
     }
 }
 

@@ -1,0 +1,223 @@
+//! What is measured: requests, turns, model calls, tokens and where they come from, caches, compactions.
+//!
+//! Labels have few values, and none of them comes from a client: routes by their pattern, sources by their kind, models by
+//! their provider.
+
+mod book;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use contexture_agent::{Called, Calling, Event, Watcher};
+use contexture_compose::Explanation;
+
+use book::{Book, Meter, gauge};
+
+macro_rules! meters {
+    ($($id:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(const $id: Meter = Meter { name: concat!("contexture_", $name), help: $help, labels: &[$($label),*] };)*
+    };
+}
+
+meters! {
+    HTTP "http_requests_total" ["method", "route", "status"] "Requests that were answered.";
+    HTTP_TIME "http_request_duration_seconds" ["route"] "Time until the head of the answer.";
+    TURNS "turns_total" ["status"] "Turns that came to an end, or wait.";
+    TURN_TIME "turn_duration_seconds" ["status"] "How long turns took.";
+    CALLS "model_calls_total" ["provider", "outcome"] "Model calls, by why they ended.";
+    CALL_TIME "model_call_duration_seconds" ["provider"] "How long model calls took.";
+    TOKENS "tokens_total" ["kind"] "Tokens as providers report them.";
+    SOURCES "prompt_tokens_total" ["source"] "Tokens of requests to models, by the kind of who contributed them.";
+    FORECAST "cache_read_forecast_tokens_total" [] "What providers' caches should have read.";
+    CACHE_READ "cache_read_tokens_total" [] "What providers' caches did read, where there was a forecast.";
+    CACHE_BREAKS "cache_breaks_total" [] "Calls whose cache read clearly less than was foretold.";
+    COMPACTIONS "compactions_total" ["strategy", "made"] "Compactions, by how the range was chosen and what came of it.";
+    DROPS "drops_total" ["reason"] "What was left out of requests to models.";
+    REFUSED "requests_refused_total" ["code"] "Requests that the gate refused.";
+    STORE_ERRORS "store_errors_total" [] "Requests that failed because of the store.";
+    RUNNING "turns_running" [] "Turns that run now.";
+    QUEUE "scribe_queue_depth" [] "What waits to be written.";
+    STREAMS "sse_connections" [] "Streams of events that are open.";
+}
+
+/// What is measured. Clones share everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    book: Mutex<Book>,
+    streams: AtomicU64,
+}
+
+/// What the server knows at this moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Now {
+    pub(crate) running: usize,
+    pub(crate) queue: usize,
+}
+
+/// A stream that is open, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenStream(Metrics);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let mut book = self.book();
+        book.add(HTTP, &[method, route, &status.to_string()], 1);
+        book.time(HTTP_TIME, &[route], took.as_secs_f64());
+    }
+
+    /// A request could not be answered as was asked.
+    pub(crate) fn failed(&self, code: &str) {
+        match code {
+            "unauthorized" | "rate_limited" => self.book().add(REFUSED, &[code], 1),
+            "store_unavailable" | "store_damaged" => self.book().add(STORE_ERRORS, &[], 1),
+            _ => {}
+        }
+    }
+
+    /// A stream of events is opened.
+    pub(crate) fn stream(&self) -> OpenStream {
+        self.0.streams.fetch_add(1, Ordering::Relaxed);
+        OpenStream(self.clone())
+    }
+
+    /// A turn ended, or waits.
+    pub(crate) fn turn(&self, status: &str, took: Duration) {
+        let mut book = self.book();
+        book.add(TURNS, &[status], 1);
+        book.time(TURN_TIME, &[status], took.as_secs_f64());
+    }
+
+    /// Something happened during a turn.
+    pub(crate) fn heard(&self, event: &Event) {
+        if let Event::ContextCompactionEnd(report) | Event::Compaction(report) = event {
+            let made = if report.accepted { "summary" } else { "none" };
+            self.book().add(COMPACTIONS, &[report.strategy.as_str(), made], 1);
+        }
+    }
+
+    /// Writes it down as Prometheus reads it.
+    pub(crate) fn text(&self, now: Now) -> String {
+        let mut text = String::new();
+        self.book().write(&mut text);
+        gauge(&mut text, RUNNING, now.running as u64);
+        gauge(&mut text, QUEUE, now.queue as u64);
+        gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
+        text
+    }
+
+    fn explained(&self, why: &Explanation) {
+        let mut book = self.book();
+        let sent = why.parts.iter().filter(|it| matches!(it.state.as_str(), "kept" | "shortened"));
+        for part in sent {
+            book.add(SOURCES, &[kind_of(&part.source, &part.slot)], u64::from(part.tokens.0));
+        }
+        for drop in &why.dropped {
+            book.add(DROPS, &[reason_of(&drop.reason)], 1);
+        }
+    }
+}
+
+impl Watcher for Metrics {
+    fn calling(&self, call: &Calling<'_>) {
+        self.explained(&call.pass.explain());
+    }
+
+    fn called(&self, call: &Calling<'_>, result: &Called) {
+        let model = call.pass.request().model.clone().unwrap_or_default();
+        let provider = model.split('/').next().unwrap_or_default();
+        let outcome = match &result.end {
+            Ok(stop) => stop_name(stop),
+            Err(code) => code.clone(),
+        };
+        let mut book = self.book();
+        book.add(CALLS, &[provider, &outcome], 1);
+        book.time(CALL_TIME, &[provider], result.took.as_secs_f64());
+        let usage = result.usage;
+        let kinds = [
+            ("input", usage.input_tokens),
+            ("output", usage.output_tokens),
+            ("cache_read", usage.cache_read_tokens),
+            ("cache_write", usage.cache_write_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        ];
+        kinds.iter().for_each(|(kind, n)| book.add(TOKENS, &[kind], *n));
+        if let Some(reconciled) = &result.reconciled {
+            book.add(FORECAST, &[], u64::from(reconciled.expected.0));
+            book.add(CACHE_READ, &[], u64::from(reconciled.reported.0));
+            book.add(CACHE_BREAKS, &[], u64::from(reconciled.broken));
+        }
+    }
+}
+
+/// Returns the name of why a model stopped.
+fn stop_name(stop: &impl serde::Serialize) -> String {
+    let value = serde_json::to_value(stop).unwrap_or_default();
+    value.as_str().unwrap_or("other").to_owned()
+}
+
+/// Returns the kind of a source: `context` of `context:brand` and of `context[2]`.
+fn kind_of<'a>(source: &'a str, slot: &'a str) -> &'a str {
+    if slot == "tools" {
+        return "tools";
+    }
+    source.split([':', '[']).next().filter(|it| !it.is_empty()).unwrap_or("other")
+}
+
+/// Returns the kind of a reason, whose text holds numbers.
+fn reason_of(reason: &str) -> &'static str {
+    match reason {
+        it if it.starts_with("did not fit") => "budget",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Metrics, Now, kind_of, reason_of};
+
+    #[test]
+    fn sources_and_reasons_have_few_kinds() {
+        assert_eq!(kind_of("context:brand", "system"), "context");
+        assert_eq!(kind_of("context[2]", "system"), "context");
+        assert_eq!(kind_of("history:t7", "history"), "history");
+        assert_eq!(kind_of("prompt", "tools"), "tools");
+        assert_eq!(reason_of("did not fit the token budget: 3 tokens over, priority 50"), "budget");
+    }
+
+    #[test]
+    fn what_was_measured_is_written_down() {
+        let metrics = Metrics::default();
+        metrics.answered("GET", "/v1/prompts", 200, Duration::from_millis(3));
+        metrics.turn("completed", Duration::from_secs(2));
+        let open = metrics.stream();
+        let text = metrics.text(Now { running: 1, queue: 2 });
+        for line in [
+            r#"contexture_http_requests_total{method="GET",route="/v1/prompts",status="200"} 1"#,
+            r#"contexture_turns_total{status="completed"} 1"#,
+            "contexture_turns_running 1",
+            "contexture_scribe_queue_depth 2",
+            "contexture_sse_connections 1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+        drop(open);
+        assert!(metrics.text(Now::default()).contains("contexture_sse_connections 0"));
+    }
+}

@@ -1,0 +1,133 @@
+//! For whoever looks after the server: is it alive, can it work, what did it do.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::audit::{self, Entry, audit_log};
+use crate::input::Asked;
+use crate::metrics::Now;
+use crate::routes::sessions::limited;
+use crate::{App, Caller, Problem};
+
+/// How long the store may take to show that it is there.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Returns the routes that need no caller.
+pub(crate) fn open() -> Router<App> {
+    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready))
+}
+
+/// How the server is.
+#[derive(Debug, Serialize)]
+struct Health {
+    status: &'static str,
+}
+
+async fn alive() -> Json<Health> {
+    Json(Health { status: "alive" })
+}
+
+async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
+    if app.0.runs.is_stopping() {
+        return Err(Problem::new("shutting_down", "the server stops"));
+    }
+    let answer = tokio::time::timeout(PATIENCE, app.0.records.extent(audit::stream())).await;
+    match answer {
+        Ok(Ok(_)) => Ok(Json(Health { status: "ready" })),
+        // Where the store is, and what it says, is for the log alone: nobody had to show a key.
+        Ok(Err(err)) => {
+            tracing::warn!(error = %err, "the store does not answer");
+            Err(Problem::new("store_unavailable", "the store does not answer"))
+        }
+        Err(_) => Err(Problem::new("store_unavailable", "the store does not answer in time")),
+    }
+}
+
+/// What was measured, as Prometheus reads it. Needs an administrator's key where keys are needed.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operations",
+    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
+    caller.check_admin()?;
+    let now = Now { running: app.0.runs.n_running(), queue: app.0.scribe.depth() };
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((kind, app.0.metrics.text(now)))
+}
+
+/// Which acts.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AuditQuery {
+    /// Only acts before this number.
+    before: Option<u64>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// A page of the audit log.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AuditPage {
+    /// The acts, newest first.
+    acts: Vec<ActView>,
+    /// What comes next is `before` this number, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<u64>,
+}
+
+/// Something that was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ActView {
+    /// Its number in the log.
+    number: u64,
+    /// When.
+    #[schema(format = DateTime)]
+    time: String,
+    /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
+    actor: String,
+    /// What, such as `key.created`.
+    act: String,
+    /// To what.
+    target: String,
+    /// Whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// More about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl From<Entry> for ActView {
+    fn from(entry: Entry) -> Self {
+        let audit::Act { actor, act, target, tenant, detail } = entry.act;
+        let (time, tenant) = (entry.at.to_millis(), tenant.map(|it| it.to_string()));
+        Self { number: entry.number, time, actor, act, target, tenant, detail }
+    }
+}
+
+/// Who did what to the server: the audit log. Needs an administrator's key where keys are needed.
+#[utoipa::path(
+    get, path = "/v1/audit", tag = "operations", params(AuditQuery),
+    responses((status = 200, body = AuditPage), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn audited(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<AuditQuery>,
+) -> Result<Json<AuditPage>, Problem> {
+    caller.check_admin()?;
+    let limit = limited(query.limit, 100, 1000)?;
+    let acts = audit_log(&*app.0.records, query.before, limit).await?;
+    let before = acts.last().filter(|it| acts.len() == limit && it.number > 1).map(|it| it.number);
+    Ok(Json(AuditPage { acts: acts.into_iter().map(ActView::from).collect(), before }))
+}

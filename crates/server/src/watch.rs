@@ -1,0 +1,28 @@
+//! Several who watch model calls: each hears of every call, in their order.
+
+use std::sync::Arc;
+
+use contexture_agent::{Called, Calling, Watcher};
+
+/// Tells several watchers.
+#[derive(Clone, Default)]
+pub(crate) struct Watchers(Vec<Arc<dyn Watcher>>);
+
+impl Watchers {
+    /// Adds one more.
+    #[must_use]
+    pub(crate) fn and(mut self, watcher: Arc<dyn Watcher>) -> Self {
+        self.0.push(watcher);
+        self
+    }
+}
+
+impl Watcher for Watchers {
+    fn calling(&self, call: &Calling<'_>) {
+        self.0.iter().for_each(|it| it.calling(call));
+    }
+
+    fn called(&self, call: &Calling<'_>, result: &Called) {
+        self.0.iter().for_each(|it| it.called(call, result));
+    }
+}

@@ -1,0 +1,111 @@
+//! Instances that are lost, and files that change.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use contexture_message::{Answer, Delta};
+use contexture_model::{Scripted, Step};
+use contexture_project::{Files, FilesError, InMemory, Project};
+use serde_json::json;
+
+use crate::scene::{FILES, Ground, frames, json_of, told};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_turn_of_a_lost_instance_is_interrupted_told_and_tried_again() {
+    let ground = Ground::memory();
+    let short = [("server.lease_seconds", "1")];
+    let endless = Step::Pieces(vec![Delta::Text("Wait".into())], None);
+    // Whatever runs on it stops with it, like in a process that is killed: nothing is given back.
+    let process = tokio::runtime::Runtime::new().unwrap();
+    let there = ground.clone();
+    let one = process.spawn(async move { there.instance_with(vec![endless], &short).await }).await.unwrap();
+    let two = ground.instance_with(vec![Step::Answer(Answer::text("Here."))], &short).await;
+    one.session("demo").await;
+    let turn =
+        one.post("/v1/sessions/demo/turns", json!({"user": "hi"})).header("accept", "text/event-stream");
+    let begun = frames(turn.send().await.unwrap(), 2).await;
+    assert_eq!(told(&begun), "1 turn.start\n2 text.delta Wait");
+    process.shutdown_background();
+    let seen = frames(two.get("/v1/sessions/demo/events").send().await.unwrap(), 3).await;
+    assert_eq!(told(&seen), "1 turn.start\n2 text.delta Wait\n3 turn.end interrupted");
+    let again = two.post("/v1/sessions/demo/turns/t1/retry", json!({})).send().await.unwrap();
+    let (status, again) = json_of(again).await;
+    assert_eq!((status, again["text"].as_str(), again["turn"].as_str()), (200, Some("Here."), Some("t2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_interrupts_what_does_not_end() {
+    let ground = Ground::memory();
+    let endless = Step::Pieces(vec![Delta::Text("Wait".into())], None);
+    let scene = ground.instance(vec![endless]).await;
+    scene.session("demo").await;
+    let turn =
+        scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).header("accept", "text/event-stream");
+    let answer = turn.send().await.unwrap();
+    let stopping = scene.server.clone();
+    let (frames, ()) = tokio::join!(frames(answer, 100), async move { stopping.stop().await });
+    assert_eq!(told(&frames), "1 turn.start\n2 text.delta Wait\n3 error\n4 turn.end interrupted");
+    let refused = scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).send().await.unwrap();
+    let (status, problem) = json_of(refused).await;
+    assert_eq!((status, problem["code"].as_str()), (503, Some("shutting_down")));
+}
+
+/// Files that can be changed.
+#[derive(Clone, Debug)]
+struct Changing(Arc<Mutex<InMemory>>);
+
+impl Changing {
+    fn set(&self, prompt: &str) {
+        let files = FILES.map(|(path, text)| match path {
+            "prompts/chat.md" => (path, prompt),
+            _ => (path, text),
+        });
+        *self.0.lock().unwrap() = InMemory::new(files);
+    }
+}
+
+impl Files for Changing {
+    fn list(&self) -> Result<Vec<String>, FilesError> {
+        self.0.lock().unwrap().list()
+    }
+
+    fn read(&self, path: &str) -> Result<String, FilesError> {
+        self.0.lock().unwrap().read(path)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_prompts_are_loaded_and_broken_ones_keep_their_last_good_version() {
+    let files = Changing(Arc::new(Mutex::new(InMemory::new(FILES))));
+    let project = Project::from_files(Arc::new(files.clone())).unwrap();
+    let project = project.with_overrides(vec![("server.reload_seconds".into(), "1".into())]).unwrap();
+    let model = Scripted::always(Answer::text("Yes."));
+    let agent = Arc::new(move |_: &Project| Ok(contexture::agent(model.clone())));
+    let scene = Ground::memory().instance_of(project, agent).await;
+    let resolved = async || {
+        let answer = scene.post("/v1/prompts/chat/resolve", json!({"user": "hi"})).send().await.unwrap();
+        json_of(answer).await.1["request"]["messages"][0]["content"].as_str().unwrap_or_default().to_owned()
+    };
+    let until = async |text: &str| {
+        for _ in 0..100 {
+            if resolved().await == text {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the prompt is not loaded");
+    };
+    assert_eq!(resolved().await, "You are helpful.");
+    files.set("---\nmodel: openai/gpt-5-mini\n---\nYou are brief.\n");
+    until("You are brief.").await;
+    files.set("---\nmodell: x\n---\nYou are broken.\n");
+    for _ in 0..100 {
+        let (_, list) = json_of(scene.get("/v1/prompts").send().await.unwrap()).await;
+        if list["prompts"][0]["faults"][0]["code"] == "unknown_field" {
+            assert_eq!(resolved().await, "You are brief.");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the fault is not told");
+}
