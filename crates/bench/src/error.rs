@@ -13,14 +13,6 @@ pub enum BenchError {
         /// What there is.
         known: String,
     },
-    /// A job of the list that can't run yet.
-    #[error("the job `{name}` is not there yet; the jobs are {known}")]
-    LaterJob {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
     /// Nobody said where the data is.
     #[error("`PEERS_DATA` is not set; it names the folder with the data")]
     NoData,

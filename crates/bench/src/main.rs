@@ -10,6 +10,7 @@ use std::{env, fs};
 use contexture_bench::data::{StorePlace, read};
 use contexture_bench::measure::{Timing, measure, peak_rss_mb};
 use contexture_bench::replay::{ReplayConfig, Scene, replay};
+use contexture_bench::serve::{ServeConfig, instance};
 use contexture_bench::{BenchError, Job, Side, sample};
 use contexture_message::Tokens;
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ usage:
   contexture-bench JOB N             run a job, print one line of JSON
   contexture-bench floor JOB N       run its floor
   contexture-bench compare [--json]  run all jobs and floors in turns, print a table
+  contexture-bench serve N [TURNS]   let N sessions run TURNS turns together (default 5000) over HTTP, print one line of JSON
   contexture-bench cache N [WINDOW]  replay N turns on simulated provider caches, with requests of at most WINDOW
                                      tokens (default 128000): a table, and one line of JSON
 
@@ -37,13 +39,15 @@ jobs:
   store.load    N messages  a whole session back into memory
   store.tail    N messages  the newest 64 messages of a session
   turn          N turns     everything around a model call: resolve, encode, append question and answer
+  serve         N sessions  turns over HTTP with events, against a mock model; needs no data
 
 environment:
   PEERS_DATA          the folder with conv-N.json, compose-N.json and tree-N.json;
                       without it `compare` makes data of its own
   PEERS_SCRATCH       where the rendered text goes (else PEERS_DATA, else the system's temporary folder), and where
                       the stores are (else the system's temporary folder): a folder on a real disk
-  CONTEXTURE_BENCH_STORE_URL  a PostgreSQL database for the store jobs, instead of an SQLite file
+  CONTEXTURE_BENCH_STORE_URL  a PostgreSQL database for the store jobs and `serve`, instead of an SQLite file
+  CONTEXTURE_BENCH_PIECE_MS   how long the model of `serve` waits between the 40 pieces of an answer (default 5)
   PEERS_CELL_SECONDS  about how long to repeat a job (default 3)
 ";
 
@@ -58,10 +62,17 @@ fn main() -> ExitCode {
         ["cache"] => Err("say how many turns".into()),
         ["cache", n] => cache(n, None),
         ["cache", n, window] => cache(n, Some(window)),
+        ["serve", n] => serve(n, None),
+        ["serve", n, turns] => serve(n, Some(turns)),
+        // The server of `serve`, which it starts itself.
+        ["instance", folder] => {
+            instance(Path::new(folder), store_place().url.as_deref(), std::io::stdin(), std::io::stdout())
+        }
         ["compare"] => compare(false),
         ["compare", "--json"] => compare(true),
         ["floor", job, n] | ["--floor", job, n] | [job, n, "--floor"] => run(Side::Floor, job, n),
         [job, n] => run(Side::Contexture, job, n),
+        ["serve"] => Err("say how many sessions".into()),
         [job] => {
             Err(Job::parse(job).map_or_else(Into::into, |it| format!("say how many {}", it.unit()).into()))
         }
@@ -136,6 +147,27 @@ fn cache(n: &str, window: Option<&str>) -> Result<(), Box<dyn Error>> {
     eprint!("{report}");
     println!("{}", report.to_json());
     Ok(())
+}
+
+/// Lets many sessions talk to a server at once.
+fn serve(n: &str, turns: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let number = |text: &str, what: &str| -> Result<usize, Box<dyn Error>> {
+        text.parse().map_err(|_| format!("`{text}` is not a number of {what}").into())
+    };
+    let pause = env::var("CONTEXTURE_BENCH_PIECE_MS").ok().and_then(|it| it.trim().parse().ok());
+    let config = ServeConfig {
+        sessions: number(n, "sessions")?,
+        turns: number(turns.unwrap_or("5000"), "turns")?,
+        pause: Duration::from_millis(pause.unwrap_or(5)),
+        program: env::current_exe()?,
+        scratch: store_place().scratch,
+    };
+    let report = contexture_bench::serve::serve(&config)?;
+    println!("{report}");
+    match report["errors"] == 0 {
+        true => Ok(()),
+        false => Err(format!("{} sessions went wrong", report["errors"]).into()),
+    }
 }
 
 /// Returns the line of JSON for one measurement; a rendered text is written to a file.

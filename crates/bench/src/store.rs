@@ -29,10 +29,10 @@ pub(crate) const TAIL: usize = 64;
 const FILL: usize = 200;
 
 /// A folder that goes away with the job.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new(parent: &Path) -> std::io::Result<Self> {
+    pub(crate) fn new(parent: &Path) -> std::io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("bench-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = parent.join(name);

@@ -2,7 +2,7 @@
 //!
 //! Each request takes the next [`Reply`] of the script: an answer in one of the dialects, or recorded bytes, in pieces
 //! of any size and with waits between them; or trouble: an error status, a cut connection, silence. What was asked is
-//! kept for the test to look at.
+//! kept for the test to look at. Where many ask, a [`Clerk`] decides instead, and nothing is kept.
 //!
 //! [`cache`] stands alone: what the prompt caches of OpenAI and Anthropic do with the bodies they are sent.
 //!
@@ -16,6 +16,7 @@ mod serve;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -47,11 +48,28 @@ pub struct Received {
     pub text: String,
 }
 
-#[derive(Debug)]
+/// Decides what each request gets, where no script can: many ask at the same time, or for a long time.
+pub trait Clerk: Send + Sync + 'static {
+    /// Returns what a request gets.
+    fn reply(&self, request: &Received) -> Reply;
+
+    /// Hears that a reply was sent to its end, and how long that took since the request was read.
+    fn sent(&self, request: &Received, took: Duration) {
+        let _ = (request, took);
+    }
+}
+
 pub(crate) struct Shared {
     state: Mutex<State>,
+    clerk: Option<Box<dyn Clerk>>,
     /// How many clients have gone away while they were answered.
     gone: watch::Sender<usize>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,10 +82,19 @@ struct State {
 impl MockModel {
     /// Starts a server that gives these replies in order; a request after the last one gets status 410.
     pub async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let state = State { script: replies.into_iter().collect(), ..State::default() };
+        Self::serve(state, None).await
+    }
+
+    /// Starts a server whose replies a clerk decides. What was asked is not kept.
+    pub async fn with_clerk(clerk: impl Clerk) -> Self {
+        Self::serve(State::default(), Some(Box::new(clerk))).await
+    }
+
+    async fn serve(state: State, clerk: Option<Box<dyn Clerk>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
         let url = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
-        let state = State { script: replies.into_iter().collect(), ..State::default() };
-        let shared = Arc::new(Shared { state: Mutex::new(state), gone: watch::channel(0).0 });
+        let shared = Arc::new(Shared { state: Mutex::new(state), clerk, gone: watch::channel(0).0 });
         let task = tokio::spawn(serve::serve(listener, Arc::clone(&shared)));
         Self { url, shared, task }
     }
@@ -115,10 +142,19 @@ impl Shared {
     }
 
     /// Notes a request and returns what it gets.
-    pub(crate) fn received(&self, request: Received) -> Reply {
+    pub(crate) fn received(&self, request: &Received) -> Reply {
+        if let Some(clerk) = &self.clerk {
+            return clerk.reply(request);
+        }
         let mut state = self.state();
-        state.received.push(request);
+        state.received.push(request.clone());
         state.script.pop_front().unwrap_or_else(|| Reply::status(410).text("the script is over"))
+    }
+
+    pub(crate) fn sent(&self, request: &Received, took: Duration) {
+        if let Some(clerk) = &self.clerk {
+            clerk.sent(request, took);
+        }
     }
 
     pub(crate) fn client_gone(&self) {

@@ -127,6 +127,14 @@ impl Reply {
         self.cut_into(cuts)
     }
 
+    /// Sends each event of a stream as a piece of its own.
+    #[must_use]
+    pub fn event_by_event(self) -> Self {
+        let ends = self.body.windows(2).enumerate().filter(|(_, it)| it == b"\n\n");
+        let cuts: Vec<usize> = ends.map(|(at, _)| at + 2).collect();
+        self.cut_into(cuts)
+    }
+
     /// Waits before anything is sent.
     #[must_use]
     pub fn after(mut self, wait: Duration) -> Self {

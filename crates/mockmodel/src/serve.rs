@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -24,7 +25,8 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 async fn connection(mut stream: BufReader<TcpStream>, shared: &Shared) -> io::Result<()> {
     stream.get_ref().set_nodelay(true)?;
     while let Some(request) = read(&mut stream).await? {
-        let reply = shared.received(request);
+        let began = Instant::now();
+        let reply = shared.received(&request);
         let (mut reader, mut writer) = stream.get_mut().split();
         let mut byte = [0];
         let outcome = tokio::select! {
@@ -36,6 +38,7 @@ async fn connection(mut stream: BufReader<TcpStream>, shared: &Shared) -> io::Re
             shared.client_gone();
         }
         outcome?;
+        shared.sent(&request, began.elapsed());
         match reply.end {
             End::Cut(_) | End::NoAnswer => return stream.get_ref().set_zero_linger(),
             End::Proper if reply.framing == Framing::Chunked => {}
@@ -69,7 +72,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Received>>
 }
 
 async fn write(stream: &mut WriteHalf<'_>, reply: &Reply) -> io::Result<()> {
-    tokio::time::sleep(reply.first_wait).await;
+    pause(reply.first_wait).await;
     match reply.end {
         End::NoAnswer => return Ok(()),
         End::Mute => return std::future::pending().await,
@@ -84,7 +87,7 @@ async fn write(stream: &mut WriteHalf<'_>, reply: &Reply) -> io::Result<()> {
     for cut in reply.cuts.iter().copied().filter(|it| *it < end).chain([end]) {
         if cut > begin {
             piece(stream, reply.framing, &reply.body[begin..cut]).await?;
-            tokio::time::sleep(reply.wait).await;
+            pause(reply.wait).await;
         }
         begin = begin.max(cut);
     }
@@ -92,6 +95,13 @@ async fn write(stream: &mut WriteHalf<'_>, reply: &Reply) -> io::Result<()> {
         End::Silence(_) => std::future::pending().await,
         End::Proper if reply.framing == Framing::Chunked => stream.write_all(b"0\r\n\r\n").await,
         End::Proper | End::Cut(_) | End::NoAnswer | End::Mute => Ok(()),
+    }
+}
+
+/// Waits; no time is not even the shortest time of a timer.
+async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
     }
 }
 

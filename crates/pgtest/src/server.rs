@@ -70,7 +70,15 @@ impl Postgres {
         }
     }
 
-    /// Starts the server again at the same address, after [`kill`](Self::kill).
+    /// Stops the server as an administrator would (a fast shutdown): connections are cut, everything is written down.
+    pub fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            signal("INT", &[server.id()]);
+            let _ = server.wait();
+        }
+    }
+
+    /// Starts the server again at the same address, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub fn restart(&mut self) -> Result<(), String> {
         self.kill();
         self.serve()

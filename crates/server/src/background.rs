@@ -6,9 +6,11 @@ use contexture_history::Timestamp;
 use contexture_project::{Project, Reload};
 
 use crate::audit::{Act, SERVER};
-use crate::lost::{self, CLAIM};
+use crate::control::{self, CONTROL};
+use crate::lost::Sweep;
 use crate::passes::{PASSES, PIECE, RESULT};
 use crate::runs::TURN;
+use crate::scribe::COMMIT;
 use crate::told::EVENTS;
 use crate::world::World;
 use crate::{App, Problem};
@@ -17,17 +19,19 @@ use crate::{App, Problem};
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How many at once, so that nobody waits long for the store.
 const PRUNE_AT_ONCE: usize = 2000;
+/// How long is kept what counts for a moment only: marks of commits, and what instances tell each other.
+const SHORT_HOURS: u64 = 1;
 /// What a piece lives longer than the passes that need it: it is written anew only now and then.
 const PIECE_SLACK_HOURS: u64 = 1;
 
 /// Does everything until the server stops.
 pub(crate) async fn work(app: &App) {
     let scribe = app.0.scribe.clone().work(app.0.stop.clone());
-    tokio::join!(scribe, sweeps(app), prunes(app), reloads(app));
+    tokio::join!(scribe, sweeps(app), prunes(app), reloads(app), control::obey(app));
 }
 
 /// Waits; says whether to go on.
-async fn pause(app: &App, duration: Duration) -> bool {
+pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(duration) => true,
         () = app.0.stop.cancelled() => false,
@@ -36,8 +40,9 @@ async fn pause(app: &App, duration: Duration) -> bool {
 
 async fn sweeps(app: &App) {
     let every = Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3;
+    let mut sweep = Sweep::default();
     while pause(app, every).await {
-        if let Err(problem) = lost::sweep(app).await {
+        if let Err(problem) = sweep.look(app).await {
             tracing::warn!(
                 code = problem.code(),
                 detail = problem.detail(),
@@ -67,7 +72,8 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     let kinds = [
         (EVENTS, events),
         (TURN, events),
-        (CLAIM, events),
+        (COMMIT, SHORT_HOURS),
+        (CONTROL, SHORT_HOURS),
         (PASSES, passes),
         (RESULT, passes),
         (PIECE, pieces),

@@ -13,11 +13,14 @@
 //! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
 
 mod app;
+mod at_hand;
 mod audit;
 mod background;
 mod body;
 mod caller;
 mod chat;
+mod control;
+mod ears;
 mod gate;
 mod input;
 mod layers;

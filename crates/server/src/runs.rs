@@ -248,6 +248,8 @@ impl Driver {
         self.runs.0.metrics.turn(status, began.elapsed());
         self.end(result.as_ref().err());
         self.runs.0.scribe.flushed().await;
+        // Only now: who looks for lost turns leaves those alone that run here.
+        self.leave();
         result
     }
 
@@ -295,8 +297,7 @@ impl Driver {
 
     fn tell(&self, event: Event) {
         let (Some(session), Some(began)) = (&self.session, &self.began) else { return };
-        let turn = Some(began.turn.clone());
-        self.runs.0.scribe.tell(session, Telling { thread: began.thread.clone(), turn, event });
+        self.runs.0.scribe.tell(Telling { session: session.clone(), began: began.clone(), event });
     }
 
     /// Notes what is needed for the end of a turn that breaks off.
@@ -314,15 +315,15 @@ impl Driver {
 
     /// Tells the end of a turn that broke off, so that every turn that began has one.
     fn end(&self, err: Option<&AgentError>) {
-        let Some(began) = &self.began else { return };
         if let Some(err) = err.filter(|_| !self.has_ended) {
             let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
             self.tell(Event::TurnEnd { status, reason: Some(err.to_string()), usage: self.usage });
         }
-        self.runs.running().remove(&(self.key.clone(), began.turn.clone()));
-        if let Some(session) = &self.session {
-            let deletes = vec![key_of(session, RUNNING, began)];
-            self.runs.0.scribe.write(Writes { deletes, ..Writes::default() });
+    }
+
+    fn leave(&self) {
+        if let Some(began) = &self.began {
+            self.runs.running().remove(&(self.key.clone(), began.turn.clone()));
         }
     }
 }
@@ -333,8 +334,9 @@ pub(crate) fn key_of(session: &SessionKey, kind: &str, began: &Began) -> Documen
     DocumentKey::of_session(&session.tenant, &session.session, kind, name)
 }
 
-/// Returns the turn that the name of a document is about.
-pub(crate) fn turn_of(name: &str) -> Option<Began> {
-    let (thread, turn) = name.rsplit_once(':')?;
-    Some(Began { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() })
+/// Returns the session and the turn that a document is about.
+pub(crate) fn turn_of(key: &DocumentKey) -> Option<(SessionKey, Began)> {
+    let (thread, turn) = key.name.rsplit_once(':')?;
+    let session = SessionKey { tenant: key.tenant.clone(), session: key.session.clone()? };
+    Some((session, Began { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() }))
 }

@@ -6,8 +6,12 @@
 //!
 //! A commit whose end is not known (the connection broke) is made again. So that nothing is told twice, each commit
 //! creates a document of its own and removes that of the one before: where it exists already, the commit had gone well.
+//!
+//! What a turn says needs the document that says it runs, and its end removes that document in the same commit. So
+//! whoever tells the end first (its own instance, or one that holds it for lost) is the only one, and nothing of the turn
+//! is told behind it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,16 +20,17 @@ use contexture_session::{Names, SessionKey, StoreError, Tenant, Time};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::at_hand::AtHand;
+use crate::ears::{Ear, Ears};
 use crate::told::{Telling, Told, events_of};
 
 /// The kind of the documents that tell whether a commit had gone well.
-const COMMIT: &str = "commit";
-/// How many events of a session are kept at hand for those who listen.
-const AT_HAND: usize = 256;
-/// Of how many sessions.
-const SESSIONS_AT_HAND: usize = 4096;
+pub(crate) const COMMIT: &str = "commit";
 /// How many records and documents go into one commit.
 const MAX_COMMIT: usize = 2000;
+/// How long it waits before a commit is tried again: soon at first, then every two seconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writes down what is told. Clones share everything.
 #[derive(Clone, Debug)]
@@ -38,6 +43,7 @@ struct Inner {
     names: Arc<dyn Names>,
     pending: Mutex<Pending>,
     wake: Notify,
+    ears: Ears,
     /// How much of what was handed over is written.
     written: watch::Sender<u64>,
     at_hand: Mutex<AtHand>,
@@ -52,21 +58,33 @@ struct Pending {
 
 #[derive(Debug)]
 enum Entry {
-    Told { session: SessionKey, telling: Box<Telling> },
+    Told(Box<Telling>),
     Writes(Box<Writes>),
 }
 
-/// The newest events of sessions.
-#[derive(Debug, Default)]
-struct AtHand {
-    sessions: BTreeMap<SessionKey, VecDeque<Told>>,
+impl Entry {
+    /// Returns the session that is told.
+    fn session(&self) -> Option<&SessionKey> {
+        match self {
+            Entry::Told(telling) => Some(&telling.session),
+            Entry::Writes(_) => None,
+        }
+    }
+
+    /// Returns the document that must be there for this to be written.
+    fn needs(&self) -> Option<DocumentKey> {
+        match self {
+            Entry::Told(telling) => Some(telling.running()),
+            Entry::Writes(_) => None,
+        }
+    }
 }
 
 impl Scribe {
     pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, names: Arc<dyn Names>) -> Self {
         let (written, _) = watch::channel(0);
-        let (pending, wake, at_hand) = (Mutex::default(), Notify::new(), Mutex::default());
-        Self(Arc::new(Inner { records, time, names, pending, wake, written, at_hand }))
+        let (pending, wake, at_hand, ears) = Default::default();
+        Self(Arc::new(Inner { records, time, names, pending, wake, ears, written, at_hand }))
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -78,16 +96,15 @@ impl Scribe {
     }
 
     /// Hands over an event.
-    pub(crate) fn tell(&self, session: &SessionKey, telling: Telling) {
+    pub(crate) fn tell(&self, telling: Telling) {
         let mut pending = self.pending();
-        if let Some(Entry::Told { session: last, telling: before }) = pending.entries.back_mut()
-            && last == session
+        if let Some(Entry::Told(before)) = pending.entries.back_mut()
             && before.absorb(&telling)
         {
             return;
         }
         pending.handed += 1;
-        pending.entries.push_back(Entry::Told { session: session.clone(), telling: Box::new(telling) });
+        pending.entries.push_back(Entry::Told(Box::new(telling)));
         drop(pending);
         self.0.wake.notify_one();
     }
@@ -119,16 +136,17 @@ impl Scribe {
 
     /// Returns what a session was told after a number, if it is at hand.
     pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<Told>> {
-        let at_hand = self.at_hand();
-        let events = at_hand.sessions.get(session)?;
-        let first = events.front()?.number;
-        let skip = usize::try_from(number.checked_add(1)?.checked_sub(first)?).ok()?;
-        (skip < events.len()).then(|| events.iter().skip(skip).take(max).cloned().collect())
+        self.at_hand().after(session, number, max)
+    }
+
+    /// Listens to what a session is told here.
+    pub(crate) fn listen(&self, session: &SessionKey) -> Ear {
+        self.0.ears.listen(session)
     }
 
     /// Keeps nothing of a session at hand any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        self.at_hand().sessions.remove(session);
+        self.at_hand().forget(session);
     }
 
     /// Writes until it is told to stop, and then what is left.
@@ -157,84 +175,103 @@ impl Scribe {
     }
 
     /// Writes entries, however often it takes. Returns the name of the commit.
-    async fn commit(&self, entries: Vec<Entry>, before: Option<String>) -> String {
+    async fn commit(&self, mut entries: Vec<Entry>, before: Option<String>) -> String {
         let n_entries = entries.len() as u64;
-        let (mut writes, sessions) = self.writes_of(entries);
         let name = self.0.names.next();
-        writes.creates.push(Document { key: commit_key(&name), at: self.0.time.now(), data: String::new() });
-        writes.deletes.extend(before.as_deref().map(commit_key));
-        let mut pause = Duration::from_millis(50);
-        let numbers = loop {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let (mut writes, sessions) = self.writes_of(&entries);
+            let at = self.0.time.now();
+            writes.creates.push(Document { key: commit_key(&name), at, data: String::new() });
+            writes.deletes.extend(before.as_deref().map(commit_key));
             match self.0.records.write(writes.clone()).await {
-                Ok(numbers) => break Some(numbers),
-                Err(StoreError::Exists { .. }) => break None,
+                Ok(numbers) => {
+                    self.keep(writes.records, sessions, numbers);
+                    break;
+                }
+                Err(StoreError::Exists { .. }) => break,
+                Err(StoreError::NotFound { .. }) if self.drop_ended(&mut entries).await => {}
                 Err(err) => {
                     tracing::warn!(error = %err, "what was told can't be written yet");
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(2));
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
-        };
-        self.keep(&writes.records, sessions, numbers);
+        }
         self.0.written.send_modify(|it| *it += n_entries);
+        self.0.ears.wake(entries.iter().filter_map(Entry::session));
         name
     }
 
+    /// Drops what turns say whose end somebody else has told: they were held for lost. Says whether there were some.
+    async fn drop_ended(&self, entries: &mut Vec<Entry>) -> bool {
+        let begins: BTreeSet<DocumentKey> = entries.iter().flat_map(begun).collect();
+        let needed: BTreeSet<DocumentKey> =
+            entries.iter().filter_map(Entry::needs).filter(|it| !begins.contains(it)).collect();
+        let Ok(found) = self.0.records.documents(needed.iter().cloned().collect()).await else {
+            return false;
+        };
+        let found: BTreeSet<DocumentKey> = found.into_iter().map(|it| it.key).collect();
+        let n_before = entries.len();
+        entries.retain(|it| it.needs().is_none_or(|key| begins.contains(&key) || found.contains(&key)));
+        entries.len() < n_before
+    }
+
     /// Returns what is written for entries, and the session that each record belongs to.
-    fn writes_of(&self, entries: Vec<Entry>) -> (Writes, Vec<Option<SessionKey>>) {
+    fn writes_of(&self, entries: &[Entry]) -> (Writes, Vec<Option<SessionKey>>) {
         let mut writes = Writes::default();
         let mut sessions = Vec::new();
         let at = self.0.time.now();
         for entry in entries {
             match entry {
-                Entry::Told { session, telling } => {
-                    writes.records.push(NewRecord { stream: events_of(&session), at, data: telling.data() });
-                    sessions.push(Some(session));
+                Entry::Told(telling) => {
+                    let stream = events_of(&telling.session);
+                    writes.records.push(NewRecord { stream, at, data: telling.data() });
+                    writes.requires.push(telling.running());
+                    writes.deletes.extend(telling.is_end().then(|| telling.running()));
+                    sessions.push(Some(telling.session.clone()));
                 }
                 Entry::Writes(more) => {
                     sessions.extend(more.records.iter().map(|_| None));
-                    writes.records.extend(more.records);
-                    writes.puts.extend(more.puts);
-                    writes.creates.extend(more.creates);
-                    writes.deletes.extend(more.deletes);
+                    writes.records.extend(more.records.iter().cloned());
+                    writes.puts.extend(more.puts.iter().cloned());
+                    writes.creates.extend(more.creates.iter().cloned());
+                    writes.deletes.extend(more.deletes.iter().cloned());
                 }
             }
         }
         (writes, sessions)
     }
 
-    /// Keeps what was written at hand, as far as its numbers are known.
-    fn keep(&self, records: &[NewRecord], sessions: Vec<Option<SessionKey>>, numbers: Option<Vec<u64>>) {
+    /// Keeps what was written at hand.
+    fn keep(&self, records: Vec<NewRecord>, sessions: Vec<Option<SessionKey>>, numbers: Vec<u64>) {
         let mut at_hand = self.at_hand();
-        let numbers = numbers.unwrap_or_default();
-        for ((record, session), number) in records.iter().zip(sessions).zip(numbers) {
+        for ((record, session), number) in records.into_iter().zip(sessions).zip(numbers) {
             if let Some(session) = session.filter(|_| number > 0) {
-                at_hand.add(session, Told { number, data: record.data.as_str().into() });
+                at_hand.add(session, Told { number, data: record.data.into() });
             }
         }
     }
 }
 
-impl AtHand {
-    fn add(&mut self, session: SessionKey, told: Told) {
-        if self.sessions.len() >= SESSIONS_AT_HAND && !self.sessions.contains_key(&session) {
-            // Whoever still needs one of them reads it from the store.
-            self.sessions.clear();
-        }
-        let events = self.sessions.entry(session).or_default();
-        // Another instance may have told something in between.
-        if events.back().is_some_and(|it| it.number + 1 != told.number) {
-            events.clear();
-        }
-        if events.len() >= AT_HAND {
-            events.pop_front();
-        }
-        events.push_back(told);
+/// Returns the documents that an entry puts.
+fn begun(entry: &Entry) -> Vec<DocumentKey> {
+    match entry {
+        Entry::Writes(writes) => writes.puts.iter().map(|it| it.key.clone()).collect(),
+        Entry::Told(_) => Vec::new(),
     }
 }
 
 fn commit_key(name: &str) -> DocumentKey {
     DocumentKey::of_tenant(&Tenant::default(), COMMIT, name)
+}
+
+/// Events that were read.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) events: Vec<Told>,
+    /// Whether they were told here, so that the next ones probably are as well.
+    pub(crate) is_at_hand: bool,
 }
 
 /// Returns the events of a session after a number, oldest first: from what is at hand, or from the store.
@@ -244,10 +281,10 @@ pub(crate) async fn events_after(
     stream: &StreamKey,
     number: u64,
     max: usize,
-) -> Result<Vec<Told>, StoreError> {
+) -> Result<Page, StoreError> {
     if let Some(events) = scribe.after(session, number, max) {
-        return Ok(events);
+        return Ok(Page { events, is_at_hand: true });
     }
     let records = scribe.0.records.read(stream.clone(), number, max).await?;
-    Ok(records.into_iter().map(Told::from).collect())
+    Ok(Page { events: records.into_iter().map(Told::from).collect(), is_at_hand: false })
 }

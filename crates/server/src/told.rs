@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use contexture_session::records::{Record, StreamKey};
-use contexture_session::{SessionKey, ThreadId};
+use contexture_session::SessionKey;
+use contexture_session::records::{DocumentKey, Record, StreamKey};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::runs::{Began, RUNNING, key_of};
 
 /// The kind of the streams that hold events.
 pub(crate) const EVENTS: &str = "events";
@@ -59,10 +61,10 @@ impl Told {
 /// An event on its way to the log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Telling {
-    /// The thread it is about.
-    pub(crate) thread: ThreadId,
-    /// The turn it is about, once there is one.
-    pub(crate) turn: Option<String>,
+    /// The session that is told.
+    pub(crate) session: SessionKey,
+    /// The turn it is about.
+    pub(crate) began: Began,
     /// The event.
     pub(crate) event: contexture_agent::Event,
 }
@@ -71,7 +73,7 @@ impl Telling {
     /// Adds another one to this one if they are pieces of one text, so that what is told in a hurry is told at once.
     pub(crate) fn absorb(&mut self, other: &Telling) -> bool {
         use contexture_agent::Event::{TextDelta, ThinkingDelta};
-        if self.thread != other.thread || self.turn != other.turn {
+        if self.session != other.session || self.began != other.began {
             return false;
         }
         match (&mut self.event, &other.event) {
@@ -84,6 +86,16 @@ impl Telling {
         }
     }
 
+    /// Whether nothing of the turn follows, unless it goes on later.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self.event, contexture_agent::Event::TurnEnd { .. })
+    }
+
+    /// Returns the key of the document that says that the turn runs.
+    pub(crate) fn running(&self) -> DocumentKey {
+        key_of(&self.session, RUNNING, &self.began)
+    }
+
     /// Returns the event as it is kept. The token of an approval is told to whoever runs the turn, and is kept nowhere.
     pub(crate) fn data(&self) -> String {
         let mut object = match serde_json::to_value(&self.event) {
@@ -93,8 +105,8 @@ impl Telling {
         if let Some(Value::Object(approval)) = object.get_mut("approval") {
             approval.remove("token");
         }
-        object.insert("thread".to_owned(), Value::from(self.thread.as_str()));
-        object.insert("turn".to_owned(), self.turn.clone().into());
+        object.insert("thread".to_owned(), Value::from(self.began.thread.as_str()));
+        object.insert("turn".to_owned(), self.began.turn.as_str().into());
         Value::Object(object).to_string()
     }
 }

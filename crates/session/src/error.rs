@@ -106,6 +106,11 @@ impl StoreError {
         StoreError::NotFound { what: "thread", id: thread.to_string() }
     }
 
+    /// Returns the error for a document that must be there.
+    pub fn no_document(key: &DocumentKey) -> Self {
+        StoreError::NotFound { what: "document", id: key.name.clone() }
+    }
+
     /// Returns the error for a document that is there already.
     pub fn document_exists(key: &DocumentKey) -> Self {
         StoreError::Exists { what: "document", id: key.name.clone() }

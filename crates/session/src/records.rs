@@ -86,6 +86,9 @@ pub struct Writes {
     pub creates: Vec<Document>,
     /// What is removed; what is not there is no trouble.
     pub deletes: Vec<DocumentKey>,
+    /// What must be there already, or be put here: if it is not, the whole write fails with
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound). Who deletes it meanwhile comes before or after the write.
+    pub requires: Vec<DocumentKey>,
 }
 
 /// Names a stream.
@@ -170,6 +173,13 @@ pub struct DocumentList {
 }
 
 impl Writes {
+    /// Returns what must be there already: each once, in the order of the keys.
+    pub fn required(&self) -> BTreeSet<&DocumentKey> {
+        let mut required: BTreeSet<&DocumentKey> = self.requires.iter().collect();
+        self.puts.iter().for_each(|it| _ = required.remove(&it.key));
+        required
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.puts.is_empty() && self.creates.is_empty() && self.deletes.is_empty()

@@ -95,8 +95,10 @@ fn program(arguments: &[&str]) -> String {
 
 #[test]
 fn a_wrong_call_is_told_what_is_wrong() {
-    insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail, turn");
-    insta::assert_snapshot!(program(&["serve", "100"]), @"2 contexture-bench: the job `serve` is not there yet; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail, turn");
+    insta::assert_snapshot!(program(&["knit", "1"]), @"2 contexture-bench: unknown job `knit`; the jobs are tokenize, compose, compose.warm, render.xml, trim.cold, trim.warm, window.count, store.append, store.append.many, store.load, store.tail, turn, serve");
+    insta::assert_snapshot!(program(&["serve"]), @"2 contexture-bench: say how many sessions");
+    insta::assert_snapshot!(program(&["serve", "many"]), @"2 contexture-bench: `many` is not a number of sessions");
+    insta::assert_snapshot!(program(&["serve", "2", "many"]), @"2 contexture-bench: `many` is not a number of turns");
     insta::assert_snapshot!(program(&["compose", "many"]), @"2 contexture-bench: `many` is not a number of contexts");
     insta::assert_snapshot!(program(&["compose"]), @"2 contexture-bench: say how many contexts");
     insta::assert_snapshot!(program(&["compose", "25"]), @"2 contexture-bench: DATA/compose-25.json can't be read: No such file or directory");
@@ -112,4 +114,15 @@ fn help_lists_the_jobs() {
     let help = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
     assert!(Job::ALL.iter().all(|it| help.contains(it.name())), "{help}");
+}
+
+#[test]
+fn many_sessions_are_served_without_an_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_contexture-bench"));
+    command.args(["serve", "12", "60"]).env("CONTEXTURE_BENCH_PIECE_MS", "1");
+    let output = command.env("PEERS_SCRATCH", env!("CARGO_TARGET_TMPDIR")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!((&report["errors"], &report["turns"]), (&0.into(), &60.into()), "{report}");
 }

@@ -34,8 +34,9 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pieces that were written, and when.
-    known: HashMap<(SessionKey, String), Timestamp>,
+    /// Pieces of sessions that were written, by the beginning of their hash, and when.
+    known: HashMap<SessionKey, HashMap<u128, Timestamp>>,
+    n_known: usize,
     /// The calls that are being made.
     open: HashMap<(ThreadKey, String), String>,
 }
@@ -51,7 +52,9 @@ impl Keeper {
 
     /// Knows nothing of a session any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        self.state().known.retain(|(of, _), _| of != session);
+        let mut state = self.state();
+        let gone = state.known.remove(session).unwrap_or_default();
+        state.n_known -= gone.len();
     }
 
     fn keep(&self, call: &Calling<'_>, session: &SessionKey) {
@@ -85,17 +88,21 @@ impl Keeper {
     /// Returns the pieces that may not be there yet.
     fn unknown(&self, session: &SessionKey, pieces: Vec<Piece>, at: Timestamp) -> Vec<Document> {
         let mut state = self.state();
-        if state.known.len() > MAX_KNOWN {
-            state.known.clear();
+        if state.n_known > MAX_KNOWN {
+            (state.known, state.n_known) = Default::default();
         }
+        let known = state.known.entry(session.clone()).or_default();
+        let n_before = known.len();
         let mut documents = Vec::new();
         for Piece { hash, data } in pieces {
-            let known = state.known.entry((session.clone(), hash.clone())).or_insert(Timestamp(i64::MIN));
-            if at.0.saturating_sub(known.0) > KNOWN_MS {
-                *known = at;
+            let written = known.entry(pieces::short(&hash)).or_insert(Timestamp(i64::MIN));
+            if at.0.saturating_sub(written.0) > KNOWN_MS {
+                *written = at;
                 documents.push(Document { key: key_of(session, PIECE, hash), at, data });
             }
         }
+        let n_new = known.len() - n_before;
+        state.n_known += n_new;
         documents
     }
 }

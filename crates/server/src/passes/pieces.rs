@@ -62,6 +62,11 @@ pub(crate) fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(20).map(|it| format!("{it:02x}")).collect()
 }
 
+/// Returns the beginning of a hash as a number: enough to tell texts apart, in a fifth of the memory.
+pub(crate) fn short(hash: &str) -> u128 {
+    hash.get(..32).and_then(|it| u128::from_str_radix(it, 16).ok()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};

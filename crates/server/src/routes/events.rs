@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -18,11 +19,13 @@ use contexture_session::{SessionId, SessionKey};
 use futures::stream;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::futures::Notified;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use utoipa::IntoParams;
 
+use crate::ears::Ear;
 use crate::input::{Asked, Id, shown};
 use crate::runs::{Began, Tokens};
 use crate::scribe::events_after;
@@ -31,6 +34,8 @@ use crate::{App, Caller, Problem};
 
 /// How many events are read at once.
 const PAGE: usize = 256;
+/// How long a stream whose events are told by this instance waits before it looks whether another one has told some.
+const NEAR: Duration = Duration::from_millis(250);
 
 /// Where a stream begins.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -118,6 +123,10 @@ pub(crate) struct Follow {
     after: u64,
     ready: VecDeque<Told>,
     turn: Option<OfTurn>,
+    /// Hears what is told here.
+    ear: Arc<Ear>,
+    /// Whether what was read last was told here.
+    is_near: bool,
     heartbeat: Duration,
     last_sign: Instant,
 }
@@ -145,6 +154,7 @@ impl Follow {
         let After::Number(after) = after else {
             return Self::new(app, session, After::Number(0));
         };
+        let ear = app.0.scribe.listen(&session);
         Self {
             app: app.clone(),
             stream: events_of(&session),
@@ -152,6 +162,8 @@ impl Follow {
             after,
             ready: VecDeque::new(),
             turn: None,
+            ear: Arc::new(ear),
+            is_near: false,
             heartbeat: Duration::from_secs(app.0.config.heartbeat_seconds.max(1)),
             last_sign: Instant::now(),
         }
@@ -188,9 +200,14 @@ impl Follow {
                 }
             }
             let is_over = self.turn.as_ref().is_some_and(|it| it.outcome.is_none());
+            let ear = Arc::clone(&self.ear);
+            let told = ear.told();
             let page = events_after(&self.app.0.scribe, &self.session, &self.stream, self.after, PAGE).await;
             match page {
-                Ok(page) if !page.is_empty() => self.ready.extend(page),
+                Ok(page) if !page.events.is_empty() => {
+                    self.is_near = page.is_at_hand;
+                    self.ready.extend(page.events);
+                }
                 // Everything a turn said is written before it is over.
                 Ok(_) if is_over => {
                     if let Some(guard) = self.turn.as_mut().and_then(|it| it.guard.take()) {
@@ -198,7 +215,7 @@ impl Follow {
                     }
                     return None;
                 }
-                Ok(_) => match self.wait().await {
+                Ok(_) => match self.wait(told).await {
                     Woken::Grown => {}
                     Woken::TurnOver => {
                         if let Some(turn) = &mut self.turn {
@@ -223,8 +240,16 @@ impl Follow {
         }
     }
 
-    async fn wait(&mut self) -> Woken {
-        let grown = self.app.0.records.grown(self.stream.clone(), self.after);
+    async fn wait(&mut self, told: Notified<'_>) -> Woken {
+        let (records, stream, after) = (&self.app.0.records, self.stream.clone(), self.after);
+        let is_near = self.turn.is_some() || self.is_near;
+        let grown = async move {
+            if is_near {
+                // What comes next is probably told here, too, and then the store need not be asked.
+                tokio::time::sleep(NEAR).await;
+            }
+            records.grown(stream, after).await
+        };
         let over = async {
             match self.turn.as_mut().and_then(|it| it.outcome.as_mut()) {
                 Some(outcome) => drop(outcome.await),
@@ -232,6 +257,7 @@ impl Follow {
             }
         };
         tokio::select! {
+            () = told => Woken::Grown,
             grown = grown => {
                 if grown.is_err() {
                     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -271,13 +297,9 @@ fn with_token(data: &str, tokens: &Tokens) -> String {
 }
 
 /// Answers with what a turn came to that had its time before: its events are not told again.
-pub(crate) async fn replayed(app: &App, session: SessionKey, outcome: Outcome) -> Response {
-    let _ = app;
-    let telling = |event: Event| Telling {
-        thread: outcome.thread.clone(),
-        turn: Some(outcome.turn.to_string()),
-        event,
-    };
+pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
+    let began = Began { thread: outcome.thread.clone(), turn: outcome.turn.to_string() };
+    let telling = |event: Event| Telling { session: session.clone(), began: began.clone(), event };
     let start = Event::TurnStart { thread: outcome.thread.to_string(), turn: outcome.turn.to_string() };
     let text = outcome.text();
     let said = (!text.is_empty()).then_some(Event::TextDelta { text });
@@ -290,7 +312,6 @@ pub(crate) async fn replayed(app: &App, session: SessionKey, outcome: Outcome) -
         let kind = kind.and_then(|it| it["type"].as_str().map(str::to_owned)).unwrap_or_default();
         Ok::<_, Infallible>(Bytes::from(format!("event: {kind}\ndata: {data}\n\n")))
     });
-    drop(session);
     sse(Body::from_stream(stream::iter(frames.collect::<Vec<_>>())))
 }
 

@@ -22,7 +22,7 @@ use crate::input::{Asked, Body, Id, Ids, shown};
 use crate::runs::{AskedFor, Handle, Job, TURN, Task};
 use crate::told::events_of;
 use crate::world::World;
-use crate::{App, Caller, Problem};
+use crate::{App, Caller, Problem, control};
 
 /// What a turn is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -304,12 +304,12 @@ async fn stream(
         outcome = &mut outcome => {
             // It was refused, or had its turn before.
             let outcome = outcome.map_err(|_| gone())?.map_err(problem_of)?;
-            return Ok(super::events::replayed(app, session, outcome).await);
+            return Ok(super::events::replayed(&session, &outcome));
         }
     };
     let Some(began) = began else {
         let outcome = outcome.await.map_err(|_| gone())?.map_err(problem_of)?;
-        return Ok(super::events::replayed(app, session, outcome).await);
+        return Ok(super::events::replayed(&session, &outcome));
     };
     let follow = Follow::new(app, session, After::Number(after)).of_turn(began, outcome, tokens, guard);
     Ok(follow.response())
@@ -348,7 +348,7 @@ pub(crate) struct ThreadQuery {
     pub(crate) thread: Option<String>,
 }
 
-/// Stop a turn that runs. What it said until then is kept.
+/// Stop a turn that runs, on whichever instance. What it said until then is kept.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/cancel", tag = "turns",
     params(("id" = String, Path), ("turn" = String, Path), ThreadQuery),
@@ -361,8 +361,13 @@ pub(crate) async fn cancel(
     Asked(query): Asked<ThreadQuery>,
 ) -> Result<StatusCode, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
-    match app.0.runs.cancel(thread.key(), &turn) {
-        true => Ok(StatusCode::ACCEPTED),
+    if app.0.runs.cancel(thread.key(), &turn) {
+        return Ok(StatusCode::ACCEPTED);
+    }
+    // Another instance may run it.
+    let open = thread.get().state().open;
+    match open.is_some_and(|it| it.status == TurnStatus::InFlight && it.turn.to_string() == turn) {
+        true => control::cancel(&app, thread.key(), &turn).await.map(|()| StatusCode::ACCEPTED),
         false => Err(Problem::not_found("running turn", &shown(&turn))),
     }
 }

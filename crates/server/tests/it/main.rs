@@ -8,6 +8,7 @@ mod lost;
 mod passes;
 mod scene;
 mod sdk;
+mod several;
 mod streaming;
 mod threads;
 mod tls;

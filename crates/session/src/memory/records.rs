@@ -61,6 +61,13 @@ impl Kept {
         }
     }
 
+    fn check_required(&self, writes: &Writes) -> Result<(), StoreError> {
+        match writes.required().into_iter().find(|it| !self.documents.contains_key(it)) {
+            Some(missing) => Err(StoreError::no_document(missing)),
+            None => Ok(()),
+        }
+    }
+
     fn extent(&self, stream: &StreamKey) -> Extent {
         self.streams.get(stream).map(Stream::extent).unwrap_or_default()
     }
@@ -109,6 +116,7 @@ impl Inner {
         writes.puts.retain(|it| has(&it.key.tenant, it.key.session.as_ref()));
         writes.creates.retain(|it| has(&it.key.tenant, it.key.session.as_ref()));
         self.kept.check_creates(&writes)?;
+        self.kept.check_required(&writes)?;
         let kept = &mut self.kept;
         let mut append = |record: NewRecord| match has(&record.stream.tenant, record.stream.session.as_ref())
         {

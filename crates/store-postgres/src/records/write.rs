@@ -6,10 +6,12 @@
 //! Sessions are locked against removal in each statement, and what belongs to one that is not there is left out. Who
 //! removes a session waits for those writers, and removes what they wrote.
 //!
+//! What must be there is locked first, against who removes it; then come streams, then documents.
+//!
 //! A write whose connection is lost before the commit is tried again. If it is lost in the commit nobody knows what became
 //! of it, and that is an error: trying again could append everything twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_session::StoreError;
 use contexture_session::records::{Document, DocumentKey, StreamKey, Writes};
@@ -70,6 +72,17 @@ const PUTS: &str = "\
 const REPLACE: &str =
     " ON CONFLICT (tenant, session, kind, name) DO UPDATE SET at = excluded.at, data = excluded.data";
 
+/// The places of those among `$1` to `$4` that are there, and stay for as long as the transaction lasts. The lock is that
+/// of who deletes, so that two who want to delete the same do not wait for each other.
+const REQUIRED: &str = "\
+    SELECT it.place FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
+        WITH ORDINALITY AS it (tenant, session, kind, name, place)
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.documents
+        WHERE tenant = it.tenant AND session = it.session AND kind = it.kind AND name = it.name
+        FOR UPDATE
+    ) AS document";
+
 const DELETES: &str = "\
     DELETE FROM {schema}.documents WHERE ctid = ANY (ARRAY(
         SELECT document.place
@@ -90,6 +103,7 @@ struct Prepared<'a> {
     creates: DocumentParams<'a>,
     deletes: KeyParams<'a>,
     n_deletes: usize,
+    required: Vec<&'a DocumentKey>,
 }
 
 /// Streams in the order of their keys, and records in the order in which they came.
@@ -159,12 +173,14 @@ impl<'a> Prepared<'a> {
             creates: DocumentParams::new(&writes.creates),
             deletes: KeyParams::new(writes.deletes.iter()),
             n_deletes: writes.deletes.len(),
+            required: writes.required().into_iter().collect(),
         }
     }
 
     fn n_statements(&self) -> usize {
-        let Writes { records, puts, creates, deletes } = self.writes;
-        [records.is_empty(), puts.is_empty(), creates.is_empty(), deletes.is_empty()]
+        let Writes { records, puts, creates, deletes, requires: _ } = self.writes;
+        let required = self.required.is_empty();
+        [required, records.is_empty(), puts.is_empty(), creates.is_empty(), deletes.is_empty()]
             .iter()
             .filter(|it| !**it)
             .count()
@@ -213,13 +229,34 @@ impl Database {
         client: &impl GenericClient,
         prepared: &Prepared<'_>,
     ) -> Result<Vec<u64>, Failure> {
-        let (numbers, (), (), ()) = try_join!(
+        let ((), numbers, (), (), ()) = try_join!(
+            self.lock_required(client, prepared),
             self.write_streams(client, prepared),
             self.write_documents(client, &prepared.puts, REPLACE),
             self.write_documents(client, &prepared.creates, ""),
             self.delete_documents(client, prepared),
         )?;
         Ok(numbers)
+    }
+
+    async fn lock_required(
+        &self,
+        client: &impl GenericClient,
+        prepared: &Prepared<'_>,
+    ) -> Result<(), Failure> {
+        if prepared.required.is_empty() {
+            return Ok(());
+        }
+        let statement = client.prepare_cached(&self.sql(REQUIRED)).await?;
+        let KeyParams { tenants, sessions, kinds, names } =
+            &KeyParams::new(prepared.required.iter().copied());
+        let rows = client.query(&statement, &[tenants, sessions, kinds, names]).await?;
+        let found = rows.iter().map(|it| it.try_get(0)).collect::<Result<BTreeSet<i64>, _>>()?;
+        let mut places = (1..).zip(&prepared.required);
+        match places.find(|(place, _)| !found.contains(place)) {
+            Some((_, missing)) => Err(StoreError::no_document(missing).into()),
+            None => Ok(()),
+        }
     }
 
     async fn write_streams(

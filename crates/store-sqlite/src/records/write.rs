@@ -64,6 +64,7 @@ impl Change for Writing {
             documents.extend(there(&put, &mut sessions)?.then_some(put));
         }
         // Whether it is refused is known before anything is written.
+        self.writes.required().into_iter().try_for_each(|it| refuse_missing(conn, it))?;
         for create in &self.writes.creates {
             if there(&create, &mut sessions)? {
                 refuse_existing(conn, &create.key)?;
@@ -77,10 +78,11 @@ impl Change for Writing {
     }
 
     fn is_small(&self) -> bool {
-        let Writes { records, puts, creates, deletes } = &self.writes;
+        let Writes { records, puts, creates, deletes, requires } = &self.writes;
         let documents = puts.iter().chain(creates).map(|it| it.data.len());
         let bytes: usize = records.iter().map(|it| it.data.len()).chain(documents).sum();
-        records.len() + puts.len() + creates.len() + deletes.len() <= SMALL.0 && bytes <= SMALL.1
+        let parts = records.len() + puts.len() + creates.len() + deletes.len() + requires.len();
+        parts <= SMALL.0 && bytes <= SMALL.1
     }
 
     fn touched(&self) -> Touched<'_> {
@@ -174,6 +176,13 @@ fn refuse_existing(conn: &Connection, key: &DocumentKey) -> Result<(), Failure> 
     match conn.prepare_cached(EXISTS)?.exists(names(key))? {
         true => Err(StoreError::document_exists(key).into()),
         false => Ok(()),
+    }
+}
+
+fn refuse_missing(conn: &Connection, key: &DocumentKey) -> Result<(), Failure> {
+    match conn.prepare_cached(EXISTS)?.exists(names(key))? {
+        true => Ok(()),
+        false => Err(StoreError::no_document(key).into()),
     }
 }
 

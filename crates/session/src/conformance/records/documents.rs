@@ -42,6 +42,7 @@ pub async fn writes_are_all_or_nothing(open: OpenRecords) {
         puts: vec![document(&b, 2, "changed"), document(&c, 2, "put")],
         creates: creates.into_iter().map(|it| document(it, 2, "created")).collect(),
         deletes: vec![a.clone()],
+        requires: Vec::new(),
     };
     for creates in [vec![&d, &b], vec![&a], vec![&d, &d], vec![&c]] {
         let refused = desk.try_write(attempt(creates)).await;
@@ -60,6 +61,40 @@ pub async fn writes_are_all_or_nothing(open: OpenRecords) {
     );
     assert_eq!(desk.write(attempt(vec![&desk.key("e")])).await, [1]);
     assert_eq!(desk.texts(&[a, b, c, d]).await, ["-", "changed", "put", "once"]);
+}
+
+/// Nothing is written where a document is missing that must be there, and of many who delete it one succeeds.
+pub async fn writes_require_documents(open: OpenRecords) {
+    let desk = Desk::new(&open).await;
+    let (stream, [a, b, c]) = (desk.common(), ["a", "b", "c"].map(|it| desk.key(it)));
+    desk.put(&[document(&a, 1, "a"), document(&b, 1, "b")]).await;
+    let attempt = |requires: Vec<&DocumentKey>| Writes {
+        records: vec![record(&stream, 1, "x")],
+        puts: vec![document(&b, 2, "changed")],
+        requires: requires.into_iter().cloned().collect(),
+        ..Writes::default()
+    };
+    for requires in [vec![&c], vec![&a, &c], vec![&b, &c, &c]] {
+        let refused = desk.try_write(attempt(requires)).await;
+        assert!(matches!(&refused, Err(StoreError::NotFound { what: "document", .. })), "{refused:?}");
+        assert_eq!((desk.said(&stream).await.as_str(), desk.extent(&stream).await), ("", (0, 0)));
+        assert_eq!(desk.texts(&[a.clone(), b.clone()]).await, ["a", "b"]);
+    }
+    assert_eq!(desk.write(attempt(vec![&b, &a, &a])).await, [1]);
+    // What is put here is there.
+    let puts = vec![document(&c, 1, "c")];
+    desk.write(Writes { puts, requires: vec![c.clone()], ..Writes::default() }).await;
+
+    let end = || Writes {
+        records: vec![record(&stream, 2, "end")],
+        deletes: vec![a.clone()],
+        requires: vec![a.clone(), b.clone()],
+        ..Writes::default()
+    };
+    let done = futures::future::join_all((0..16).map(|_| desk.try_write(end()))).await;
+    assert_eq!(done.iter().filter(|it| it.is_ok()).count(), 1, "{done:?}");
+    assert!(done.iter().filter_map(|it| it.as_ref().err()).all(|it| it.code() == "not_found"), "{done:?}");
+    assert_eq!(desk.extent(&stream).await, (0, 2));
 }
 
 /// Any text can be a name, and names that look alike are different ones.

@@ -12,7 +12,7 @@ pub async fn what_belongs_to_a_session_goes_with_it(open: OpenRecords) {
         records: vec![record(&stream, 1, "a"), record(&common, 1, "x"), record(&stream, 1, "b")],
         puts: vec![document(&key, 1, "ours"), document(&shared, 1, "all's")],
         creates: vec![document(&desk.key("new"), 1, "new")],
-        deletes: Vec::new(),
+        ..Writes::default()
     };
     assert_eq!(desk.write(everything()).await, [1, 1, 2]);
     let waiting = soon(desk.open.records.grown(stream.clone(), 2));

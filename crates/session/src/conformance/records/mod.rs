@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 
 pub use documents::{
     documents_are_listed, documents_are_written, documents_have_any_name, old_documents_are_forgotten,
-    writes_are_all_or_nothing,
+    writes_are_all_or_nothing, writes_require_documents,
 };
 pub use life::{nothing_stays_behind_a_deleted_session, what_belongs_to_a_session_goes_with_it};
 pub use streams::{

@@ -1,0 +1,71 @@
+//! The server, in a process of its own: so its memory and its time are its own.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use contexture::model::{Client, ClientConfig, Provider};
+use contexture::prelude::{PostgresStore, Project, SessionConfig, Sessions, SqliteStore};
+use contexture::session::{Records, Store};
+use contexture::store_postgres::PostgresConfig;
+use contexture::store_sqlite::SqliteConfig;
+use contexture::{SystemNames, SystemTime, session_ports};
+use contexture_server::{AgentMaker, Listener, Parts, Server};
+
+/// Serves a project until the input ends. Its address is the first line of the output.
+pub fn instance(
+    folder: &Path,
+    url: Option<&str>,
+    mut input: impl Read + Send + 'static,
+    mut output: impl Write,
+) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = server(folder, url).await?;
+        let listener = Listener::bind(&server, folder).await?;
+        writeln!(output, "{}", listener.url())?;
+        output.flush()?;
+        let stop = tokio::task::spawn_blocking(move || drop(input.read_to_end(&mut Vec::new())));
+        listener.serve(&server, async move { drop(stop.await) }).await;
+        Ok(())
+    })
+}
+
+async fn server(folder: &Path, url: Option<&str>) -> Result<Server, Box<dyn Error>> {
+    let project = Project::open(folder).map_err(|err| format!("{:?}", err.faults))?;
+    let (store, records) = match url {
+        Some(url) => both(PostgresStore::connect(url, PostgresConfig::default()).await?),
+        None => {
+            let config = SqliteConfig::new(Arc::new(SystemTime));
+            both(SqliteStore::open(folder.join("contexture.db"), config)?)
+        }
+    };
+    let sessions = Sessions::new(store, session_ports(None), SessionConfig::default());
+    let (time, names) = (Arc::new(SystemTime), Arc::new(SystemNames));
+    Ok(Server::new(Parts { project, agent: agent_maker(), sessions, records, time, names })?)
+}
+
+fn both<S: Store + Records>(store: S) -> (Arc<dyn Store>, Arc<dyn Records>) {
+    let store = Arc::new(store);
+    (Arc::clone(&store) as Arc<dyn Store>, store)
+}
+
+fn agent_maker() -> AgentMaker {
+    Arc::new(|project: &Project| {
+        let providers = project.config().providers.iter().map(|(name, it)| {
+            let provider = Provider { base_url: it.base_url.clone(), ..Provider::new(it.dialect) };
+            (name.clone(), provider)
+        });
+        let config = ClientConfig {
+            providers: providers.collect(),
+            catalogue: project.config().catalogue(),
+            ..ClientConfig::default()
+        };
+        let client = Client::new(config).map_err(|err| err.to_string())?;
+        let model = project.config().model.default.clone();
+        let config = contexture::agent::AgentConfig { model, ..Default::default() };
+        let agent = contexture::agent(client).config(config).catalogue(project.catalogue().clone());
+        Ok(agent.engine(contexture::engine()))
+    })
+}

@@ -1,0 +1,185 @@
+//! The job on the whole server: many sessions at once, over HTTP, with streams, against a mock model.
+//!
+//! The server is a process of its own ([`instance`]) on an SQLite file; model and clients are in this one. Each session
+//! runs its turns one after the other and checks what it is told; of every tenth one the events are followed besides, by
+//! somebody who is cut off now and then. The server's own time of a turn is the time from the request until the end of
+//! its stream, less the time from when the model had the request until it had sent all of its answer.
+
+mod client;
+mod frames;
+mod instance;
+mod model;
+mod process;
+mod tally;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contexture_mockmodel::MockModel;
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use client::{Told, Trouble, User};
+pub use instance::instance;
+use model::{Echo, Times};
+use process::Process;
+use tally::Tally;
+
+use crate::store::Scratch;
+
+/// Of every so many sessions one is followed.
+const FOLLOWED: usize = 10;
+/// How many turns are run before anything counts, in a session of their own.
+const WARM_UP: usize = 3;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// How many sessions at once.
+    pub sessions: usize,
+    /// How many turns, all sessions together.
+    pub turns: usize,
+    /// How long the model waits between two pieces of its answer.
+    pub pause: Duration,
+    /// This program, whose command `instance` is the server.
+    pub program: PathBuf,
+    /// Where the store is.
+    pub scratch: PathBuf,
+}
+
+/// Runs the load and returns its figures.
+pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let times = Times::default();
+        let model = MockModel::with_clerk(Echo { times: times.clone(), pause: config.pause }).await;
+        let scratch = Scratch::new(&config.scratch)?;
+        write_project(&scratch.0, model.url())?;
+        let process = Process::start(&config.program, &scratch.0)?;
+        let http = Client::builder().no_proxy().build()?;
+        let user = User {
+            http,
+            url: process.url.clone(),
+            session: String::new(),
+            times,
+            tally: Arc::new(Tally::default()),
+        };
+        warm_up(&user).await.map_err(|err| err as Box<dyn Error>)?;
+        let report = load(config, &process, &user).await?;
+        match process.stop()? {
+            true => Ok(report),
+            false => Err("the server did not end as it should".into()),
+        }
+    })
+}
+
+fn write_project(folder: &Path, model: &str) -> std::io::Result<()> {
+    let config = format!(
+        "[model]\ndefault = \"mock/m-1\"\n[providers.mock]\ndialect = \"openai\"\nbase_url = \"{model}/v1\"\n\
+         [models.\"mock/m-1\"]\ncontext_window = 200000\n[server]\nlisten = \"127.0.0.1:0\"\n"
+    );
+    fs::write(folder.join("contexture.toml"), config)?;
+    fs::create_dir_all(folder.join("prompts"))?;
+    fs::write(folder.join("prompts/chat.md"), "You repeat what you are told.\n")
+}
+
+async fn warm_up(user: &User) -> Result<(), Trouble> {
+    let user = User { session: "warm".to_owned(), tally: Arc::default(), ..user.clone() };
+    user.begin().await?;
+    user.talk(WARM_UP, &Told::new(false)).await
+}
+
+/// Lets all sessions talk, and returns the figures.
+async fn load(config: &ServeConfig, process: &Process, user: &User) -> Result<Value, Box<dyn Error>> {
+    let n_sessions = config.sessions.max(1);
+    let n_each = config.turns.div_ceil(n_sessions).max(1);
+    let n_turns = n_each * n_sessions;
+    let cpu_before = process.cpu_ms();
+    let began = Instant::now();
+    let mut sessions = JoinSet::new();
+    for idx in 0..n_sessions {
+        let user = User { session: format!("s{idx}"), ..user.clone() };
+        sessions.spawn(session(user, n_each, idx % FOLLOWED == 0));
+    }
+    let mut memory = Memory::default();
+    let mut errors = Vec::new();
+    let mut clock = tokio::time::interval(Duration::from_millis(20));
+    loop {
+        tokio::select! {
+            done = sessions.join_next() => match done {
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(err))) => errors.push(err.to_string()),
+                Some(Err(err)) => errors.push(err.to_string()),
+                None => break,
+            },
+            _ = clock.tick() => memory.look(process, user.tally.n_turns(), n_turns),
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    memory.look(process, n_turns, n_turns);
+    let cpu = process.cpu_ms().zip(cpu_before).map(|(after, before)| (after - before) / n_turns as f64);
+    let mut report = figures(&user.tally, seconds);
+    report["n"] = config.sessions.into();
+    report["errors"] = errors.len().into();
+    report["first_errors"] = errors.iter().take(5).cloned().collect();
+    report["rss_mb"] = json!(process.peak_rss_mb());
+    report["rss_mb_at"] = json!(memory.0);
+    report["server_cpu_ms_per_turn"] = json!(cpu.map(rounded));
+    Ok(report)
+}
+
+async fn session(user: User, n_turns: usize, is_followed: bool) -> Result<(), Trouble> {
+    user.begin().await?;
+    let told = Told::new(is_followed);
+    let follow = async {
+        match is_followed {
+            true => user.follow(n_turns, &told).await,
+            false => Ok(()),
+        }
+    };
+    futures::future::try_join(user.talk(n_turns, &told), follow).await?;
+    match told.is_even() {
+        true => Ok(()),
+        false => Err(format!("{}: who follows has not heard the same", user.session).into()),
+    }
+}
+
+/// The memory that the server held when a tenth, half and all of the turns were over.
+#[derive(Debug, Default)]
+struct Memory(Vec<(usize, f64)>);
+
+impl Memory {
+    const MARKS: [usize; 3] = [10, 50, 100];
+
+    fn look(&mut self, process: &Process, done: usize, all: usize) {
+        let next = Self::MARKS.get(self.0.len()).copied().filter(|it| done * 100 >= all * it);
+        if let (Some(percent), Some(rss)) = (next, process.rss_mb()) {
+            self.0.push((percent, rss));
+        }
+    }
+}
+
+fn figures(tally: &Tally, seconds: f64) -> Value {
+    let (whole, own) = tally.sorted();
+    let at = |list: &[u32], percent: usize| list.get(list.len().saturating_sub(1) * percent / 100).copied();
+    json!({
+        "name": "contexture",
+        "job": "serve",
+        "turns": tally.n_turns(),
+        "seconds": rounded(seconds),
+        "turns_per_s": rounded(tally.n_turns() as f64 / seconds),
+        "requests_per_s": rounded(tally.n_requests() as f64 / seconds),
+        "median_us": at(&own, 50),
+        "p99_us": at(&own, 99),
+        "turn_median_us": at(&whole, 50),
+        "turn_p99_us": at(&whole, 99),
+    })
+}
+
+fn rounded(it: f64) -> f64 {
+    (it * 100.0).round() / 100.0
+}

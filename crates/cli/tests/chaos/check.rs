@@ -1,0 +1,129 @@
+//! What must hold at the end, of each session.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::user::{User, answer_to};
+
+/// How long the ends of lost turns may take to be told: a lease and then some.
+const PATIENCE: usize = 60;
+
+/// Checks a session and returns what is wrong with it.
+pub(crate) async fn check(user: &User) -> Vec<String> {
+    let mut troubles = user.troubles();
+    let items = items(user).await;
+    troubles.extend(of_log(user, &items));
+    let mut wrong = Vec::new();
+    for _ in 0..PATIENCE {
+        wrong = of_events(&events(user).await, &items);
+        if wrong.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    troubles.extend(wrong);
+    troubles.into_iter().map(|it| format!("{}: {it}", user.session)).collect()
+}
+
+async fn items(user: &User) -> Vec<Value> {
+    let url = user.url(&format!("/{}/items?view=all&limit=10000", user.session)).await;
+    let text = user.http.get(url).send().await.unwrap().text().await.unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    document["items"].as_array().cloned().unwrap_or_default()
+}
+
+/// Reads all events there are: until nothing more comes for a while.
+async fn events(user: &User) -> Vec<(u64, Value)> {
+    let url = user.url(&format!("/{}/events", user.session)).await;
+    let mut answer = user.http.get(url).send().await.unwrap();
+    let mut text = Vec::new();
+    while let Ok(Ok(Some(chunk))) = tokio::time::timeout(Duration::from_secs(2), answer.chunk()).await {
+        text.extend_from_slice(&chunk);
+    }
+    let text = String::from_utf8(text).unwrap();
+    let frame = |it: &str| {
+        let field = |name: &str| it.lines().find_map(|line| line.strip_prefix(name));
+        Some((field("id: ")?.parse().ok()?, serde_json::from_str(field("data: ")?).ok()?))
+    };
+    text.split("\n\n").filter_map(frame).collect()
+}
+
+fn turn_no(value: &Value) -> u64 {
+    value["turn"].as_str().and_then(|it| it.strip_prefix('t')).and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+fn text_of(item: &Value) -> String {
+    let content = &item["body"]["message"]["content"];
+    let parts = content.as_array().into_iter().flatten().filter_map(|it| it["text"].as_str());
+    content.as_str().map_or_else(|| parts.collect(), str::to_owned)
+}
+
+/// One log, written by one writer at a time: numbers without a gap, turns one after the other, each with one end.
+fn of_log(user: &User, items: &[Value]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Some((item, seq)) = items.iter().zip(1u64..).find(|(it, seq)| it["seq"] != *seq) {
+        wrong.push(format!("item {} stands where {seq} should", item["seq"]));
+    }
+    if !items.iter().map(turn_no).is_sorted() {
+        wrong.push("turns are interleaved".to_owned());
+    }
+    let mut said: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut answers: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut marks: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+    for item in items {
+        let turn = turn_no(item);
+        match item["kind"].as_str() {
+            Some("user") => said.entry(text_of(item)).or_default().push(turn),
+            Some("assistant") => answers.entry(turn).or_default().push(text_of(item)),
+            Some("turn_began") => marks.entry(turn).or_default().0 += 1,
+            Some("turn_ended") => marks.entry(turn).or_default().1 += 1,
+            _ => {}
+        }
+    }
+    wrong.extend(
+        said.iter().filter(|(_, it)| it.len() > 1).map(|(text, it)| format!("`{text}` is in turns {it:?}")),
+    );
+    wrong.extend(
+        marks
+            .iter()
+            .filter(|(_, it)| **it != (1, 1))
+            .map(|(turn, it)| format!("t{turn} begins and ends {it:?} times")),
+    );
+    for (text, turn) in user.acknowledged() {
+        let place = said.get(&text).and_then(|it| it.first());
+        if place.map(|it| format!("t{it}")).as_ref() != Some(&turn) {
+            wrong.push(format!("`{text}` was acknowledged as {turn}, and is in {place:?}"));
+        }
+        let answer = place.and_then(|it| answers.get(it));
+        if answer != Some(&vec![answer_to(&text)]) {
+            wrong.push(format!("`{text}` of {turn} was acknowledged, and its answer is {answer:?}"));
+        }
+    }
+    wrong
+}
+
+/// Events are numbered without a gap; a turn begins once, ends once, and says nothing before or behind that.
+fn of_events(events: &[(u64, Value)], items: &[Value]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Some(((id, _), number)) = events.iter().zip(1..).find(|((id, _), number)| id != number) {
+        wrong.push(format!("event {id} stands where {number} should"));
+    }
+    let mut turns: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    events.iter().for_each(|(_, it)| turns.entry(turn_no(it)).or_default().push(it));
+    for (turn, events) in &turns {
+        let kinds: Vec<&str> = events.iter().filter_map(|it| it["type"].as_str()).collect();
+        let count = |kind: &str| kinds.iter().filter(|it| **it == kind).count();
+        let is_framed = kinds.first() == Some(&"turn.start") && kinds.last() == Some(&"turn.end");
+        if !is_framed || (count("turn.start"), count("turn.end")) != (1, 1) {
+            wrong.push(format!("t{turn} is told as {kinds:?}"));
+        }
+        let told: String = events.iter().filter_map(|it| it["text"].as_str()).collect();
+        let answer = items.iter().find(|it| turn_no(it) == *turn && it["kind"] == "assistant").map(text_of);
+        if answer.is_some_and(|it| !it.starts_with(&told)) {
+            wrong.push(format!("t{turn} is told as `{told}`"));
+        }
+    }
+    wrong
+}

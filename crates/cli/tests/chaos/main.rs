@@ -1,0 +1,83 @@
+//! Chaos: three instances on one PostgreSQL, killed and restarted at random under load, the database as well.
+//!
+//! Whatever was acknowledged is there once, no thread is stuck, no two writers have written, and every turn that was told
+//! to begin was told to end. The seed is printed; `CONTEXTURE_CHAOS_SEED` repeats it (not the timing of the machine), and
+//! `CONTEXTURE_CHAOS_SECONDS` makes it longer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "a test says what it does")]
+
+mod check;
+mod cluster;
+mod dice;
+mod user;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contexture_message::{Answer, Delta};
+use contexture_mockmodel::{Clerk, MockModel, Received, Reply};
+use contexture_wire::Dialect;
+
+use cluster::Cluster;
+use dice::Dice;
+use user::User;
+
+const N_SESSIONS: usize = 20;
+
+/// Says what it was asked, in pieces that take a while.
+struct Echo;
+
+impl Clerk for Echo {
+    fn reply(&self, request: &Received) -> Reply {
+        let last = request.body["messages"].as_array().and_then(|it| it.last());
+        let text = user::answer_to(last.and_then(|it| it["content"].as_str()).unwrap_or_default());
+        let pieces = text.split_inclusive(' ').map(|it| Delta::Text(it.to_owned()));
+        let done = Delta::Done(Box::new(Answer::text(text.as_str())));
+        let deltas: Vec<Delta> = pieces.chain([done]).collect();
+        Reply::deltas(Dialect::Openai, &deltas).event_by_event().every(Duration::from_millis(15))
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_whatever_is_killed() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let seed = number("CONTEXTURE_CHAOS_SEED", u64::from(now.subsec_nanos()));
+    let seconds = number("CONTEXTURE_CHAOS_SECONDS", 15);
+    eprintln!("CONTEXTURE_CHAOS_SEED={seed} CONTEXTURE_CHAOS_SECONDS={seconds}");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let model = runtime.block_on(MockModel::with_clerk(Echo));
+    let mut cluster = Cluster::start(model.url());
+    let places = cluster.places();
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let users: Vec<Arc<User>> =
+        (0..N_SESSIONS).map(|idx| Arc::new(User::new(idx, seed, places.clone()))).collect();
+    runtime.block_on(async { futures::future::join_all(users.iter().map(|it| it.begin())).await });
+    let talks: Vec<_> = users
+        .iter()
+        .map(|it| {
+            let user = Arc::clone(it);
+            runtime.spawn(async move { user.talk_until(deadline).await })
+        })
+        .collect();
+    let mut dice = Dice::new(seed);
+    while Instant::now() < deadline {
+        cluster.trouble(&mut dice);
+    }
+    cluster.heal();
+    runtime.block_on(async {
+        for talk in talks {
+            talk.await.unwrap();
+        }
+        let last = users.iter().map(|it| it.last_turn());
+        futures::future::join_all(last).await;
+        let checks = futures::future::join_all(users.iter().map(|it| check::check(it))).await;
+        let troubles: Vec<String> = checks.into_iter().flatten().collect();
+        let n_turns: usize = users.iter().map(|it| it.n_acknowledged()).sum();
+        eprintln!("{n_turns} turns acknowledged; {}", cluster.told());
+        assert!(troubles.is_empty(), "seed {seed}:\n{}", troubles.join("\n"));
+        assert!(n_turns > N_SESSIONS, "hardly anything was done: {n_turns}");
+    });
+}

@@ -1,0 +1,96 @@
+//! The newest events of sessions, for those who listen: what is not here is read from the store.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use contexture_session::SessionKey;
+
+use crate::told::Told;
+
+/// How many events of a session are kept.
+const EVENTS: usize = 256;
+/// How many bytes of all sessions together.
+const BYTES: usize = 16 * 1024 * 1024;
+
+/// The newest events of sessions.
+#[derive(Debug, Default)]
+pub(crate) struct AtHand {
+    sessions: BTreeMap<SessionKey, VecDeque<Told>>,
+    /// What all of them say together.
+    bytes: usize,
+}
+
+impl AtHand {
+    /// Keeps an event.
+    pub(crate) fn add(&mut self, session: SessionKey, told: Told) {
+        if self.bytes > BYTES {
+            // Whoever still needs one of them reads it from the store.
+            *self = Self::default();
+        }
+        self.bytes += told.data.len();
+        let events = self.sessions.entry(session).or_default();
+        // Another instance may have told something in between.
+        let is_next = events.back().is_none_or(|it| it.number + 1 == told.number);
+        let n_gone = if is_next { (events.len() + 1).saturating_sub(EVENTS) } else { events.len() };
+        self.bytes -= events.drain(..n_gone).map(|it| it.data.len()).sum::<usize>();
+        events.push_back(told);
+    }
+
+    /// Returns what a session was told after a number, if it is here.
+    pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<Told>> {
+        let events = self.sessions.get(session)?;
+        let first = events.front()?.number;
+        let skip = usize::try_from(number.checked_add(1)?.checked_sub(first)?).ok()?;
+        (skip < events.len()).then(|| events.iter().skip(skip).take(max).cloned().collect())
+    }
+
+    /// Forgets a session.
+    pub(crate) fn forget(&mut self, session: &SessionKey) {
+        let gone = self.sessions.remove(session).unwrap_or_default();
+        self.bytes -= gone.iter().map(|it| it.data.len()).sum::<usize>();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_session::{SessionId, SessionKey, Tenant};
+
+    use super::{AtHand, BYTES, EVENTS};
+    use crate::told::Told;
+
+    fn session(id: &str) -> SessionKey {
+        SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() }
+    }
+
+    fn told(number: u64, data: &str) -> Told {
+        Told { number, data: data.into() }
+    }
+
+    fn numbers(at_hand: &AtHand, after: u64) -> Option<Vec<u64>> {
+        at_hand.after(&session("a"), after, 9).map(|it| it.iter().map(|it| it.number).collect())
+    }
+
+    #[test]
+    fn what_is_here_has_no_gap() {
+        let mut at_hand = AtHand::default();
+        (3..=6).for_each(|it| at_hand.add(session("a"), told(it, "x")));
+        assert_eq!(numbers(&at_hand, 2), Some(vec![3, 4, 5, 6]));
+        assert_eq!(numbers(&at_hand, 5), Some(vec![6]));
+        assert_eq!(numbers(&at_hand, 1), None, "the store has it");
+        assert_eq!(numbers(&at_hand, 6), None);
+        at_hand.add(session("a"), told(9, "x"));
+        assert_eq!(numbers(&at_hand, 5), None, "somebody else told 7 and 8");
+        assert_eq!((numbers(&at_hand, 8), at_hand.bytes), (Some(vec![9]), 1));
+        at_hand.forget(&session("a"));
+        assert_eq!((numbers(&at_hand, 8), at_hand.bytes), (None, 0));
+    }
+
+    #[test]
+    fn it_does_not_grow_for_ever() {
+        let mut at_hand = AtHand::default();
+        (1..=1000).for_each(|it| at_hand.add(session("a"), told(it, "xy")));
+        assert_eq!(at_hand.bytes, 2 * EVENTS);
+        let large = "x".repeat(BYTES / 4);
+        (1..=40).for_each(|it| at_hand.add(session(&format!("s{it}")), told(1, &large)));
+        assert!(at_hand.bytes <= BYTES + large.len() && at_hand.sessions.len() <= 6);
+    }
+}

@@ -1,0 +1,98 @@
+//! Those who listen to what sessions are told here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contexture_session::SessionKey;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// All who listen, by session. Clones share everything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ears(Arc<Mutex<BTreeMap<SessionKey, Listening>>>);
+
+#[derive(Debug, Default)]
+struct Listening {
+    n_ears: usize,
+    told: Arc<Notify>,
+}
+
+/// One who listens to a session.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    ears: Ears,
+    session: SessionKey,
+    told: Arc<Notify>,
+}
+
+impl Ears {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionKey, Listening>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Listens to a session.
+    pub(crate) fn listen(&self, session: &SessionKey) -> Ear {
+        let mut all = self.lock();
+        let listening = all.entry(session.clone()).or_default();
+        listening.n_ears += 1;
+        let told = Arc::clone(&listening.told);
+        drop(all);
+        Ear { ears: self.clone(), session: session.clone(), told }
+    }
+
+    /// Wakes those who listen to these sessions.
+    pub(crate) fn wake<'a>(&self, sessions: impl Iterator<Item = &'a SessionKey>) {
+        let mut last = None;
+        for session in sessions {
+            // Pieces of one text often stand together.
+            if last.replace(session) != Some(session)
+                && let Some(listening) = self.lock().get(session)
+            {
+                listening.told.notify_waiters();
+            }
+        }
+    }
+}
+
+impl Ear {
+    /// Comes when something is told from now on: look at what is there only after this was called.
+    pub(crate) fn told(&self) -> Notified<'_> {
+        self.told.notified()
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let mut all = self.ears.lock();
+        if let Some(listening) = all.get_mut(&self.session) {
+            listening.n_ears -= 1;
+            if listening.n_ears == 0 {
+                all.remove(&self.session);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_session::{SessionId, SessionKey, Tenant};
+    use futures::FutureExt;
+
+    use super::Ears;
+
+    #[test]
+    fn who_listens_is_woken_and_who_is_gone_is_forgotten() {
+        let session =
+            |id: &str| SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() };
+        let (a, b) = (session("a"), session("b"));
+        let ears = Ears::default();
+        let (one, other, third) = (ears.listen(&a), ears.listen(&a), ears.listen(&b));
+        let told = [one.told(), other.told(), third.told()];
+        ears.wake([&a, &a].into_iter());
+        assert_eq!(told.map(|it| it.now_or_never().is_some()), [true, true, false]);
+        drop(one);
+        assert_eq!(ears.lock().len(), 2);
+        drop((other, third));
+        assert!(ears.lock().is_empty());
+    }
+}
