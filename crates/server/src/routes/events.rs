@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use contexture_agent::{AgentError, Event, Outcome};
+use contexture_agent::{AgentError, Outcome};
 use contexture_session::records::StreamKey;
 use contexture_session::{SessionId, SessionKey};
 use futures::stream;
@@ -29,7 +29,7 @@ use crate::ears::Ear;
 use crate::input::{Asked, Id, shown};
 use crate::runs::{Began, Tokens};
 use crate::scribe::events_after;
-use crate::told::{Telling, Told, events_of};
+use crate::told::{Told, events_of};
 use crate::{App, Caller, Problem};
 
 /// How many events are read at once.
@@ -134,11 +134,22 @@ pub(crate) struct Follow {
 /// What a connection needs that follows one turn to its end.
 struct OfTurn {
     began: Began,
-    /// Comes when everything the turn said is written.
-    outcome: Option<oneshot::Receiver<Result<Outcome, AgentError>>>,
+    ends: Ends,
     tokens: Tokens,
     /// Stops the turn when the connection is dropped before its end.
     guard: Option<DropGuard>,
+}
+
+/// When a connection that follows one turn is over.
+enum Ends {
+    /// Behind everything that is written when this comes.
+    With(oneshot::Receiver<Result<Outcome, AgentError>>),
+    /// Behind everything that is written now.
+    Now,
+    /// Behind the end of the turn.
+    AtItsEnd,
+    /// Behind the event with this number.
+    Behind(u64),
 }
 
 /// What a connection woke up for.
@@ -177,7 +188,14 @@ impl Follow {
         tokens: Tokens,
         guard: Option<DropGuard>,
     ) -> Self {
-        self.turn = Some(OfTurn { began, outcome: Some(outcome), tokens, guard });
+        self.turn = Some(OfTurn { began, ends: Ends::With(outcome), tokens, guard });
+        self
+    }
+
+    /// Follows a turn that was told before: to its last event, or to its end if it still runs.
+    pub(crate) fn of_told_turn(mut self, began: Began, last: Option<u64>) -> Self {
+        let ends = last.map_or(Ends::AtItsEnd, Ends::Behind);
+        self.turn = Some(OfTurn { began, ends, tokens: Tokens::default(), guard: None });
         self
     }
 
@@ -199,7 +217,11 @@ impl Follow {
                     return Some(frame.into());
                 }
             }
-            let is_over = self.turn.as_ref().is_some_and(|it| it.outcome.is_none());
+            let ends = self.turn.as_ref().map(|it| &it.ends);
+            if matches!(ends, Some(Ends::Behind(last)) if self.after >= *last) {
+                return None;
+            }
+            let is_over = matches!(ends, Some(Ends::Now));
             let ear = Arc::clone(&self.ear);
             let told = ear.told();
             let page = events_after(&self.app.0.scribe, &self.session, &self.stream, self.after, PAGE).await;
@@ -219,7 +241,7 @@ impl Follow {
                     Woken::Grown => {}
                     Woken::TurnOver => {
                         if let Some(turn) = &mut self.turn {
-                            turn.outcome = None;
+                            turn.ends = Ends::Now;
                         }
                     }
                     Woken::Heartbeat => {
@@ -251,9 +273,9 @@ impl Follow {
             records.grown(stream, after).await
         };
         let over = async {
-            match self.turn.as_mut().and_then(|it| it.outcome.as_mut()) {
-                Some(outcome) => drop(outcome.await),
-                None => std::future::pending().await,
+            match self.turn.as_mut().map(|it| &mut it.ends) {
+                Some(Ends::With(outcome)) => drop(outcome.await),
+                _ => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -271,13 +293,16 @@ impl Follow {
     }
 
     /// Returns the frame of an event, if this connection is told of it.
-    fn frame(&self, told: &Told) -> Option<String> {
-        let Some(turn) = &self.turn else { return Some(told.frame()) };
+    fn frame(&mut self, told: &Told) -> Option<String> {
+        let Some(turn) = &mut self.turn else { return Some(told.frame()) };
         let label = told.label();
         let is_mine = label.thread.as_deref() == Some(turn.began.thread.as_str())
             && label.turn.as_deref() == Some(turn.began.turn.as_str());
         if !is_mine {
             return None;
+        }
+        if label.kind == "turn.end" && matches!(turn.ends, Ends::AtItsEnd) {
+            turn.ends = Ends::Behind(told.number);
         }
         match label.kind == "approval.required" {
             true => Some(told.frame_with(&label.kind, &with_token(&told.data, &turn.tokens))),
@@ -296,26 +321,7 @@ fn with_token(data: &str, tokens: &Tokens) -> String {
     value.to_string()
 }
 
-/// Answers with what a turn came to that had its time before: its events are not told again.
-pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
-    let began = Began { thread: outcome.thread.clone(), turn: outcome.turn.to_string() };
-    let telling = |event: Event| Telling { session: session.clone(), began: began.clone(), event };
-    let start = Event::TurnStart { thread: outcome.thread.to_string(), turn: outcome.turn.to_string() };
-    let text = outcome.text();
-    let said = (!text.is_empty()).then_some(Event::TextDelta { text });
-    let end = Event::TurnEnd { status: outcome.status, reason: None, usage: outcome.usage };
-    let events = [Some(start), said, Some(end)].into_iter().flatten();
-    // Without ids: they are no events of the log.
-    let frames = events.map(|event| {
-        let data = telling(event).data();
-        let kind = serde_json::from_str::<Value>(&data).ok();
-        let kind = kind.and_then(|it| it["type"].as_str().map(str::to_owned)).unwrap_or_default();
-        Ok::<_, Infallible>(Bytes::from(format!("event: {kind}\ndata: {data}\n\n")))
-    });
-    sse(Body::from_stream(stream::iter(frames.collect::<Vec<_>>())))
-}
-
-fn sse(body: Body) -> Response {
+pub(super) fn sse(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

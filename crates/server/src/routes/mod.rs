@@ -1,5 +1,6 @@
 //! The routes, one module for each noun.
 
+mod again;
 mod approvals;
 mod compaction;
 mod events;

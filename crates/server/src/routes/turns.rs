@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
+use super::again::{replayed, told_again};
 use super::events::{After, Follow};
 use super::sessions::thread_of;
 use crate::input::{Asked, Body, Id, Ids, shown};
@@ -235,14 +236,20 @@ async fn begin(
 ) -> Result<Response, Problem> {
     let world = app.world();
     let prompt = world.prompt(request.prompt())?;
-    let run_request = request.run_request(caller, Some(&id), idempotency_key(headers)?, app.0.time.now())?;
+    let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
+    let run_request = request.run_request(caller, Some(&id), key.clone(), app.0.time.now())?;
     let thread = thread_of(app, caller, &id, request.thread.clone()).await?;
     let session = SessionKey { tenant: caller.tenant.clone(), session: id };
+    if let Some(key) = key.filter(|_| as_events)
+        && let Some(response) = told_again(app, &session, &thread, &key).await?
+    {
+        return Ok(response);
+    }
     let asked = serde_json::to_value(&request).ok();
     let job = Job::Run(Box::new(run_request));
     let task =
         Task { session: Some(session), thread, prompt, agent: world.agent.clone(), job, asked, tap: None };
-    reply(app, task, wants_events(headers)?, request.cancel_on_disconnect).await
+    reply(app, task, as_events, request.cancel_on_disconnect).await
 }
 
 /// Runs a turn and answers in the form that was asked for.
@@ -304,12 +311,12 @@ async fn stream(
         outcome = &mut outcome => {
             // It was refused, or had its turn before.
             let outcome = outcome.map_err(|_| gone())?.map_err(problem_of)?;
-            return Ok(super::events::replayed(&session, &outcome));
+            return Ok(replayed(&session, &outcome));
         }
     };
     let Some(began) = began else {
         let outcome = outcome.await.map_err(|_| gone())?.map_err(problem_of)?;
-        return Ok(super::events::replayed(&session, &outcome));
+        return Ok(replayed(&session, &outcome));
     };
     let follow = Follow::new(app, session, After::Number(after)).of_turn(began, outcome, tokens, guard);
     Ok(follow.response())

@@ -1,8 +1,10 @@
 //! Events: told once each, in order, and from any place on.
 
+use contexture_message::Delta;
+use contexture_model::Step;
 use serde_json::json;
 
-use crate::scene::{answering, frames, json_of, told};
+use crate::scene::{Ground, answering, frames, json_of, told};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_is_told_as_it_happens() {
@@ -47,4 +49,26 @@ async fn ids_that_are_none_are_refused() {
         let (status, problem) = json_of(answer).await;
         assert_eq!((status, problem["code"].as_str()), (400, Some("header_invalid")), "{id}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_comes_again_is_told_the_same_from_the_log() {
+    let piece = Delta::Text("Slowly".into());
+    let scene = Ground::memory().instance(vec![Step::Pieces(vec![piece], None)]).await;
+    scene.session("demo").await;
+    let send = async || {
+        let turn =
+            scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).header("idempotency-key", "k");
+        turn.header("accept", "text/event-stream").send().await.unwrap()
+    };
+    // The first client is gone before the end; the turn runs on.
+    let first = frames(send().await, 2).await;
+    let (again, stopped) = tokio::join!(async { frames(send().await, 100).await }, async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        scene.post("/v1/sessions/demo/turns/t1/cancel", json!({})).send().await.unwrap().status()
+    });
+    assert_eq!(stopped, 202);
+    assert_eq!(again[..2], first[..]);
+    assert_eq!(told(&again), "1 turn.start\n2 text.delta Slowly\n3 error\n4 turn.end interrupted");
+    assert_eq!(frames(send().await, 100).await, again, "and once more when it is over");
 }

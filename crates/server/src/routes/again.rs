@@ -1,0 +1,82 @@
+//! Turns that are asked for again with the same key: their events come from the log.
+
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use contexture_agent::{Event, Outcome};
+use contexture_history::TurnStatus;
+use contexture_session::{SessionKey, Thread};
+use futures::stream;
+use serde_json::Value;
+
+use super::events::{After, Follow, sse};
+use crate::runs::Began;
+use crate::told::{Telling, Told, events_of};
+use crate::{App, Problem};
+
+/// How many events are read at once.
+const PAGE: usize = 256;
+/// How many pages are looked through for a turn; one that is older is told in short.
+const PAGES: usize = 40;
+
+/// Answers with the events of the turn that a key began before, from its first one on; if it still runs, as they come.
+/// Nothing if there is no such turn, or its events are not to be found.
+pub(crate) async fn told_again(
+    app: &App,
+    session: &SessionKey,
+    thread: &Thread,
+    key: &str,
+) -> Result<Option<Response>, Problem> {
+    let Some(outcome) = thread.outcome(key).await? else { return Ok(None) };
+    let began = Began { thread: thread.id().clone(), turn: outcome.turn.to_string() };
+    let Some((first, last)) = place_of(app, session, &began).await? else { return Ok(None) };
+    let last = (outcome.status != TurnStatus::InFlight).then_some(last);
+    let follow = Follow::new(app, session.clone(), After::Number(first - 1));
+    Ok(Some(follow.of_told_turn(began, last).response()))
+}
+
+/// Finds the first and the last event of a turn.
+async fn place_of(app: &App, session: &SessionKey, began: &Began) -> Result<Option<(u64, u64)>, Problem> {
+    let (mut place, mut before) = (None, None);
+    for _ in 0..PAGES {
+        let page = app.0.records.read_back(events_of(session), before, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        before = page.last().map(|it| it.number);
+        for told in page.into_iter().map(Told::from) {
+            let label = told.label();
+            if label.thread.as_deref() != Some(began.thread.as_str()) {
+                continue;
+            }
+            match label.turn.as_deref() == Some(&began.turn) {
+                true => place = Some((told.number, place.map_or(told.number, |(_, last)| last))),
+                // A thread has one turn at a time: what stands before it is of an earlier one.
+                false if place.is_some() => return Ok(place),
+                false => {}
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(place)
+}
+
+/// Answers with what a turn came to that had its time before: its events are not told again.
+pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
+    let began = Began { thread: outcome.thread.clone(), turn: outcome.turn.to_string() };
+    let telling = |event: Event| Telling { session: session.clone(), began: began.clone(), event };
+    let start = Event::TurnStart { thread: outcome.thread.to_string(), turn: outcome.turn.to_string() };
+    let text = outcome.text();
+    let said = (!text.is_empty()).then_some(Event::TextDelta { text });
+    let end = Event::TurnEnd { status: outcome.status, reason: None, usage: outcome.usage };
+    let events = [Some(start), said, Some(end)].into_iter().flatten();
+    // Without ids: they are no events of the log.
+    let frames = events.map(|event| {
+        let data = telling(event).data();
+        let kind = serde_json::from_str::<Value>(&data).ok();
+        let kind = kind.and_then(|it| it["type"].as_str().map(str::to_owned)).unwrap_or_default();
+        Ok::<_, Infallible>(Bytes::from(format!("event: {kind}\ndata: {data}\n\n")))
+    });
+    sse(Body::from_stream(stream::iter(frames.collect::<Vec<_>>())))
+}
