@@ -69,3 +69,30 @@ fn cors(origins: &[String]) -> CorsLayer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+
+    use super::calm;
+
+    #[tokio::test]
+    async fn a_route_that_panics_answers_with_a_problem() {
+        async fn wrong() -> &'static str {
+            panic!("a secret thing")
+        }
+        let router = Router::new().route("/", get(wrong)).layer(from_fn(calm));
+        let response = TowerToHyperService::new(router).call(Request::new(Body::empty())).await;
+        let response = response.expect("routers do not fail");
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.expect("it is there");
+        let text = String::from_utf8_lossy(&body);
+        assert!(text.contains("panicked") && !text.contains("secret"), "{text}");
+    }
+}

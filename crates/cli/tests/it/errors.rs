@@ -46,7 +46,7 @@ fn the_code_and_the_exit_code_say_what_kind_of_error_it_is() {
         (&["resolve", "support", "--input", "-", "--history", "-"], "usage"),
         (&["inspect"], "usage"),
         (&["inspect", "support", "--frobnicate"], "usage"),
-        (&["serve"], "usage"),
+        (&["fly"], "usage"),
         (&[], "usage"),
         (&["-C", "missing", "lint"], "not_found"),
         (&["diff", "broken.json", "broken.json"], "input_invalid"),

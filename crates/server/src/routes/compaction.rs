@@ -11,6 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::sessions::{limited, thread_of};
 use super::turns::ThreadQuery;
+use crate::audit::Act;
 use crate::input::{Asked, Body, Id, Ids};
 use crate::{App, Caller, Problem};
 
@@ -173,6 +174,8 @@ pub(crate) async fn undo(
         return Err(Problem::new("version_conflict", text));
     }
     thread.undo().await?;
+    let act = Act::of(&caller, "compaction.undone", thread.id().as_str());
+    app.0.audit.record(act.detail(format!("archive {number}"))).await;
     Ok(Json(archive.into()))
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::sessions::{ThreadView, thread_of};
+use crate::audit::Act;
 use crate::input::{Body, Id};
 use crate::{App, Caller, Problem};
 
@@ -146,7 +147,10 @@ pub(crate) async fn delete(
     }
     let session = app.sessions(&caller).open(&id.session()).await?;
     match session.release(&id).await? {
-        true => Ok(StatusCode::NO_CONTENT),
+        true => {
+            app.0.audit.record(Act::of(&caller, "thread.deleted", id.as_str())).await;
+            Ok(StatusCode::NO_CONTENT)
+        }
         false => Err(Problem::not_found("thread", id.as_str())),
     }
 }
