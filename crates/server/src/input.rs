@@ -18,7 +18,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let is_json = request.headers().get(CONTENT_TYPE).is_none_or(|it| is_json(it.as_bytes()));
         if !is_json {
-            return Err(Problem::new("media_type_unsupported", "the body must be `application/json`"));
+            return Err(Problem::new("media_type_unsupported", "the body must be `application/json`")
+                .hint("send the header `content-type: application/json`; `curl --json` does"));
         }
         let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
             match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
@@ -40,6 +41,13 @@ fn is_json(content_type: &[u8]) -> bool {
 /// Reads a JSON text; no text is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    // Serde would take a list for the fields of an object, one after the other.
+    if bytes.iter().find(|it| !it.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(Problem::new(
+            "body_invalid",
+            "the body can't be read: it is a list, and must be an object",
+        ));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|err| {
         let path = err.path().to_string();
@@ -120,9 +128,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let query = Query::<T>::from_request_parts(parts, state).await;
-        let Query(value) = query.map_err(|err| Problem::new("query_invalid", err.body_text()))?;
+        let Query(value) = query.map_err(|err| {
+            let text = err.body_text();
+            let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
+            Problem::new("query_invalid", format!("the query can't be read: {why}"))
+        })?;
         Ok(Self(value))
     }
+}
+
+/// Returns a name as it is written in a path: one segment, whatever the name holds.
+pub(crate) fn segment(name: &str) -> String {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~:@".contains(&it);
+    name.bytes()
+        .map(|it| if is_plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") })
+        .collect()
 }
 
 /// Returns the beginning of a text from outside, to quote it.
@@ -134,7 +154,7 @@ pub(crate) fn shown(text: &str) -> String {
 mod tests {
     use serde::Deserialize;
 
-    use super::parse;
+    use super::{parse, segment};
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(default, deny_unknown_fields)]
@@ -156,6 +176,12 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        assert_eq!(segment("demo-1.x"), "demo-1.x");
+        assert_eq!(segment("a/b c?d#e%é"), "a%2Fb%20c%3Fd%23e%25%C3%A9");
+    }
+
+    #[test]
     fn what_is_wrong_with_a_body_is_told_with_its_place() {
         assert_eq!(read(""), "0");
         assert_eq!(read(r#"{"inner": {"n": 7}}"#), "7");
@@ -163,5 +189,6 @@ mod tests {
         assert!(read(r#"{"innner": 1}"#).contains("unknown field `innner`"));
         assert!(read("{} {}").contains("trailing characters"));
         assert!(read("[").contains("body_invalid"));
+        assert!(read(" [[7]]").contains("must be an object"));
     }
 }

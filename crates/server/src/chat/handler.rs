@@ -22,6 +22,9 @@ use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stream::Chunks;
 use crate::input::Body;
+use crate::openapi::params::Retryable;
+use crate::openapi::refusals::ChatRefused;
+use crate::openapi::shapes;
 use crate::routes::{idempotency_key, unkept_sessions};
 use crate::runs::{Job, Task};
 use crate::world::World;
@@ -37,11 +40,11 @@ const BARE: &str = "chat-completions";
 /// client that sends its whole history each time stores nothing twice. Without one nothing is kept. A client that
 /// goes away stops the turn.
 #[utoipa::path(
-    post, path = "/v1/chat/completions", tag = "chat", request_body = Object,
-    params(("x-contexture-session" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "chat", request_body = shapes::ChatBody,
+    params(("x-contexture-session" = Option<String>, Header, description = "The session that keeps the conversation.", max_length = 200, nullable = false), Retryable),
     responses(
-        (status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = Object), (status = "5XX", body = Object),
+        (status = 200, description = "The completion; with `stream`, chunks as OpenAI sends them.", content((shapes::ChatCompletion = "application/json"), (shapes::ChatFrame = "text/event-stream"))),
+        ChatRefused,
     )
 )]
 pub(crate) async fn complete(
