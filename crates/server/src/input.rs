@@ -18,7 +18,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let is_json = request.headers().get(CONTENT_TYPE).is_none_or(|it| is_json(it.as_bytes()));
         if !is_json {
-            return Err(Problem::new("media_type_unsupported", "the body must be `application/json`"));
+            return Err(Problem::new("media_type_unsupported", "the body must be `application/json`")
+                .hint("send the header `content-type: application/json`; `curl --json` does"));
         }
         let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
             match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
@@ -124,9 +125,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let query = Query::<T>::from_request_parts(parts, state).await;
-        let Query(value) = query.map_err(|err| Problem::new("query_invalid", err.body_text()))?;
+        let Query(value) = query.map_err(|err| {
+            let text = err.body_text();
+            let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
+            Problem::new("query_invalid", format!("the query can't be read: {why}"))
+        })?;
         Ok(Self(value))
     }
+}
+
+/// Returns a name as it is written in a path: one segment, whatever the name holds.
+pub(crate) fn segment(name: &str) -> String {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~:@".contains(&it);
+    name.bytes()
+        .map(|it| if is_plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") })
+        .collect()
 }
 
 /// Returns the beginning of a text from outside, to quote it.
@@ -138,7 +151,7 @@ pub(crate) fn shown(text: &str) -> String {
 mod tests {
     use serde::Deserialize;
 
-    use super::parse;
+    use super::{parse, segment};
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(default, deny_unknown_fields)]
@@ -157,6 +170,12 @@ mod tests {
             Ok(it) => it.inner.n.to_string(),
             Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
         }
+    }
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        assert_eq!(segment("demo-1.x"), "demo-1.x");
+        assert_eq!(segment("a/b c?d#e%é"), "a%2Fb%20c%3Fd%23e%25%C3%A9");
     }
 
     #[test]

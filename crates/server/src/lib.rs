@@ -45,5 +45,6 @@ pub use caller::Caller;
 pub use chat::in_openai_shape;
 pub use gate::{Key, Keys, NewKey, Token};
 pub use listen::{ListenError, Listener};
+pub use openapi::openapi;
 pub use problem::Problem;
 pub use world::{AgentMaker, World};

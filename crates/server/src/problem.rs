@@ -155,7 +155,8 @@ fn status_of(code: &str) -> StatusCode {
         | "view_changed"
         | "lease_lost"
         | "nothing_to_undo"
-        | "turn_not_retryable" => StatusCode::CONFLICT,
+        | "turn_not_retryable"
+        | "cancelled" => StatusCode::CONFLICT,
         "events_expired" | "pass_expired" => StatusCode::GONE,
         "body_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
         "media_type_unsupported" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -163,14 +164,13 @@ fn status_of(code: &str) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         "input_invalid" | "message_invalid" | "budget_exceeded" | "prompt_too_long" | "model_missing"
-        | "guardrail_blocked" | "constraint_failed" | "output_invalid" | "tool_collision"
-        | "tool_name_invalid" | "check_unknown" | "template_error" | "append_malformed"
-        | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch" | "message_in_tag"
-        | "role_ambiguous" | "depth_exceeded" | "unknown_entry" | "unknown_field" | "import_invalid" => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        | "model_not_found" | "guardrail_blocked" | "constraint_failed" | "output_invalid"
+        | "tool_collision" | "tool_name_invalid" | "check_unknown" | "template_error"
+        | "append_malformed" | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch"
+        | "message_in_tag" | "role_ambiguous" | "depth_exceeded" | "unknown_entry" | "unknown_field"
+        | "import_invalid" => StatusCode::UNPROCESSABLE_ENTITY,
         "rate_limited" | "too_many_requests" | "queue_full" => StatusCode::TOO_MANY_REQUESTS,
-        "store_unavailable" | "shutting_down" | "cancelled" => StatusCode::SERVICE_UNAVAILABLE,
+        "store_unavailable" | "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
         "turn_timeout" => StatusCode::GATEWAY_TIMEOUT,
         "contributor_failed" | "transform_failed" => StatusCode::BAD_GATEWAY,
         "deadline_exceeded" => StatusCode::GATEWAY_TIMEOUT,

@@ -1,6 +1,7 @@
 //! Turns that run: each in a task of its own, so that it goes on when the client that asked for it is gone.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,6 +79,32 @@ pub(crate) struct Handle {
     pub(crate) cancel: CancellationToken,
     /// The tokens of approvals that it asked for.
     pub(crate) tokens: Tokens,
+    /// Whether it took too long, or the server stops: then nobody asked for it to be stopped.
+    pub(crate) stopped: Stopped,
+}
+
+/// Why a turn was stopped that nobody asked to be stopped.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopped {
+    is_late: Arc<AtomicBool>,
+    stop: CancellationToken,
+    timeout: Duration,
+}
+
+impl Stopped {
+    /// Returns the problem that an error of the turn is.
+    pub(crate) fn problem(&self, err: AgentError) -> Problem {
+        match err {
+            AgentError::Cancelled if self.is_late.load(Ordering::Relaxed) => {
+                Problem::new("turn_timeout", format!("the turn took longer than {:?}", self.timeout))
+                    .hint("`server.turn_timeout_seconds` of contexture.toml is the limit")
+            }
+            AgentError::Cancelled if self.stop.is_cancelled() => {
+                Problem::new("shutting_down", "the server stops; the turn was interrupted").retry_after(1)
+            }
+            err => err.into(),
+        }
+    }
 }
 
 /// The tokens that decide about approvals, by their ids. They are in memory only.
@@ -148,6 +175,8 @@ impl Runs {
         let (say_began, began) = oneshot::channel();
         let (say_outcome, outcome) = oneshot::channel();
         let tokens = Tokens::default();
+        let (stop, timeout) = (self.0.stop.clone(), self.0.timeout);
+        let stopped = Stopped { is_late: Arc::default(), stop, timeout };
         let driver = Driver {
             runs: self.clone(),
             key: task.thread.key().clone(),
@@ -161,6 +190,7 @@ impl Runs {
             early: Vec::new(),
             has_ended: false,
             usage: Usage::default(),
+            is_late: Arc::clone(&stopped.is_late),
         };
         let run = match task.job {
             Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
@@ -174,7 +204,7 @@ impl Runs {
         };
         // The turn goes on in the trace of the request that asked for it.
         self.0.tasks.spawn(work.in_current_span());
-        Ok(Handle { began, outcome, cancel, tokens })
+        Ok(Handle { began, outcome, cancel, tokens, stopped })
     }
 
     /// Whether a turn runs here.
@@ -217,6 +247,8 @@ struct Driver {
     has_ended: bool,
     /// What its calls cost so far.
     usage: Usage,
+    /// Whether it took too long.
+    is_late: Arc<AtomicBool>,
 }
 
 impl Driver {
@@ -224,15 +256,16 @@ impl Driver {
         let began = tokio::time::Instant::now();
         let timeout = tokio::time::sleep(self.runs.0.timeout);
         let mut timeout = std::pin::pin!(timeout);
-        let mut is_late = false;
+        let mut waits = true;
         loop {
             tokio::select! {
                 event = run.next() => match event {
                     Some(event) => self.hear(event),
                     None => break,
                 },
-                () = &mut timeout, if !is_late => {
-                    is_late = true;
+                () = &mut timeout, if waits => {
+                    waits = false;
+                    self.is_late.store(true, Ordering::Relaxed);
                     self.cancel.cancel();
                 }
             }

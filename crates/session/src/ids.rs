@@ -1,6 +1,6 @@
 //! Names of tenants, sessions and threads.
 //!
-//! They come from outside, so they are checked once, here: not empty, at most 200 bytes, no control characters. A `/`
+//! They come from outside, so they are checked once, here: not empty, at most 200 bytes (of a thread 300), no control characters. A `/`
 //! parts a session's name from that of an isolated thread, so a session's own name has none.
 //! They are keys of a database and never file names.
 
@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a name may be, in bytes.
 pub const MAX_ID_BYTES: usize = 200;
+/// How long the name of a thread may be: that of an isolated one begins with its session's, which may be as long as any.
+const MAX_THREAD_ID_BYTES: usize = 300;
 
 /// A name that can't be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,9 +28,17 @@ pub struct IdInvalid {
 
 /// Checks a key that comes from outside.
 pub(crate) fn check(what: &'static str, text: &str) -> Result<(), IdInvalid> {
+    check_within(what, text, MAX_ID_BYTES, "it is longer than 200 bytes")
+}
+
+fn check_thread(what: &'static str, text: &str) -> Result<(), IdInvalid> {
+    check_within(what, text, MAX_THREAD_ID_BYTES, "it is longer than 300 bytes")
+}
+
+fn check_within(what: &'static str, text: &str, max: usize, too_long: &'static str) -> Result<(), IdInvalid> {
     let why = match text {
         "" => "it is empty",
-        _ if text.len() > MAX_ID_BYTES => "it is longer than 200 bytes",
+        _ if text.len() > max => too_long,
         _ if text.chars().any(char::is_control) => "it has control characters",
         _ => return Ok(()),
     };
@@ -104,7 +114,7 @@ id!(
     /// The name of a thread within its tenant. A session's main thread has the session's own name.
     ThreadId,
     "thread id",
-    check
+    check_thread
 );
 
 impl Default for Tenant {

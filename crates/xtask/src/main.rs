@@ -22,7 +22,7 @@ Usage: cargo xtask CHORE
   model    serves a small real model on loopback, installed if need be, until Ctrl-C
            [--port N] (8171) [--dir DIR] (contexture/model in the user's cache) [--background]
   python   prints a Python that has the official SDKs, for tests that are run by hand
-  node     prints a folder that has OpenAI's SDK for Node, for the same
+  node     prints a folder that has the packages of Node, for the same
   help     this text
 ";
 

@@ -1,11 +1,11 @@
-//! OpenAI's SDK for Node, for tests: a folder below the target folder, made once and kept. Node itself must be there.
+//! Packages of Node, for tests: a folder below the target folder, made once and kept. Node itself must be there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The packages.
-const PACKAGES: [&str; 1] = ["openai"];
+/// OpenAI's own SDK, and what browsers follow events with.
+const PACKAGES: [&str; 2] = ["openai", "eventsource"];
 
 /// Returns the folder, with the packages installed.
 pub(crate) fn folder() -> Result<PathBuf, String> {

@@ -8,7 +8,7 @@ use crate::{arrows, node, postgres, python};
 
 /// The environment variable with a Python that has the official SDKs, for tests.
 const PYTHON_VARIABLE: &str = "CONTEXTURE_TEST_PYTHON";
-/// The environment variable with a folder that has OpenAI's SDK for Node, for tests.
+/// The environment variable with a folder that has the packages of Node, for tests.
 const NODE_VARIABLE: &str = "CONTEXTURE_TEST_NODE";
 
 /// Runs everything that must hold.
@@ -36,7 +36,7 @@ pub(crate) fn python() -> Result<(), String> {
     Ok(())
 }
 
-/// Prints a folder that has OpenAI's SDK for Node.
+/// Prints a folder that has the packages of Node.
 pub(crate) fn node() -> Result<(), String> {
     println!("{NODE_VARIABLE}={}", node::folder()?.display());
     Ok(())

@@ -156,6 +156,7 @@ Examples:
   contexture serve shop --listen 127.0.0.1:8080
   contexture serve --store postgres://db/app --listen 0.0.0.0:4747
   contexture serve --listen 127.0.0.1:0 --json
+  contexture serve --print-openapi
 
 On this machine alone no key is needed until there is one; `contexture keys create` makes keys.
 SIGINT and SIGTERM stop it: turns that run may end first. A second one stops it at once.";

@@ -9,6 +9,9 @@ pub(crate) struct ServeArgs {
     /// The project's folder, like `-C`.
     #[arg(value_name = "PROJECT", conflicts_with = "project")]
     pub(crate) dir: Option<PathBuf>,
+    /// Print the OpenAPI document of the server and end.
+    #[arg(long)]
+    pub(crate) print_openapi: bool,
     /// Address and port; port 0 is any free one.
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Server")]
     pub(crate) listen: Option<String>,

@@ -20,6 +20,9 @@ use crate::store::{self, Missing, Opened, Place, open_both};
 use crate::telemetry::{self, Usual};
 
 pub(super) fn run(args: &ServeArgs, globals: &Globals) -> Result<Reply, Failure> {
+    if args.print_openapi {
+        return Ok(Reply::document(contexture_server::openapi()));
+    }
     let globals =
         Globals { project: args.dir.clone().or_else(|| globals.project.clone()), json: globals.json };
     let (project, dir) = root::open_with_flags(&globals, flags(args)?)?;

@@ -22,8 +22,11 @@ use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stream::Chunks;
 use crate::input::Body;
+use crate::openapi::params::Retryable;
+use crate::openapi::refusals::ChatRefused;
+use crate::openapi::shapes;
 use crate::routes::{idempotency_key, unkept_sessions};
-use crate::runs::{Job, Task};
+use crate::runs::{Job, Stopped, Task};
 use crate::world::World;
 use crate::{App, Caller, Problem};
 
@@ -37,11 +40,11 @@ const BARE: &str = "chat-completions";
 /// client that sends its whole history each time stores nothing twice. Without one nothing is kept. A client that
 /// goes away stops the turn.
 #[utoipa::path(
-    post, path = "/v1/chat/completions", tag = "chat", request_body = Object,
-    params(("x-contexture-session" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "chat", request_body = shapes::ChatBody,
+    params(("x-contexture-session" = Option<String>, Header, description = "The session that keeps the conversation.", max_length = 200, nullable = false), Retryable),
     responses(
-        (status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = Object), (status = "5XX", body = Object),
+        (status = 200, description = "The completion; with `stream`, chunks as OpenAI sends them.", content((shapes::ChatCompletion = "application/json"), (shapes::ChatFrame = "text/event-stream"))),
+        ChatRefused,
     )
 )]
 pub(crate) async fn complete(
@@ -96,7 +99,8 @@ pub(crate) async fn complete(
     let agent = world.agent.clone();
     let task = Task { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
     let handle = app.0.runs.start(task)?;
-    let turn = Turn { events, outcome: handle.outcome, guard: Some(handle.cancel.drop_guard()), place: None };
+    let (guard, stopped) = (Some(handle.cancel.drop_guard()), handle.stopped);
+    let turn = Turn { events, outcome: handle.outcome, guard, stopped, place: None };
     reply.send(turn, holds, session).await
 }
 
@@ -179,6 +183,8 @@ struct Turn {
     outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops it when the client is gone.
     guard: Option<DropGuard>,
+    /// Why it was stopped, if nobody asked for that.
+    stopped: Stopped,
     /// Its thread and its name, once it has begun.
     place: Option<(String, String)>,
 }
@@ -197,16 +203,16 @@ impl Turn {
         let outcome = (&mut self.outcome).await;
         self.guard.take().map(DropGuard::disarm);
         let dropped = |_| Problem::new("cancelled", "the turn was dropped");
-        Ok(outcome.map_err(dropped)?.map_err(error_of)?)
+        Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stopped))?)
     }
 }
 
-fn error_of(err: AgentError) -> Problem {
+fn error_of(err: AgentError, stopped: &Stopped) -> Problem {
     let wait = match &err {
         AgentError::Model(err) => err.retry_after(),
         _ => None,
     };
-    let problem = Problem::from(err);
+    let problem = stopped.problem(err);
     match wait {
         Some(wait) => problem.retry_after(wait.as_secs().max(1)),
         None => problem,

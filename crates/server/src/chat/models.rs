@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::errors::ChatError;
+use crate::input::{Id, Ids};
+use crate::openapi::params::ModelPath;
+use crate::openapi::refusals::ChatRefused;
 use crate::world::World;
 use crate::{App, Caller};
 
@@ -51,20 +54,20 @@ fn all(world: &World) -> Vec<ModelView> {
 }
 
 /// List what a chat completion can name as its model: the prompts, and the models that the project names.
-#[utoipa::path(get, path = "/v1/models", tag = "chat", responses((status = 200, body = ModelList)))]
+#[utoipa::path(get, path = "/v1/models", operation_id = "list_models", tag = "chat", responses((status = 200, description = "The prompts and models.", body = ModelList), ChatRefused))]
 pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
     Json(ModelList { object: "list", data: all(&app.world()) })
 }
 
 /// Show one of them.
 #[utoipa::path(
-    get, path = "/v1/models/{id}", tag = "chat", params(("id" = String, Path)),
-    responses((status = 200, body = ModelView), (status = 404, body = Object))
+    get, path = "/v1/models/{id}", operation_id = "show_model", tag = "chat", params(ModelPath),
+    responses((status = 200, description = "The prompt or model.", body = ModelView), ChatRefused)
 )]
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Path(id): Path<String>,
+    Id(id): Id<String>,
 ) -> Result<Json<ModelView>, ChatError> {
     one(&app, &id)
 }
@@ -73,7 +76,7 @@ pub(crate) async fn show(
 pub(crate) async fn show_named(
     State(app): State<App>,
     _: Caller,
-    Path((id, rest)): Path<(String, String)>,
+    Ids(id, rest): Ids<String, String>,
 ) -> Result<Json<ModelView>, ChatError> {
     one(&app, &format!("{id}/{rest}"))
 }

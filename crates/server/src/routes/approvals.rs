@@ -14,6 +14,9 @@ use utoipa::ToSchema;
 use super::sessions::thread_of;
 use super::turns::{ThreadQuery, TurnResult, reply, waiting_prompt, wants_events};
 use crate::input::{Asked, Body, Id, shown};
+use crate::openapi::params::{ApprovalPath, SessionPath};
+use crate::openapi::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::runs::{Job, Task};
 use crate::{App, Caller, Problem};
 
@@ -41,11 +44,10 @@ enum VerdictName {
 ///
 /// The id is that of the request, `thread:turn:call`. A forged or repeated decision changes nothing.
 #[utoipa::path(
-    post, path = "/v1/approvals/{id}", tag = "approvals", params(("id" = String, Path)), request_body = DecisionRequest,
+    post, path = "/v1/approvals/{id}", operation_id = "decide_approval", tag = "approvals", params(ApprovalPath), request_body = DecisionRequest,
     responses(
-        (status = 200, content((TurnResult = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        Refused, Forged, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn decide(
@@ -91,17 +93,17 @@ pub(crate) struct Waits {
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
     /// The calls that a person must decide about. Their tokens were told once, to whoever ran the turn.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::PendingApproval>)]
     approvals: Vec<Value>,
     /// The calls whose results the client has not sent yet.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::ToolCall>)]
     client_calls: Vec<Value>,
 }
 
 /// Show what a session waits for.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/approvals", tag = "approvals", params(("id" = String, Path), ThreadQuery),
-    responses((status = 200, body = Waits), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/approvals", operation_id = "list_approvals", tag = "approvals", params(SessionPath, ThreadQuery),
+    responses((status = 200, description = "What the session waits for.", body = Waits), Refused, NotThere)
 )]
 pub(crate) async fn list(
     State(app): State<App>,

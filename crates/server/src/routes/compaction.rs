@@ -13,6 +13,9 @@ use super::sessions::{limited, thread_of};
 use super::turns::ThreadQuery;
 use crate::audit::Act;
 use crate::input::{Asked, Body, Id, Ids};
+use crate::openapi::params::{ArchivePath, SessionPath};
+use crate::openapi::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
 /// What a compaction is asked for.
@@ -22,22 +25,22 @@ pub(crate) struct CompactionRequest {
     /// The prompt that the session is used with.
     prompt: Option<String>,
     /// Its input.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>, required = false)]
     input: Value,
     /// The model that summarises.
     model: Option<String>,
     /// Another thread than the main one.
+    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     thread: Option<String>,
 }
 
 /// Summarise the older turns now.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/compact", tag = "compaction", params(("id" = String, Path)),
+    post, path = "/v1/sessions/{id}/compact", operation_id = "compact_session", tag = "compaction", params(SessionPath),
     request_body = CompactionRequest,
     responses(
-        (status = 200, body = Object),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What came of it.", body = shapes::CompactionReport),
+        Refused, NotThere, Conflict, Unusable, Failed,
     )
 )]
 pub(crate) async fn compact(
@@ -105,8 +108,8 @@ pub(crate) struct Archives {
 
 /// List the archives.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/archives", tag = "compaction", params(("id" = String, Path), ThreadQuery),
-    responses((status = 200, body = Archives), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/archives", operation_id = "list_archives", tag = "compaction", params(SessionPath, ThreadQuery),
+    responses((status = 200, description = "The archives.", body = Archives), Refused, NotThere)
 )]
 pub(crate) async fn archives(
     State(app): State<App>,
@@ -125,15 +128,15 @@ pub(crate) struct ArchiveItems {
     /// The archive.
     archive: ArchiveView,
     /// What it covers, as it was appended.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::LogItem>)]
     items: Vec<Value>,
 }
 
 /// Read what an archive covers, as it was said.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/archives/{n}", tag = "compaction",
-    params(("id" = String, Path), ("n" = u64, Path), ThreadQuery),
-    responses((status = 200, body = ArchiveItems), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/archives/{n}", operation_id = "show_archive", tag = "compaction",
+    params(ArchivePath, ThreadQuery),
+    responses((status = 200, description = "The archive.", body = ArchiveItems), Refused, NotThere)
 )]
 pub(crate) async fn archive(
     State(app): State<App>,
@@ -155,9 +158,9 @@ async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
 
 /// Take the newest archive back: the model reads again what it covers.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/compactions/{n}/undo", tag = "compaction",
-    params(("id" = String, Path), ("n" = u64, Path), ThreadQuery),
-    responses((status = 200, body = ArchiveView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/sessions/{id}/compactions/{n}/undo", operation_id = "undo_compaction", tag = "compaction",
+    params(ArchivePath, ThreadQuery),
+    responses((status = 200, description = "The archive that was taken back.", body = ArchiveView), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn undo(
     State(app): State<App>,
@@ -176,7 +179,7 @@ pub(crate) async fn undo(
     thread.undo().await?;
     let act = Act::of(&caller, "compaction.undone", thread.id().as_str());
     app.0.audit.record(act.detail(format!("archive {number}"))).await;
-    Ok(Json(archive.into()))
+    Ok(Json(ArchiveView { holds: false, ..archive.into() }))
 }
 
 /// Which words.
@@ -187,9 +190,10 @@ pub(crate) struct SearchQuery {
     /// The words.
     q: String,
     /// How many hits at most.
-    #[param(minimum = 1, maximum = 100)]
+    #[param(minimum = 1, maximum = 100, default = 20, nullable = false)]
     limit: Option<u32>,
     /// Another thread than the main one.
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
     thread: Option<String>,
 }
 
@@ -218,8 +222,8 @@ pub(crate) struct Hit {
 
 /// Search what is archived.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/search", tag = "compaction", params(("id" = String, Path), SearchQuery),
-    responses((status = 200, body = Hits), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/search", operation_id = "search_archives", tag = "compaction", params(SessionPath, SearchQuery),
+    responses((status = 200, description = "What was found.", body = Hits), Refused, NotThere)
 )]
 pub(crate) async fn search(
     State(app): State<App>,

@@ -27,6 +27,9 @@ use utoipa::IntoParams;
 
 use crate::ears::Ear;
 use crate::input::{Asked, Id, shown};
+use crate::openapi::params::SessionPath;
+use crate::openapi::refusals::{Expired, NotThere, Refused};
+use crate::openapi::shapes;
 use crate::runs::{Began, Tokens};
 use crate::scribe::events_after;
 use crate::told::{Told, events_of};
@@ -44,6 +47,7 @@ const NEAR: Duration = Duration::from_millis(250);
 pub(crate) struct EventsQuery {
     /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default everything
     /// that is kept.
+    #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
     after: Option<String>,
 }
 
@@ -57,11 +61,11 @@ pub(crate) enum After {
 ///
 /// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/events", tag = "turns",
-    params(("id" = String, Path), EventsQuery, ("Last-Event-ID" = Option<String>, Header)),
+    get, path = "/v1/sessions/{id}/events", operation_id = "follow_events", tag = "turns",
+    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after`.", pattern = "^([0-9]{1,15}|latest)$", nullable = false)),
     responses(
-        (status = 200, body = String, content_type = "text/event-stream"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "Events as they happen; the `data` of each frame is a `SessionEvent`.", body = shapes::EventFrame, content_type = "text/event-stream"),
+        Refused, NotThere, Expired,
     )
 )]
 pub(crate) async fn follow(

@@ -14,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::audit::{self, Entry, audit_log};
 use crate::input::Asked;
 use crate::metrics::Now;
+use crate::openapi::refusals::{NotAdmin, Refused};
 use crate::routes::sessions::limited;
 use crate::{App, Caller, Problem};
 
@@ -53,8 +54,8 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
 
 /// What was measured, as Prometheus reads it. Needs an administrator's key where keys are needed.
 #[utoipa::path(
-    get, path = "/metrics", tag = "operations",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/metrics", operation_id = "show_metrics", tag = "operations",
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refused, NotAdmin)
 )]
 pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
     caller.check_admin()?;
@@ -69,9 +70,10 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<im
 #[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
     /// Only acts before this number.
+    #[param(minimum = 0, nullable = false)]
     before: Option<u64>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000)]
+    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
     limit: Option<u32>,
 }
 
@@ -117,8 +119,8 @@ impl From<Entry> for ActView {
 
 /// Who did what to the server: the audit log. Needs an administrator's key where keys are needed.
 #[utoipa::path(
-    get, path = "/v1/audit", tag = "operations", params(AuditQuery),
-    responses((status = 200, body = AuditPage), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/audit", operation_id = "list_acts", tag = "operations", params(AuditQuery),
+    responses((status = 200, description = "A page of the log.", body = AuditPage), Refused, NotAdmin)
 )]
 pub(crate) async fn audited(
     State(app): State<App>,

@@ -15,6 +15,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::sessions::limited;
 use crate::input::{Asked, Id, Ids};
+use crate::openapi::params::{PassPath, PassesPath, SessionPath};
+use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::passes::{Kept, PassId, load, newest};
 use crate::{App, Caller, Problem};
 
@@ -43,7 +46,7 @@ pub(crate) struct PassView {
     total_tokens: u32,
     /// What came of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<shapes::PassResult>)]
     result: Option<Value>,
 }
 
@@ -81,16 +84,17 @@ pub(crate) struct PassPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PassQuery {
     /// Only passes before this number.
+    #[param(minimum = 0, nullable = false)]
     before: Option<u64>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000)]
+    #[param(minimum = 1, maximum = 1000, default = 50, nullable = false)]
     limit: Option<u32>,
 }
 
 /// List what models were sent in a session, newest first.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/passes", tag = "passes", params(("id" = String, Path), PassQuery),
-    responses((status = 200, body = PassPage), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/passes", operation_id = "list_passes", tag = "passes", params(SessionPath, PassQuery),
+    responses((status = 200, description = "A page of passes.", body = PassPage), Refused, NotThere)
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -111,17 +115,17 @@ pub(crate) struct PassWhole {
     #[serde(flatten)]
     view: PassView,
     /// What was sent.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Request)]
     request: Value,
     /// Where every token came from, and why something was missing.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }
 
 /// Show what a model saw, and why.
 #[utoipa::path(
-    get, path = "/v1/passes/{id}", tag = "passes", params(("id" = String, Path)),
-    responses((status = 200, body = PassWhole), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/passes/{id}", operation_id = "show_pass", tag = "passes", params(PassPath),
+    responses((status = 200, description = "The pass.", body = PassWhole), Refused, NotThere, Expired)
 )]
 pub(crate) async fn show(
     State(app): State<App>,
@@ -141,8 +145,8 @@ async fn loaded(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem
 
 /// Show what changed from one pass to another.
 #[utoipa::path(
-    get, path = "/v1/passes/{a}/diff/{b}", tag = "passes", params(("a" = String, Path), ("b" = String, Path)),
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/passes/{a}/diff/{b}", operation_id = "diff_passes", tag = "passes", params(PassesPath),
+    responses((status = 200, description = "What changed.", body = shapes::PassDiff), Refused, NotThere, Expired)
 )]
 pub(crate) async fn diff(
     State(app): State<App>,
@@ -158,8 +162,8 @@ pub(crate) async fn diff(
 
 /// Return the body that went over the wire, to the byte.
 #[utoipa::path(
-    get, path = "/v1/passes/{id}/body", tag = "passes", params(("id" = String, Path)),
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/passes/{id}/body", operation_id = "show_pass_body", tag = "passes", params(PassPath),
+    responses((status = 200, description = "The body, to the byte.", body = Object), Refused, NotThere, Expired)
 )]
 pub(crate) async fn body(
     State(app): State<App>,
@@ -178,17 +182,16 @@ pub(crate) struct Replayed {
     /// The hash of the request.
     fingerprint: String,
     /// The answer: `message`, `stop`, `usage`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Answer)]
     answer: Value,
 }
 
 /// Send a pass again, byte for byte. The answer is returned and kept nowhere.
 #[utoipa::path(
-    post, path = "/v1/passes/{id}/replay", tag = "passes", params(("id" = String, Path)),
+    post, path = "/v1/passes/{id}/replay", operation_id = "replay_pass", tag = "passes", params(PassPath),
     responses(
-        (status = 200, body = Replayed),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "The answer.", body = Replayed),
+        Refused, NotThere, Expired, Unusable, Failed,
     )
 )]
 pub(crate) async fn replay(

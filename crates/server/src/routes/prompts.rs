@@ -16,6 +16,9 @@ use utoipa::ToSchema;
 
 use super::turns::{TurnRequest, TurnResult, reply, wants_events};
 use crate::input::{Body, Id};
+use crate::openapi::params::PromptPath;
+use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::runs::{Job, Task};
 use crate::world::World;
 use crate::{App, Caller, Problem};
@@ -69,7 +72,7 @@ pub(crate) struct PromptList {
 }
 
 /// List the prompts.
-#[utoipa::path(get, path = "/v1/prompts", tag = "prompts", responses((status = 200, body = PromptList)))]
+#[utoipa::path(get, path = "/v1/prompts", operation_id = "list_prompts", tag = "prompts", responses((status = 200, description = "The prompts.", body = PromptList), Refused))]
 pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<PromptList> {
     let world = app.world();
     let views = world.project.prompts().map(|(path, prompt)| match prompt {
@@ -102,8 +105,8 @@ fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
 
 /// Show a prompt.
 #[utoipa::path(
-    get, path = "/v1/prompts/{id}", tag = "prompts", params(("id" = String, Path)),
-    responses((status = 200, body = PromptView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/prompts/{id}", operation_id = "show_prompt", tag = "prompts", params(PromptPath),
+    responses((status = 200, description = "The prompt.", body = PromptView), Refused, NotThere)
 )]
 pub(crate) async fn show(
     State(app): State<App>,
@@ -123,17 +126,17 @@ pub(crate) struct Resolved {
     /// The hash of the request.
     fingerprint: String,
     /// What would be sent.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Request)]
     request: Value,
     /// Where every token comes from, and why something is missing.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }
 
 /// Show what would be sent to the model, without calling it.
 #[utoipa::path(
-    post, path = "/v1/prompts/{id}/resolve", tag = "prompts", params(("id" = String, Path)), request_body = TurnRequest,
-    responses((status = 200, body = Resolved), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/prompts/{id}/resolve", operation_id = "resolve_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
+    responses((status = 200, description = "The request and its explanation.", body = Resolved), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn resolve(
     State(app): State<App>,
@@ -151,8 +154,8 @@ pub(crate) async fn resolve(
 
 /// Show where every token would come from, without calling the model.
 #[utoipa::path(
-    post, path = "/v1/prompts/{id}/inspect", tag = "prompts", params(("id" = String, Path)), request_body = TurnRequest,
-    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/prompts/{id}/inspect", operation_id = "inspect_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
+    responses((status = 200, description = "The explanation.", body = shapes::Explanation), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn inspect(
     State(app): State<App>,
@@ -183,11 +186,10 @@ async fn pass(app: &App, caller: &Caller, id: &str, request: &TurnRequest) -> Re
 
 /// Run a prompt once, without a session: nothing of it is kept.
 #[utoipa::path(
-    post, path = "/v1/prompts/{id}/run", tag = "prompts", params(("id" = String, Path)), request_body = TurnRequest,
+    post, path = "/v1/prompts/{id}/run", operation_id = "run_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
     responses(
-        (status = 200, body = TurnResult),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What the run came to.", body = TurnResult),
+        Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn run(

@@ -12,7 +12,10 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::audit::Act;
-use crate::input::{Asked, Body, Id};
+use crate::input::{Asked, Body, Id, segment};
+use crate::openapi::params::SessionPath;
+use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
 /// A new session.
@@ -20,7 +23,7 @@ use crate::{App, Caller, Problem};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewSession {
     /// Its name; without one it gets a new one.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
     id: Option<String>,
     /// What people call it.
     #[schema(max_length = 1000)]
@@ -84,9 +87,10 @@ pub(crate) struct SessionPage {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// Only those after this one.
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
     after: Option<String>,
     /// How many at most.
-    #[param(minimum = 1, maximum = 1000)]
+    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
     limit: Option<u32>,
 }
 
@@ -131,8 +135,8 @@ impl From<ThreadInfo> for ThreadView {
 
 /// Create a session.
 #[utoipa::path(
-    post, path = "/v1/sessions", tag = "sessions", request_body = NewSession,
-    responses((status = 201, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/sessions", operation_id = "create_session", tag = "sessions", request_body = NewSession,
+    responses((status = 201, body = SessionView, description = "The session.", headers(("Location" = String, description = "Where it is."))), Refused, Conflict, Unusable)
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -142,14 +146,14 @@ pub(crate) async fn create(
     let id = new.id.map(SessionId::parse).transpose()?;
     let session = app.sessions(&caller).create(SessionStart { id, label: new.label }).await?;
     let view = view(&app, &caller, session.id()).await?;
-    let location = format!("/v1/sessions/{}", view.id);
+    let location = format!("/v1/sessions/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
 
 /// List sessions.
 #[utoipa::path(
-    get, path = "/v1/sessions", tag = "sessions", params(Page),
-    responses((status = 200, body = SessionPage), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions", params(Page),
+    responses((status = 200, description = "A page of sessions.", body = SessionPage), Refused)
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -165,8 +169,8 @@ pub(crate) async fn list(
 
 /// Show a session.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
-    responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}", operation_id = "show_session", tag = "sessions", params(SessionPath),
+    responses((status = 200, description = "The session.", body = SessionView), Refused, NotThere)
 )]
 pub(crate) async fn show(
     State(app): State<App>,
@@ -195,8 +199,8 @@ async fn view(app: &App, caller: &Caller, id: &SessionId) -> Result<SessionView,
 
 /// Remove a session with everything in it.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    delete, path = "/v1/sessions/{id}", operation_id = "delete_session", tag = "sessions", params(SessionPath),
+    responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -221,14 +225,16 @@ pub(crate) async fn delete(
 #[into_params(parameter_in = Query)]
 pub(crate) struct ItemsQuery {
     /// `client` (what people see, the default), `history` (what the model reads), or `all`.
+    #[param(nullable = false, inline)]
     view: Option<ViewName>,
     /// How many items (of `history`: turns) at most, the newest ones.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 10000, default = 100, nullable = false)]
     limit: Option<u32>,
     /// The newest ones that cost so many tokens together at most.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 4_294_967_295_i64, nullable = false)]
     tokens: Option<u32>,
     /// Another thread than the main one.
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
     thread: Option<String>,
 }
 
@@ -246,14 +252,14 @@ pub(crate) struct Items {
     /// The thread.
     thread: String,
     /// The items, oldest first; in the view `history` the turns, each with its messages.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::ItemOrTurn>)]
     items: Vec<Value>,
 }
 
 /// Read a thread: what people see, what the model reads, or everything.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/items", tag = "sessions", params(("id" = String, Path), ItemsQuery),
-    responses((status = 200, body = Items), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/items", operation_id = "list_items", tag = "sessions", params(SessionPath, ItemsQuery),
+    responses((status = 200, description = "The items.", body = Items), Refused, NotThere)
 )]
 pub(crate) async fn items(
     State(app): State<App>,
@@ -264,6 +270,7 @@ pub(crate) async fn items(
     let n = limited(query.limit, 100, 10_000)?;
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let limit = match query.tokens {
+        Some(0) => return Err(Problem::new("query_invalid", "`tokens` is 0; it is at least 1")),
         Some(tokens) => Limit::Tokens(Tokens(tokens)),
         None => Limit::Turns(n),
     };

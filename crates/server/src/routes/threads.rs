@@ -13,7 +13,10 @@ use utoipa::ToSchema;
 
 use super::sessions::{ThreadView, thread_of};
 use crate::audit::Act;
-use crate::input::{Body, Id};
+use crate::input::{Body, Id, segment};
+use crate::openapi::params::{SessionPath, ThreadPath};
+use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
 /// A new isolated thread.
@@ -24,22 +27,24 @@ pub(crate) struct NewThread {
     #[schema(max_length = 1000)]
     label: Option<String>,
     /// Its model, `provider/model`.
+    #[schema(pattern = "^[^/]+/(.|\n)+$")]
     model: Option<String>,
     /// Its instructions.
     system_instructions: Option<String>,
     /// Whether it starts with a copy of what `base` has.
     inherit_history: bool,
     /// The thread whose history it inherits; the main one unless it says so.
+    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     base: Option<String>,
     /// What is said first.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::Message>)]
     initial_messages: Vec<Message>,
 }
 
 /// Create an isolated thread. It never leaks into the main one.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/threads", tag = "threads", params(("id" = String, Path)), request_body = NewThread,
-    responses((status = 201, body = ThreadView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/sessions/{id}/threads", operation_id = "create_thread", tag = "threads", params(SessionPath), request_body = NewThread,
+    responses((status = 201, body = ThreadView, description = "The thread.", headers(("Location" = String, description = "Where it is."))), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -58,7 +63,7 @@ pub(crate) async fn create(
     let session = app.sessions(&caller).open(&id).await?;
     let thread = session.create_isolated(start).await?;
     let view = view(&app, &thread).await?;
-    let location = format!("/v1/threads/{}", view.id.replace('/', "%2F"));
+    let location = format!("/v1/threads/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))
 }
 
@@ -102,8 +107,8 @@ pub(crate) struct ThreadList {
 
 /// List the threads of a session.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/threads", tag = "threads", params(("id" = String, Path)),
-    responses((status = 200, body = ThreadList), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/sessions/{id}/threads", operation_id = "list_threads", tag = "threads", params(SessionPath),
+    responses((status = 200, description = "The threads.", body = ThreadList), Refused, NotThere)
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -118,8 +123,8 @@ pub(crate) async fn list(
 
 /// Show a thread.
 #[utoipa::path(
-    get, path = "/v1/threads/{id}", tag = "threads", params(("id" = String, Path)),
-    responses((status = 200, body = ThreadView), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    get, path = "/v1/threads/{id}", operation_id = "show_thread", tag = "threads", params(ThreadPath),
+    responses((status = 200, description = "The thread.", body = ThreadView), Refused, NotThere)
 )]
 pub(crate) async fn show(
     State(app): State<App>,
@@ -132,8 +137,8 @@ pub(crate) async fn show(
 
 /// Remove an isolated thread. A main thread goes with its session only.
 #[utoipa::path(
-    delete, path = "/v1/threads/{id}", tag = "threads", params(("id" = String, Path)),
-    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    delete, path = "/v1/threads/{id}", operation_id = "delete_thread", tag = "threads", params(ThreadPath),
+    responses((status = 204, description = "It is gone."), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -160,10 +165,10 @@ pub(crate) async fn delete(
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessages {
     /// The messages, `{"role", "content"}`; each of the user begins a turn.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::Message>, min_items = 1)]
     messages: Vec<Message>,
     /// What happens when a turn is running: `queue` (wait, the default) or `reject`.
-    #[schema(value_type = String)]
+    #[schema(value_type = shapes::Policy)]
     #[serde(default)]
     policy: Policy,
 }
@@ -189,8 +194,8 @@ impl Stands {
 
 /// Append messages to a thread without calling a model.
 #[utoipa::path(
-    post, path = "/v1/threads/{id}/messages", tag = "threads", params(("id" = String, Path)), request_body = NewMessages,
-    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath), request_body = NewMessages,
+    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn append(
     State(app): State<App>,
@@ -212,13 +217,20 @@ pub(crate) async fn append(
 #[serde(deny_unknown_fields)]
 pub(crate) struct Instructions {
     /// The text; null takes the instructions away.
+    #[schema(required)]
+    #[serde(deserialize_with = "present")]
     text: Option<String>,
+}
+
+/// Reads a value that may be null and may not be missing: a body that was forgotten takes nothing away.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(deserializer)
 }
 
 /// Set the instructions of a thread.
 #[utoipa::path(
-    put, path = "/v1/threads/{id}/instructions", tag = "threads", params(("id" = String, Path)), request_body = Instructions,
-    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    put, path = "/v1/threads/{id}/instructions", operation_id = "set_instructions", tag = "threads", params(ThreadPath), request_body = Instructions,
+    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn instruct(
     State(app): State<App>,
@@ -236,13 +248,14 @@ pub(crate) async fn instruct(
 #[serde(deny_unknown_fields)]
 pub(crate) struct Model {
     /// `provider/model`.
+    #[schema(pattern = "^[^/]+/(.|\n)+$", example = "openai/gpt-5-mini")]
     model: String,
 }
 
 /// Choose the model of a thread.
 #[utoipa::path(
-    put, path = "/v1/threads/{id}/model", tag = "threads", params(("id" = String, Path)), request_body = Model,
-    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    put, path = "/v1/threads/{id}/model", operation_id = "set_model", tag = "threads", params(ThreadPath), request_body = Model,
+    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn choose(
     State(app): State<App>,
@@ -258,8 +271,8 @@ pub(crate) async fn choose(
 
 /// Let the history of a thread start anew. Nothing is removed.
 #[utoipa::path(
-    post, path = "/v1/threads/{id}/reset", tag = "threads", params(("id" = String, Path)),
-    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
+    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn reset(
     State(app): State<App>,
@@ -273,8 +286,8 @@ pub(crate) async fn reset(
 
 /// Have the frozen prefix of a thread evaluated anew at its next turn.
 #[utoipa::path(
-    post, path = "/v1/threads/{id}/refresh", tag = "threads", params(("id" = String, Path)),
-    responses((status = 200, body = Stands), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
+    responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
 )]
 pub(crate) async fn refresh(
     State(app): State<App>,

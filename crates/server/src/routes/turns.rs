@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use contexture_agent::{AgentError, AnswerRequest, ApprovalRequest, Ended, Outcome, Pending, RunRequest};
+use contexture_agent::{AnswerRequest, ApprovalRequest, Ended, Outcome, Pending, RunRequest};
 use contexture_compose::{InlineBlock, Prompt, Scope};
 use contexture_history::{Timestamp, TurnStatus};
 use contexture_message::{Message, Part, Role, Settings, Tool, ToolCall, ToolOutput};
 use contexture_session::records::DocumentKey;
-use contexture_session::{Policy, SessionId, SessionKey, Thread};
+use contexture_session::{MAX_ID_BYTES, Policy, SessionId, SessionKey, Thread};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -20,6 +20,9 @@ use super::again::{replayed, told_again};
 use super::events::{After, Follow};
 use super::sessions::thread_of;
 use crate::input::{Asked, Body, Id, Ids, shown};
+use crate::openapi::params::{Retryable, SessionPath, TurnPath};
+use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
 use crate::runs::{AskedFor, Handle, Job, TURN, Task};
 use crate::told::events_of;
 use crate::world::World;
@@ -33,33 +36,34 @@ pub(crate) struct TurnRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<String>,
     /// The prompt's input.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>, required = false)]
     input: Value,
     /// What the user says: a text, or a list of parts. Without it the prompt's own `user` text begins the turn.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<shapes::Said>, example = "Where is my order?")]
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Value>,
     /// Another thread of the session than the main one.
+    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<String>,
     /// The model, `provider/model`; wins over the thread's and the prompt's.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// Settings that win over the prompt's, such as `temperature`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Settings)]
     settings: Settings,
     /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::InlineBlock>)]
     blocks: Vec<InlineBlock>,
     /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::ClientTool>)]
     client_tools: Vec<Tool>,
     /// Reminders for this turn.
     reminders: Vec<String>,
     /// Evaluates the frozen prefix anew.
     refresh: bool,
     /// What happens when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
-    #[schema(value_type = String)]
+    #[schema(value_type = shapes::Policy)]
     policy: Policy,
     /// What templates see as `ctx.user`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +80,7 @@ pub(crate) struct TurnResult {
     /// The turn, such as `t7`.
     turn: String,
     /// `completed`, `suspended`, `failed` or `interrupted`.
-    #[schema(value_type = String)]
+    #[schema(value_type = shapes::TurnStatus)]
     status: TurnStatus,
     /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or `replayed`.
     ended: String,
@@ -84,12 +88,12 @@ pub(crate) struct TurnResult {
     text: String,
     /// The answer as a value, where the prompt has an output schema.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     output: Option<Value>,
     /// How often the model was called.
     steps: u32,
     /// What all calls cost together.
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Usage)]
     usage: contexture_message::Usage,
     /// The same in money, if the prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,13 +101,13 @@ pub(crate) struct TurnResult {
     /// What checks had to say.
     remarks: Vec<RemarkView>,
     /// What waits for a decision, with the tokens that decide it: `POST /v1/approvals/{id}`.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::ApprovalRequest>)]
     approvals: Vec<ApprovalRequest>,
     /// Calls of the client's tools, whose results the turn waits for: `POST …/turns/{turn}/results`.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::ToolCall>)]
     client_calls: Vec<ToolCall>,
     /// What was summarised to make room.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::CompactionReport>)]
     compactions: Vec<Value>,
 }
 
@@ -209,12 +213,11 @@ fn said(value: Value) -> Result<Message, Problem> {
 /// The turn goes on when the client is gone, unless `cancel_on_disconnect` is set. The same `Idempotency-Key` again gives
 /// the outcome of the first turn.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns", tag = "turns", request_body = TurnRequest,
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
+    post, path = "/v1/sessions/{id}/turns", operation_id = "run_turn", tag = "turns", request_body = TurnRequest,
+    params(SessionPath, Retryable),
     responses(
-        (status = 200, content((TurnResult = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn run(
@@ -277,10 +280,10 @@ pub(crate) async fn reply(
 }
 
 async fn whole(handle: Handle) -> Result<TurnResult, Problem> {
-    let mut began = handle.began;
-    let outcome = handle.outcome.await.map_err(|_| gone())?;
+    let Handle { mut began, outcome, stopped, .. } = handle;
+    let outcome = outcome.await.map_err(|_| gone())?;
     outcome.map(TurnResult::of).map_err(|err| {
-        let problem = problem_of(err);
+        let problem = stopped.problem(err);
         match began.try_recv() {
             Ok(began) => problem.of_turn(began.thread.as_str(), &began.turn),
             Err(_) => problem,
@@ -292,10 +295,6 @@ fn gone() -> Problem {
     Problem::new("cancelled", "the turn was dropped")
 }
 
-fn problem_of(err: AgentError) -> Problem {
-    err.into()
-}
-
 /// Answers with the events of a turn: from the log, like everybody else gets them.
 async fn stream(
     app: &App,
@@ -304,7 +303,8 @@ async fn stream(
     handle: Handle,
     guard: Option<tokio_util::sync::DropGuard>,
 ) -> Result<Response, Problem> {
-    let Handle { began, mut outcome, tokens, cancel: _ } = handle;
+    let Handle { began, mut outcome, tokens, stopped, cancel: _ } = handle;
+    let problem_of = |err| stopped.problem(err);
     let began = tokio::select! {
         biased;
         began = began => began.ok(),
@@ -327,7 +327,13 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let text =
         value.to_str().map_err(|_| Problem::new("header_invalid", "`Idempotency-Key` is not plain text"))?;
-    Ok(Some(text.to_owned()))
+    match text.len() {
+        1..=MAX_ID_BYTES => Ok(Some(text.to_owned())),
+        n => {
+            let text = format!("`Idempotency-Key` has {n} bytes; it has 1 to {MAX_ID_BYTES}");
+            Err(Problem::new("header_invalid", text).at("Idempotency-Key"))
+        }
+    }
 }
 
 /// Whether the client wants events.
@@ -352,14 +358,15 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadQuery {
     /// Another thread of the session than the main one.
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
     pub(crate) thread: Option<String>,
 }
 
 /// Stop a turn that runs, on whichever instance. What it said until then is kept.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/{turn}/cancel", tag = "turns",
-    params(("id" = String, Path), ("turn" = String, Path), ThreadQuery),
-    responses((status = 202), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    post, path = "/v1/sessions/{id}/turns/{turn}/cancel", operation_id = "cancel_turn", tag = "turns",
+    params(TurnPath, ThreadQuery),
+    responses((status = 202, description = "It is told to stop."), Refused, NotThere)
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
@@ -381,12 +388,11 @@ pub(crate) async fn cancel(
 
 /// Try a turn again that failed or was interrupted: a new turn with what was asked for then.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/{turn}/retry", tag = "turns",
-    params(("id" = String, Path), ("turn" = String, Path), ThreadQuery, ("Idempotency-Key" = Option<String>, Header)),
+    post, path = "/v1/sessions/{id}/turns/{turn}/retry", operation_id = "retry_turn", tag = "turns",
+    params(TurnPath, ThreadQuery, Retryable),
     responses(
-        (status = 200, content((TurnResult = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn retry(
@@ -441,7 +447,7 @@ pub(crate) struct ResultOf {
     /// The call.
     call_id: String,
     /// What the tool gave: a text, or any JSON.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value, required = false)]
     #[serde(default)]
     output: Option<Value>,
     /// What went wrong, in place of an output.
@@ -466,12 +472,11 @@ impl ResultOf {
 
 /// Send the results of tools that the client ran; the turn goes on once none is missing.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/turns/{turn}/results", tag = "turns", request_body = Results,
-    params(("id" = String, Path), ("turn" = String, Path), ThreadQuery),
+    post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
+    params(TurnPath, ThreadQuery),
     responses(
-        (status = 200, content((TurnResult = "application/json"), (String = "text/event-stream"))),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        Refused, NotThere, Conflict, Form, Unusable, Failed,
     )
 )]
 pub(crate) async fn results(

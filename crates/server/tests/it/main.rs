@@ -1,6 +1,7 @@
 //! The server, over real connections.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says so")]
 
+mod attack;
 mod door;
 mod gate;
 mod hostile;

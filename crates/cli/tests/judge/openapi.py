@@ -1,0 +1,129 @@
+"""Schemathesis against the server: `openapi.py URL EXAMPLES`.
+
+The document must be valid OpenAPI 3.1, and the server must do what it says: no 5xx, no status, header, content type or
+document that is not described, nothing taken that the description refuses. The project behind the server has the prompts
+`chat` and `shop`; the model calls the tool of `shop` once, and says something short after that.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import jsonschema
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+URL, EXAMPLES = sys.argv[1], sys.argv[2]
+
+# What is not asked of the server, with the reason.
+NOT_CHECKED = [
+    # Its requests are named by clients, and a name that was deleted may be used again at once.
+    "use_after_free",
+    # It takes what it has created for reachable, whatever else deletes it in the meantime.
+    "ensure_resource_availability",
+    # The server of this test has no keys; the server's own tests try other tenants on every route.
+    "ignored_auth",
+    "object_level_authorization",
+]
+# A stream that never ends; `events` below reads it.
+ENDLESS = "follow_events"
+
+
+def call(method, path, body=None, accept="application/json"):
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"content-type": "application/json", "accept": accept}
+    request = urllib.request.Request(URL + path, data, headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read().decode()
+    return json.loads(text) if text and accept == "application/json" else text
+
+
+def seed():
+    """Makes things that can be named; returns their names by the operation's path."""
+    call("POST", "/v1/sessions", {"id": "asks"})
+    waiting = call("POST", "/v1/sessions/asks/turns", {"prompt": "shop", "user": "Where is order 7?"})
+    approval = waiting["approvals"][0]["id"]
+    for name in ["s1", "s2", "long"]:
+        call("POST", "/v1/sessions", {"id": name})
+        for idx in range(3 if name != "long" else 12):
+            text = f"Tell me about {idx}. " + ("The order number is 1042. " * 40 if name == "long" else "")
+            call("POST", f"/v1/sessions/{name}/turns", {"user": text})
+    call("POST", "/v1/sessions/long/compact", {"prompt": "chat"})
+    thread = call("POST", "/v1/sessions/s1/threads", {"label": "aside", "inherit_history": True})["id"]
+    doomed = [f"doomed{idx}" for idx in range(40)]
+    for name in doomed:
+        call("POST", "/v1/sessions", {"id": name})
+    doomed_threads = [call("POST", "/v1/sessions/s2/threads", {})["id"] for _ in range(20)]
+    return {
+        "sessions": ["s1", "s2", "asks", "long"],
+        "threads": ["s1", "long", thread],
+        "prompts": ["chat", "shop"],
+        "passes": ["s1.1", "s1.2", "s2.1", "long.3"],
+        "approvals": [approval],
+        "models": ["chat", "mock/m-1"],
+        "doomed": doomed,
+        "doomed_threads": doomed_threads,
+    }
+
+
+def with_names(document, names):
+    """Offers names that are there beside those that are made up."""
+    for path, item in document["paths"].items():
+        noun = path.split("/")[2] if path.startswith("/v1/") else ""
+        for method, operation in item.items():
+            doomed = {"sessions": "doomed", "threads": "doomed_threads"} if method == "delete" else {}
+            for parameter in operation.get("parameters", []):
+                known = {"turn": ["t1", "t2"], "n": [1]}.get(parameter["name"], names.get(doomed.get(noun, noun)))
+                if parameter["in"] == "path" and known:
+                    schema = parameter["schema"]
+                    parameter["schema"] = {"anyOf": [{"enum": known}, {"enum": known[:1]}, schema]}
+    return document
+
+
+def events(document):
+    """Reads the events of a turn and of a session, each of which must be described."""
+    schema = {"$ref": "#/components/schemas/SessionEvent", "components": document["components"]}
+    validator = jsonschema.Draft202012Validator(schema)
+    call("POST", "/v1/sessions", {"id": "told"})
+    text = call("POST", "/v1/sessions/told/turns", {"user": "Hello"}, "text/event-stream")
+    frames = [dict(line.split(": ", 1) for line in it.split("\n")) for it in text.strip().split("\n\n")]
+    for frame in frames:
+        data = json.loads(frame["data"])
+        validator.validate(data)
+        assert data["type"] == frame["event"], frame
+    kinds = [it["event"] for it in frames]
+    assert kinds[0] == "turn.start" and kinds[-1] == "turn.end", kinds
+
+
+def fuzz(document):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "openapi.json"
+        file.write_text(json.dumps(document))
+        config = Path(folder) / "schemathesis.toml"
+        # What a prompt makes of an input is its own affair: 422 is an answer to a request that is well formed.
+        config.write_text(
+            "[checks.positive_data_acceptance]\n"
+            'expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422"]\n'
+            # OpenAI has one status for all of that: 400.
+            '[[operations]]\ninclude-operation-id = "complete_chat"\n'
+            "checks.positive_data_acceptance.enabled = false\n"
+        )
+        command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", str(file)]
+        command += ["--url", URL, "--checks", "all", "--exclude-checks", ",".join(NOT_CHECKED)]
+        command += ["--exclude-operation-id", ENDLESS, "--max-examples", EXAMPLES, "--seed", "4747"]
+        command += ["--workers", "4", "--request-timeout", "20", "--continue-on-failure", "--no-color", "--warnings", "off"]
+        command += ["--generation-database", "none", "--suppress-health-check", "all", "--no-shrink"]
+        hooks = Path(__file__).parent
+        env = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(hooks), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(command, cwd=folder, env=env, check=False).returncode
+
+
+document = call("GET", "/openapi.json")
+OpenAPIV31SpecValidator(document).validate()
+names = seed()
+events(document)
+sys.exit(fuzz(with_names(document, names)))

@@ -1,0 +1,129 @@
+//! Sets of answers that say no. A route names those that apply to it.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
+
+use crate::Problem;
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+/// Makes a set of problem documents.
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $name:ident { $($status:literal: $text:literal),+ $(,)? })+) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl IntoResponses for $name {
+            fn responses() -> Responses {
+                [$(($status, $text)),+].into_iter().map(|(status, text)| problem(status, text)).collect()
+            }
+        }
+    )+};
+}
+
+fn problem(status: &str, text: &str) -> (String, RefOr<Response>) {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
+    let response = ResponseBuilder::new().description(text).content("application/problem+json", content);
+    (status.to_owned(), response.build().into())
+}
+
+refusals! {
+    /// What any route may say.
+    Refused {
+        "400": "The request can't be read: an id, a query, a header or the body is wrong. `at` says where.",
+        "401": "A valid API key is needed.",
+        "408": "The request took too long.",
+        "413": "The body is too large.",
+        "429": "The key asks too often, or too much at the same time. `retry_after` says when to come again.",
+        "500": "The server failed; its log says more.",
+        "503": "The store does not answer, or the server stops.",
+    }
+    /// What a route says that names something.
+    NotThere {
+        "404": "There is no such thing, or it is not yours.",
+    }
+    /// What a route says that takes a body.
+    Unusable {
+        "415": "The body is not JSON.",
+        "422": "The request can be read, and can't be done: `code` says why.",
+    }
+    /// What a route says that changes something.
+    Conflict {
+        "409": "It does not go with what is there now: `code` says why.",
+    }
+    /// What a route says that answers in more than one form.
+    Form {
+        "406": "The answer is not to be had in a form that `Accept` names.",
+    }
+    /// What a route says about things that are kept for a while.
+    Expired {
+        "410": "It is not kept any more.",
+    }
+    /// What a route says that calls a model.
+    Failed {
+        "502": "The model, or a source of context, failed: `code` says how.",
+        "504": "The turn took too long.",
+    }
+    /// What a route says that is for whoever looks after the server.
+    NotAdmin {
+        "403": "This needs an administrator's key.",
+    }
+    /// What a route says that decides about a call.
+    Forged {
+        "403": "The token does not belong to the request for approval.",
+    }
+}
+
+/// What the routes say that OpenAI's clients use, in the shape that they know.
+pub(crate) struct ChatRefused;
+
+/// An error as OpenAI writes it.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "it describes what `ChatError` writes")]
+pub(crate) struct ChatProblem {
+    /// What is wrong.
+    error: ChatProblemBody,
+}
+
+/// What is wrong.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "it describes what `ChatError` writes")]
+pub(crate) struct ChatProblemBody {
+    /// For people.
+    message: String,
+    /// `invalid_request_error`, `requests` or `server_error`.
+    r#type: String,
+    /// The parameter that is wrong.
+    #[schema(required)]
+    param: Option<String>,
+    /// The stable code.
+    #[schema(required)]
+    code: Option<String>,
+}
+
+impl IntoResponses for ChatRefused {
+    fn responses() -> Responses {
+        let texts = [
+            ("400", "The request can't be read, or can't be done."),
+            ("401", "A valid API key is needed."),
+            ("404", "There is no such model."),
+            ("408", "The request took too long."),
+            ("409", "It does not go with what is there now."),
+            ("413", "The body is too large."),
+            ("415", "The body is not JSON."),
+            ("429", "The key asks too often."),
+            ("500", "The server failed."),
+            ("502", "The model failed."),
+            ("503", "The store or the model does not answer, or the server stops."),
+            ("504", "The turn took too long."),
+        ];
+        let response = |text: &str| {
+            let content =
+                ContentBuilder::new().schema(Some(Ref::from_schema_name(ChatProblem::name()))).build();
+            ResponseBuilder::new().description(text).content("application/json", content).build()
+        };
+        texts.into_iter().map(|(status, text)| (status.to_owned(), response(text).into())).collect()
+    }
+}
