@@ -1,8 +1,10 @@
-//! Packages of Node, for tests: a folder below the target folder, made once and kept. Node itself must be there.
+//! Packages of Node, for tests: a folder below the target folder, made once and kept. Node itself is Debian's where there is none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::postgres::apt_get;
 
 /// OpenAI's own SDK, and what browsers follow events with.
 const PACKAGES: [&str; 2] = ["openai", "eventsource"];
@@ -29,6 +31,10 @@ fn install(folder: &Path) -> Result<(), String> {
     // Without one npm looks for a package in the folders above.
     let package = folder.join("package.json");
     fs::write(&package, "{\"private\": true}\n").map_err(|err| format!("{}: {err}", package.display()))?;
+    if Command::new("npm").arg("--version").output().is_err() {
+        apt_get(&["update"])?;
+        apt_get(&["install", "-y", "--no-install-recommends", "nodejs", "npm"])?;
+    }
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", "--ignore-scripts"]).args(PACKAGES);
     match command.current_dir(folder).status() {

@@ -109,3 +109,29 @@ async fn changed_prompts_are_loaded_and_broken_ones_keep_their_last_good_version
     }
     panic!("the fault is not told");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asked_hears_why_a_turn_was_stopped() {
+    let endless = || Step::Pieces(vec![Delta::Text("Wait".into())], None);
+    let late = [("server.turn_timeout_seconds", "1")];
+    let scene = Ground::memory().instance_with(vec![endless(), endless()], &late).await;
+    scene.session("demo").await;
+    let turn = || scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).send();
+    let (status, problem) = json_of(turn().await.unwrap()).await;
+    assert_eq!(
+        (status, problem["code"].as_str(), problem["turn"].as_str()),
+        (504, Some("turn_timeout"), Some("t1"))
+    );
+
+    let scene = Ground::memory().instance(vec![endless()]).await;
+    scene.session("demo").await;
+    let cancel = || scene.post("/v1/sessions/demo/turns/t1/cancel", json!({})).send();
+    let turn = || scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).send();
+    let (answer, ()) = tokio::join!(turn(), async {
+        while cancel().await.unwrap().status() != 202 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let (status, problem) = json_of(answer.unwrap()).await;
+    assert_eq!((status, problem["code"].as_str()), (409, Some("cancelled")));
+}
