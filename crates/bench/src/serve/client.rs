@@ -40,7 +40,7 @@ impl User {
             if heard != pieces(&asked).concat() {
                 return Err(format!("{asked}: the text is not whole").into());
             }
-            let of_model = self.times.take(&asked).ok_or("the model was not asked")?;
+            let of_model = self.times.take(&asked).await.ok_or("the model was not asked")?;
             self.tally.turn(took, took.saturating_sub(of_model));
         }
         Ok(())

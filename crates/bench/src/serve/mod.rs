@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contexture_mockmodel::MockModel;
-use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -60,7 +59,7 @@ pub fn serve(config: &ServeConfig) -> Result<Value, Box<dyn Error>> {
         let scratch = Scratch::new(&config.scratch)?;
         write_project(&scratch.0, model.url())?;
         let process = Process::start(&config.program, &scratch.0)?;
-        let http = Client::builder().no_proxy().build()?;
+        let http = contexture::model::http_client(Vec::new(), None)?;
         let user = User {
             http,
             url: process.url.clone(),

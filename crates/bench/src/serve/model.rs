@@ -17,8 +17,16 @@ pub(super) const N_PIECES: usize = 40;
 pub(super) struct Times(Arc<Mutex<HashMap<String, Duration>>>);
 
 impl Times {
-    pub(super) fn take(&self, asked: &str) -> Option<Duration> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(asked)
+    /// Takes what a model call took; its end may be noted a moment after the client has heard all of it.
+    pub(super) async fn take(&self, asked: &str) -> Option<Duration> {
+        for _ in 0..500 {
+            let took = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(asked);
+            if took.is_some() {
+                return took;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        None
     }
 
     fn set(&self, asked: String, took: Duration) {
