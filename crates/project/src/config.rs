@@ -187,10 +187,13 @@ impl Config {
         for value in candidates.into_iter().flatten() {
             let mut json =
                 serde_json::to_value(self).map_err(|err| Fault::new("file_invalid", err.to_string()))?;
+            let is_list = value.is_array();
             set(&mut json, &path, value);
             match serde_json::from_value::<Config>(json) {
                 Ok(config) => return Ok(config),
                 Err(err) if err.to_string().contains("unknown field") => return Err(unknown()),
+                // Hardly anybody means a list: what is wrong with the text itself says more.
+                Err(_) if is_list => {}
                 Err(err) => last = Some(err.to_string()),
             }
         }
