@@ -4,7 +4,9 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use contexture_session::{SessionId, ThreadId};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::Problem;
 
@@ -53,6 +55,24 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })?;
     json.end().map_err(|err| Problem::new("body_invalid", format!("the body can't be read: {err}")))?;
     Ok(value)
+}
+
+/// Reads an object. Serde would take a list for its fields, one after the other.
+pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    match value.is_object() {
+        true => serde_json::from_value(value).map_err(D::Error::custom),
+        false => Err(D::Error::custom("it must be an object")),
+    }
+}
+
+/// Reads a list of objects.
+pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let values = Vec::<Value>::deserialize(deserializer)?;
+    let read = |it: Value| object(it).map_err(D::Error::custom);
+    values.into_iter().map(read).collect()
 }
 
 /// The one variable part of a path.

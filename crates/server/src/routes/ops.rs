@@ -15,7 +15,7 @@ use crate::audit::{self, Entry, audit_log};
 use crate::input::Asked;
 use crate::metrics::Now;
 use crate::openapi::refusals::{NotAdmin, Refused};
-use crate::routes::sessions::limited;
+use crate::routes::sessions::{limited, numbered};
 use crate::{App, Caller, Problem};
 
 /// How long the store may take to show that it is there.
@@ -129,7 +129,7 @@ pub(crate) async fn audited(
 ) -> Result<Json<AuditPage>, Problem> {
     caller.check_admin()?;
     let limit = limited(query.limit, 100, 1000)?;
-    let acts = audit_log(&*app.0.records, query.before, limit).await?;
+    let acts = audit_log(&*app.0.records, numbered(query.before)?, limit).await?;
     let before = acts.last().filter(|it| acts.len() == limit && it.number > 1).map(|it| it.number);
     Ok(Json(AuditPage { acts: acts.into_iter().map(ActView::from).collect(), before }))
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use super::sessions::limited;
+use super::sessions::{limited, numbered};
 use crate::input::{Asked, Id, Ids};
 use crate::openapi::params::{PassPath, PassesPath, SessionPath};
 use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
@@ -102,9 +102,9 @@ pub(crate) async fn list(
     Id(id): Id<SessionId>,
     Asked(query): Asked<PassQuery>,
 ) -> Result<Json<PassPage>, Problem> {
-    let limit = limited(query.limit, 50, 1000)?;
+    let (limit, before) = (limited(query.limit, 50, 1000)?, numbered(query.before)?);
     app.sessions(&caller).open(&id).await?;
-    let kept = newest(&*app.0.records, &caller.tenant, &id, query.before, limit).await?;
+    let kept = newest(&*app.0.records, &caller.tenant, &id, before, limit).await?;
     let before = kept.last().filter(|it| kept.len() == limit && it.id.number > 1).map(|it| it.id.number);
     Ok(Json(PassPage { passes: kept.iter().map(PassView::from).collect(), before }))
 }

@@ -170,6 +170,7 @@ pub(crate) async fn inspect(
 async fn pass(app: &App, caller: &Caller, id: &str, request: &TurnRequest) -> Result<Pass, Problem> {
     let world = app.world();
     let prompt = world.prompt(Some(id))?;
+    request.check_unkept()?;
     let run = request.run_request(caller, None, None, app.0.time.now())?;
     let said = run.user.clone();
     let options = ResolveOptions {
@@ -205,6 +206,7 @@ pub(crate) async fn run(
         let problem = Problem::new("not_acceptable", "a run without a session has no events to follow");
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
+    request.check_unkept()?;
     let job = Job::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
     let sessions = unkept_sessions(&app);
     let session = sessions.create(SessionStart::default()).await?;

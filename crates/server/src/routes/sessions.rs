@@ -18,6 +18,9 @@ use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
+/// How long a label may be, in characters.
+const MAX_LABEL: usize = 1000;
+
 /// A new session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -100,6 +103,27 @@ impl Page {
     }
 }
 
+/// Checks what people call something.
+pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem> {
+    match label.as_ref().map(|it| it.chars().count()) {
+        Some(n) if n > MAX_LABEL => {
+            let text = format!("the label has {n} characters; it has at most {MAX_LABEL}");
+            Err(Problem::new("body_invalid", text).at("label"))
+        }
+        _ => Ok(label),
+    }
+}
+
+/// Checks the number behind which a page begins. Stores count as far as this and no further.
+pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
+    match before {
+        Some(it) if i64::try_from(it).is_err() => {
+            Err(Problem::new("query_invalid", format!("`before` is {it}, which is no number of a page")))
+        }
+        it => Ok(it),
+    }
+}
+
 /// Checks a limit that a client asked for.
 pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
     match limit.unwrap_or(default) {
@@ -144,7 +168,7 @@ pub(crate) async fn create(
     Body(new): Body<NewSession>,
 ) -> Result<impl IntoResponse, Problem> {
     let id = new.id.map(SessionId::parse).transpose()?;
-    let session = app.sessions(&caller).create(SessionStart { id, label: new.label }).await?;
+    let session = app.sessions(&caller).create(SessionStart { id, label: labelled(new.label)? }).await?;
     let view = view(&app, &caller, session.id()).await?;
     let location = format!("/v1/sessions/{}", segment(&view.id));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(view)))

@@ -11,9 +11,9 @@ use contexture_session::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::sessions::{ThreadView, thread_of};
+use super::sessions::{ThreadView, labelled, thread_of};
 use crate::audit::Act;
-use crate::input::{Body, Id, segment};
+use crate::input::{Body, Id, objects, segment};
 use crate::openapi::params::{SessionPath, ThreadPath};
 use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -38,6 +38,7 @@ pub(crate) struct NewThread {
     base: Option<String>,
     /// What is said first.
     #[schema(value_type = Vec<shapes::Message>)]
+    #[serde(deserialize_with = "objects")]
     initial_messages: Vec<Message>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) async fn create(
         system_instructions: new.system_instructions,
         inherit_history: new.inherit_history,
         initial_messages: new.initial_messages.into_iter().map(appended).collect::<Result<_, _>>()?,
-        label: new.label,
+        label: labelled(new.label)?,
         base: new.base.map(ThreadId::parse).transpose()?,
     };
     let session = app.sessions(&caller).open(&id).await?;
@@ -166,6 +167,7 @@ pub(crate) async fn delete(
 pub(crate) struct NewMessages {
     /// The messages, `{"role", "content"}`; each of the user begins a turn.
     #[schema(value_type = Vec<shapes::Message>, min_items = 1)]
+    #[serde(deserialize_with = "objects")]
     messages: Vec<Message>,
     /// What happens when a turn is running: `queue` (wait, the default) or `reject`.
     #[schema(value_type = shapes::Policy)]

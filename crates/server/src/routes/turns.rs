@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::again::{replayed, told_again};
 use super::events::{After, Follow};
 use super::sessions::thread_of;
-use crate::input::{Asked, Body, Id, Ids, shown};
+use crate::input::{Asked, Body, Id, Ids, object, objects, shown};
 use crate::openapi::params::{Retryable, SessionPath, TurnPath};
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -51,12 +51,15 @@ pub(crate) struct TurnRequest {
     model: Option<String>,
     /// Settings that win over the prompt's, such as `temperature`.
     #[schema(value_type = shapes::Settings)]
+    #[serde(deserialize_with = "object")]
     settings: Settings,
     /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
     #[schema(value_type = Vec<shapes::InlineBlock>)]
+    #[serde(deserialize_with = "objects")]
     blocks: Vec<InlineBlock>,
     /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
     #[schema(value_type = Vec<shapes::ClientTool>)]
+    #[serde(deserialize_with = "objects")]
     client_tools: Vec<Tool>,
     /// Reminders for this turn.
     reminders: Vec<String>,
@@ -157,6 +160,19 @@ fn ended_name(ended: &Ended) -> &'static str {
 }
 
 impl TurnRequest {
+    /// Refuses what means something in a session only.
+    pub(crate) fn check_unkept(&self) -> Result<(), Problem> {
+        match &self.thread {
+            None => Ok(()),
+            Some(_) => {
+                let text = "`thread` means nothing without a session";
+                Err(Problem::new("unknown_field", text)
+                    .at("thread")
+                    .hint("`POST /v1/sessions/{id}/turns` takes it"))
+            }
+        }
+    }
+
     /// Returns the id of the prompt that is asked for.
     pub(crate) fn prompt(&self) -> Option<&str> {
         self.prompt.as_deref()
@@ -174,7 +190,7 @@ impl TurnRequest {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
             user: self.user.clone().map(said).transpose()?,
             blocks: self.blocks.clone(),
-            client_tools: self.client_tools.clone(),
+            client_tools: self.checked_tools()?,
             reminders: self.reminders.clone(),
             refresh: self.refresh,
             key,
@@ -184,6 +200,17 @@ impl TurnRequest {
             settings: self.settings.clone(),
             ..RunRequest::default()
         })
+    }
+
+    fn checked_tools(&self) -> Result<Vec<Tool>, Problem> {
+        match self.client_tools.iter().position(|it| !it.parameters.is_object()) {
+            None => Ok(self.client_tools.clone()),
+            Some(idx) => {
+                let problem =
+                    Problem::new("body_invalid", "the parameters of a tool are a JSON Schema, an object");
+                Err(problem.at(format!("client_tools[{idx}].parameters")))
+            }
+        }
     }
 
     fn scope(&self, caller: &Caller, session: Option<&SessionId>, now: String) -> Scope {
@@ -434,6 +461,8 @@ fn check_retryable(thread: &Thread, turn: &str) -> Result<(), Problem> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Results {
     /// The results; some may come later, the turn waits for them.
+    #[schema(value_type = Vec<shapes::ClientResult>)]
+    #[serde(deserialize_with = "objects")]
     results: Vec<ResultOf>,
     /// Stops the turn when the client is gone.
     #[serde(default)]
@@ -441,18 +470,22 @@ pub(crate) struct Results {
 }
 
 /// The result of a call.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResultOf {
     /// The call.
     call_id: String,
     /// What the tool gave: a text, or any JSON.
-    #[schema(value_type = Value, required = false)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     output: Option<Value>,
     /// What went wrong, in place of an output.
     #[serde(default)]
     error: Option<String>,
+}
+
+/// Reads a value that is there: a tool may well give null.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl ResultOf {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::part::{Part, SaidPart};
+
 /// Who speaks.
 #[derive(ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -43,71 +45,6 @@ pub(crate) enum Content {
 pub(crate) enum Said {
     Text(String),
     Parts(Vec<SaidPart>),
-}
-
-/// A part of what a user says. An image or a file has its bytes (`data`, in base64), its address (`url`), or the `id` that
-/// the provider gave it.
-#[derive(ToSchema)]
-#[serde(tag = "type", deny_unknown_fields)]
-pub(crate) enum SaidPart {
-    #[serde(rename = "text")]
-    Text { text: String },
-    #[serde(rename = "image")]
-    ImageData { data: String, media_type: Option<String> },
-    #[serde(rename = "image")]
-    ImageUrl { url: String, media_type: Option<String> },
-    #[serde(rename = "file")]
-    FileData { data: String, media_type: Option<String>, name: Option<String> },
-    #[serde(rename = "file")]
-    FileUrl { url: String, media_type: Option<String>, name: Option<String> },
-    #[serde(rename = "file")]
-    FileId { id: String, media_type: Option<String>, name: Option<String> },
-}
-
-/// One part of a message. An image or a file has its bytes (`data`, in base64), its address (`url`), or the `id` that the
-/// provider gave it.
-#[derive(ToSchema)]
-#[serde(tag = "type", deny_unknown_fields)]
-pub(crate) enum Part {
-    #[serde(rename = "text")]
-    Text { text: String },
-    #[serde(rename = "image")]
-    ImageData { data: String, media_type: Option<String> },
-    #[serde(rename = "image")]
-    ImageUrl { url: String, media_type: Option<String> },
-    #[serde(rename = "file")]
-    FileData { data: String, media_type: Option<String>, name: Option<String> },
-    #[serde(rename = "file")]
-    FileUrl { url: String, media_type: Option<String>, name: Option<String> },
-    #[serde(rename = "file")]
-    FileId { id: String, media_type: Option<String>, name: Option<String> },
-    /// What a model thought; the provider's signature is replayed byte for byte.
-    #[serde(rename = "thinking")]
-    Thinking {
-        #[schema(required = false)]
-        text: String,
-        signature: Option<String>,
-        provider: Option<String>,
-        #[schema(required = false)]
-        redacted: bool,
-    },
-    /// The model asks for a tool.
-    #[serde(rename = "tool_call")]
-    ToolCall {
-        id: String,
-        name: String,
-        #[schema(required = false)]
-        arguments: Value,
-    },
-    /// What the tool gave back.
-    #[serde(rename = "tool_result")]
-    ToolResult {
-        call_id: String,
-        #[schema(required = false)]
-        name: String,
-        #[schema(no_recursion)]
-        output: ToolOutput,
-    },
 }
 
 /// A tool call by the model.
@@ -216,12 +153,25 @@ pub(crate) enum Stop {
 
 /// How much the model should think.
 #[derive(ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub(crate) enum Reasoning {
-    /// At most so many tokens.
-    Budget(u32),
-    /// As hard as this.
-    Effort(Effort),
+    Budget(ReasoningBudget),
+    Effort(ReasoningEffort),
+}
+
+/// At most so many tokens.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReasoningBudget {
+    #[schema(maximum = 4_294_967_295_i64)]
+    budget: u32,
+}
+
+/// As hard as this.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReasoningEffort {
+    effort: Effort,
 }
 
 /// How hard a model should think.
@@ -320,4 +270,32 @@ pub(crate) struct PendingApproval {
     arguments: Value,
     /// Whether it was decided; the turn goes on once all are.
     decided: bool,
+}
+
+/// What came of a call that the client ran.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ClientResult {
+    Output(ClientOutput),
+    Error(ClientError),
+}
+
+/// What the tool gave.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientOutput {
+    /// The call.
+    call_id: String,
+    /// A text, or any JSON.
+    output: Value,
+}
+
+/// What went wrong.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientError {
+    /// The call.
+    call_id: String,
+    /// What went wrong, for the model.
+    error: String,
 }

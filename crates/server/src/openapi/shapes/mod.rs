@@ -6,12 +6,13 @@ mod event;
 mod explanation;
 mod item;
 mod message;
+mod part;
 
 pub(crate) use chat::{ChatBody, ChatCompletion, ChatFrame};
 pub(crate) use event::{CompactionReport, EventFrame, SessionEvent};
 pub(crate) use explanation::{Explanation, PassDiff, PassResult};
 pub(crate) use item::{ItemOrTurn, LogItem, TurnStatus};
 pub(crate) use message::{
-    Answer, ApprovalRequest, ClientTool, InlineBlock, Message, PendingApproval, Policy, Request, Said,
-    Settings, ToolCall, Usage,
+    Answer, ApprovalRequest, ClientResult, ClientTool, InlineBlock, Message, PendingApproval, Policy,
+    Request, Said, Settings, ToolCall, Usage,
 };
