@@ -53,7 +53,7 @@ pub trait Clerk: Send + Sync + 'static {
     /// Returns what a request gets.
     fn reply(&self, request: &Received) -> Reply;
 
-    /// Hears that a reply was sent to its end, and how long that took since the request was read.
+    /// Hears that a reply was sent, or that the client left, and how long after the request was read that was.
     fn sent(&self, request: &Received, took: Duration) {
         let _ = (request, took);
     }

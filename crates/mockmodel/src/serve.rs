@@ -37,8 +37,9 @@ async fn connection(mut stream: BufReader<TcpStream>, shared: &Shared) -> io::Re
         if outcome.is_err() {
             shared.client_gone();
         }
-        outcome?;
+        // A client that has heard the end of the answer may leave before the end of the body.
         shared.sent(&request, began.elapsed());
+        outcome?;
         match reply.end {
             End::Cut(_) | End::NoAnswer => return stream.get_ref().set_zero_linger(),
             End::Proper if reply.framing == Framing::Chunked => {}
