@@ -84,7 +84,7 @@ impl PassDiff {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let prompt = Prompt::builder("p").system(Text::template("Say {{ word }}.")?).build()?;
+    /// let prompt = Prompt::builder("p").system(Text::template("Say {{ input.word }}.")?).build()?;
     /// let pass = async |word: &str| prompt.resolve(ResolveOptions::new(serde_json::json!({"word": word}))).await;
     /// let diff = PassDiff::of(&(&pass("a").await?).into(), &(&pass("b").await?).into());
     /// assert_eq!(diff.document()["texts"][0]["diff"], "@@ -1 +1 @@\n-Say a.\n+Say b.");
