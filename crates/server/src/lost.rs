@@ -2,18 +2,19 @@
 //!
 //! Every instance looks for them. A turn that runs has a document; one whose writer gave no sign of life for the length of a
 //! lease is closed, and its end is told in the same commit that removes the document. That commit needs the document, as
-//! everything does that is told of the turn: so its end is told once, and last.
+//! everything does that is told of the turn: so its end is told once, and last. What the log has of a turn that ended and its instance could not tell any more is told before.
 
 use std::collections::BTreeMap;
 
 use contexture_agent::Event;
 use contexture_history::{Timestamp, TurnStatus};
-use contexture_message::Usage;
+use contexture_message::{Part, Role, Usage};
 use contexture_session::records::{Document, DocumentKey, DocumentList, NewRecord, Writes};
 use contexture_session::{SessionKey, StoreError, ThreadKey};
 
+use crate::routes::place_of;
 use crate::runs::{Began, RUNNING, turn_of};
-use crate::told::{Telling, events_of};
+use crate::told::{Telling, Told, events_of};
 use crate::{App, Problem};
 
 /// How many documents are looked at together.
@@ -61,7 +62,7 @@ impl Sweep {
         if !is_long_ago(document.at) || app.0.runs.is_running(&thread, &began.turn) {
             return Ok(false);
         }
-        let status = match app.0.sessions.store().head(thread).await? {
+        let end = match app.0.sessions.store().head(thread).await? {
             Some(head) => match head.state.open {
                 Some(open) if open.turn.to_string() == began.turn && open.status == TurnStatus::InFlight => {
                     if head.lease.is_some_and(|it| it.live) {
@@ -72,7 +73,7 @@ impl Sweep {
                     if closed.is_none() {
                         return Ok(false);
                     }
-                    TurnStatus::Interrupted
+                    End::interrupted()
                 }
                 _ => {
                     let since = before.get(&document.key).copied().unwrap_or(now);
@@ -83,9 +84,9 @@ impl Sweep {
                     ended_as(app, &session, &began).await?
                 }
             },
-            None => TurnStatus::Interrupted,
+            None => End::interrupted(),
         };
-        tell(app, &session, &began, document.key.clone(), status).await
+        tell(app, &session, &began, document.key.clone(), end).await
     }
 }
 
@@ -93,12 +94,59 @@ fn lease_ms(app: &App) -> i64 {
     i64::try_from(app.0.config.lease_seconds.saturating_mul(1000)).unwrap_or(i64::MAX)
 }
 
+/// How a turn ended.
+struct End {
+    status: TurnStatus,
+    /// What its model said and nobody was told.
+    untold: Option<String>,
+}
+
+impl End {
+    fn interrupted() -> Self {
+        Self { status: TurnStatus::Interrupted, untold: None }
+    }
+}
+
 /// Returns how a turn ended that is not open any more.
-async fn ended_as(app: &App, session: &SessionKey, began: &Began) -> Result<TurnStatus, Problem> {
+async fn ended_as(app: &App, session: &SessionKey, began: &Began) -> Result<End, Problem> {
     let sessions = app.0.sessions.of_tenant(session.tenant.clone());
-    let snapshot = sessions.open_thread(&began.thread).await?.refresh().await?;
-    let turn = snapshot.turns().iter().find(|it| **it.id() == *began.turn);
-    Ok(turn.map_or(TurnStatus::Interrupted, |it| it.status()))
+    let snapshot = sessions.current_thread(&began.thread).await?.get();
+    let Some(turn) = snapshot.turns().iter().find(|it| **it.id() == *began.turn) else {
+        return Ok(End::interrupted());
+    };
+    let said = turn.messages().iter().filter(|it| it.role == Role::Assistant);
+    let texts = said.flat_map(|it| &it.content).filter_map(|it| match it {
+        Part::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let untold =
+        texts.collect::<String>().strip_prefix(&told_text(app, session, began).await?).map(str::to_owned);
+    Ok(End { status: turn.status(), untold: untold.filter(|it| !it.is_empty()) })
+}
+
+/// Returns the text of a turn that was told.
+async fn told_text(app: &App, session: &SessionKey, began: &Began) -> Result<String, Problem> {
+    let mut told = String::new();
+    let Some((first, last)) = place_of(app, session, began).await? else { return Ok(told) };
+    let mut after = first - 1;
+    while after < last {
+        let page = app.0.records.read(events_of(session), after, PAGE).await?;
+        let Some(newest) = page.last() else { break };
+        after = newest.number;
+        for record in page {
+            let event = Told::from(record);
+            let label = event.label();
+            let is_mine = label.thread.as_deref() == Some(began.thread.as_str())
+                && label.turn.as_deref() == Some(&began.turn);
+            match event.event().filter(|_| is_mine) {
+                Some(Event::TextDelta { text }) => told.push_str(&text),
+                // What was told of it does not count.
+                Some(Event::AttemptDiscarded { .. }) => told.clear(),
+                _ => {}
+            }
+        }
+    }
+    Ok(told)
 }
 
 /// Tells the end of a turn, unless somebody was faster. Says whether it did.
@@ -107,14 +155,21 @@ async fn tell(
     session: &SessionKey,
     began: &Began,
     running: DocumentKey,
-    status: TurnStatus,
+    end: End,
 ) -> Result<bool, Problem> {
+    let End { status, untold } = end;
     let reason = (status == TurnStatus::Interrupted).then(|| "its writer was lost".to_owned());
-    let event = Event::TurnEnd { status, reason, usage: Usage::default() };
-    let telling = Telling { session: session.clone(), began: began.clone(), event };
+    let events = [
+        untold.map(|text| Event::TextDelta { text }),
+        Some(Event::TurnEnd { status, reason, usage: Usage::default() }),
+    ];
     let at = app.0.time.now();
+    let record = |event: Event| {
+        let telling = Telling { session: session.clone(), began: began.clone(), event };
+        NewRecord { stream: events_of(session), at, data: telling.data() }
+    };
     let writes = Writes {
-        records: vec![NewRecord { stream: events_of(session), at, data: telling.data() }],
+        records: events.into_iter().flatten().map(record).collect(),
         requires: vec![running.clone()],
         deletes: vec![running],
         ..Writes::default()

@@ -48,6 +48,11 @@ impl Told {
         serde_json::from_str(&self.data).unwrap_or_default()
     }
 
+    /// Returns the event itself.
+    pub(crate) fn event(&self) -> Option<contexture_agent::Event> {
+        serde_json::from_str(&self.data).ok()
+    }
+
     /// Returns the event as a frame of a stream of server-sent events. JSON has no line breaks of its own.
     pub(crate) fn frame(&self) -> String {
         self.frame_with(&self.label().kind, &self.data)

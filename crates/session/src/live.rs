@@ -37,11 +37,26 @@ pub(crate) struct Shared {
 impl Shared {
     /// Returns a thread as this process knows it; it is read from the store if nobody has a handle to it.
     pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.known().get(&key).and_then(Weak::upgrade) {
+        if let Some(live) = self.at_hand(&key) {
             return Ok(live);
         }
         let live = Arc::new(Live::open(Arc::clone(self), key).await?);
         Ok(self.remember(live))
+    }
+
+    /// Returns a thread as it is in the store now, which is read once.
+    pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
+        match self.at_hand(&key) {
+            Some(live) => {
+                live.refresh_if_idle().await?;
+                Ok(live)
+            }
+            None => self.live(key).await,
+        }
+    }
+
+    fn at_hand(&self, key: &ThreadKey) -> Option<Arc<Live>> {
+        self.known().get(key).and_then(Weak::upgrade)
     }
 
     /// Makes sure that all handles to a thread share one queue, whoever opened it first.

@@ -135,6 +135,12 @@ impl Sessions {
         self.thread(ThreadKey { tenant: self.tenant.clone(), thread: id.clone() }).await
     }
 
+    /// Returns the handle of a thread of this tenant as it is in the store now; other processes may have written to it.
+    pub async fn current_thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
+        let key = ThreadKey { tenant: self.tenant.clone(), thread: id.clone() };
+        Ok(Thread::of(self.shared.live_now(key).await?))
+    }
+
     async fn thread(&self, key: ThreadKey) -> Result<Thread, SessionError> {
         Ok(Thread::of(self.shared.live(key).await?))
     }

@@ -37,7 +37,11 @@ pub(crate) async fn told_again(
 }
 
 /// Finds the first and the last event of a turn.
-async fn place_of(app: &App, session: &SessionKey, began: &Began) -> Result<Option<(u64, u64)>, Problem> {
+pub(crate) async fn place_of(
+    app: &App,
+    session: &SessionKey,
+    began: &Began,
+) -> Result<Option<(u64, u64)>, Problem> {
     let (mut place, mut before) = (None, None);
     for _ in 0..PAGES {
         let page = app.0.records.read_back(events_of(session), before, PAGE).await?;

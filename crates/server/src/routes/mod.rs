@@ -11,6 +11,7 @@ mod sessions;
 mod threads;
 mod turns;
 
+pub(crate) use again::place_of;
 pub(crate) use prompts::unkept_sessions;
 pub(crate) use turns::idempotency_key;
 use utoipa::OpenApi;

@@ -6,7 +6,9 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_history::{Item, Limit};
 use contexture_message::Tokens;
-use contexture_session::{SessionId, SessionInfo, SessionKey, SessionStart, Thread, ThreadId, ThreadInfo};
+use contexture_session::{
+    SessionError, SessionId, SessionInfo, SessionKey, SessionStart, StoreError, Thread, ThreadId, ThreadInfo,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -324,11 +326,18 @@ pub(crate) async fn thread_of(
     session: &SessionId,
     thread: Option<String>,
 ) -> Result<Thread, Problem> {
-    let session = app.sessions(caller).open(session).await?;
-    let thread = match thread {
-        Some(id) => session.thread(&ThreadId::parse(id)?).await?,
-        None => session.main().clone(),
+    let id = thread.map(ThreadId::parse).transpose()?.unwrap_or_else(|| session.main());
+    let sessions = app.sessions(caller);
+    let found = match id.session() == *session {
+        true => sessions.current_thread(&id).await,
+        false => Err(StoreError::no_thread(&id).into()),
     };
-    thread.refresh().await?;
-    Ok(thread)
+    match found {
+        // Whether the session is there at all is what people look for first.
+        Err(SessionError::Store(StoreError::NotFound { .. })) => {
+            sessions.open(session).await?;
+            Err(StoreError::no_thread(&id).into())
+        }
+        found => Ok(found?),
+    }
 }
