@@ -71,6 +71,22 @@ pub enum Ended {
     Replayed,
 }
 
+impl Ended {
+    /// Returns the reason in a word, such as `answered`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Ended::Answered => "answered",
+            Ended::MaxSteps(_) => "max_steps",
+            Ended::ToolCalled(_) => "tool_called",
+            Ended::MaxTokens => "max_tokens",
+            Ended::MaxCost => "max_cost",
+            Ended::Suspended => "suspended",
+            Ended::ClientTools => "client_tools",
+            Ended::Replayed => "replayed",
+        }
+    }
+}
+
 /// What a check had to say about a run that went on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {

@@ -151,7 +151,7 @@ fn reply(played: &Played, form: Form, is_kept: bool) -> Reply {
             reply.note(format!("the turn of this key is {}; use another key", outcome.status.as_str()))
         }
         (Ended::Answered | Ended::Replayed | Ended::Suspended | Ended::ClientTools, _) => reply,
-        (ended, _) => reply.note(format!("the run ended early: {}", ended_name(ended).replace('_', " "))),
+        (ended, _) => reply.note(format!("the run ended early: {}", ended.as_str().replace('_', " "))),
     }
 }
 
@@ -162,7 +162,7 @@ fn document(outcome: &Outcome) -> Value {
         .map(|Remark { source, message }| json!({"source": source, "message": message}));
     let mut document = json!({
         "thread": outcome.thread, "turn": outcome.turn.to_string(), "status": outcome.status,
-        "ended": ended_name(&outcome.ended), "text": outcome.text(), "usage": outcome.usage, "steps": outcome.steps,
+        "ended": outcome.ended.as_str(), "text": outcome.text(), "usage": outcome.usage, "steps": outcome.steps,
         "remarks": remarks.collect::<Vec<_>>(), "approvals": outcome.approvals,
     });
     if !outcome.compactions.is_empty() {
@@ -175,17 +175,4 @@ fn document(outcome: &Outcome) -> Value {
         document["cost"] = json!(cost);
     }
     document
-}
-
-fn ended_name(ended: &Ended) -> &'static str {
-    match ended {
-        Ended::Answered => "answered",
-        Ended::MaxSteps(_) => "max_steps",
-        Ended::ToolCalled(_) => "tool_called",
-        Ended::MaxTokens => "max_tokens",
-        Ended::MaxCost => "max_cost",
-        Ended::Suspended => "suspended",
-        Ended::ClientTools => "client_tools",
-        Ended::Replayed => "replayed",
-    }
 }

@@ -11,8 +11,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use super::results::waiting_prompt;
 use super::sessions::thread_of;
-use super::turns::{ThreadQuery, TurnResult, reply, waiting_prompt, wants_events};
+use super::turn_shapes::TurnResult;
+use super::turns::{ThreadQuery, reply, wants_events};
 use crate::input::{Asked, Body, Id, shown};
 use crate::openapi::params::{ApprovalPath, SessionPath};
 use crate::openapi::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};

@@ -7,8 +7,10 @@ mod events;
 pub(crate) mod ops;
 mod passes;
 mod prompts;
+mod results;
 mod sessions;
 mod threads;
+mod turn_shapes;
 mod turns;
 
 pub(crate) use again::place_of;
@@ -35,7 +37,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(turns::run))
         .routes(routes!(turns::cancel))
         .routes(routes!(turns::retry))
-        .routes(routes!(turns::results))
+        .routes(routes!(results::results))
         .routes(routes!(approvals::decide))
         .routes(routes!(approvals::list))
         .routes(routes!(threads::create, threads::list))

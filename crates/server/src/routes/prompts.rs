@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::turns::{TurnRequest, TurnResult, reply, wants_events};
+use super::turn_shapes::{TurnRequest, TurnResult};
+use super::turns::{reply, wants_events};
 use crate::input::{Body, Id};
 use crate::openapi::params::PromptPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};

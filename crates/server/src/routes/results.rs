@@ -1,0 +1,115 @@
+//! Results of tools that the client runs, and the turns that wait for them.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use contexture_agent::{AnswerRequest, Pending};
+use contexture_compose::Prompt;
+use contexture_message::ToolOutput;
+use contexture_session::{SessionId, SessionKey, Thread};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::sessions::thread_of;
+use super::turn_shapes::TurnResult;
+use super::turns::{ThreadQuery, reply, wants_events};
+use crate::input::{Asked, Body, Ids, objects, shown};
+use crate::openapi::params::TurnPath;
+use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
+use crate::runs::{Job, Task};
+use crate::world::World;
+use crate::{App, Caller, Problem};
+
+/// Results of tools that the client ran.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Results {
+    /// The results; some may come later, the turn waits for them.
+    #[schema(value_type = Vec<shapes::ClientResult>)]
+    #[serde(deserialize_with = "objects")]
+    results: Vec<ResultOf>,
+    /// Stops the turn when the client is gone.
+    #[serde(default)]
+    cancel_on_disconnect: bool,
+}
+
+/// The result of a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResultOf {
+    /// The call.
+    call_id: String,
+    /// What the tool gave: a text, or any JSON.
+    #[serde(default, deserialize_with = "given")]
+    output: Option<Value>,
+    /// What went wrong, in place of an output.
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// Reads a value that is there: a tool may well give null.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+impl ResultOf {
+    fn read(self) -> Result<(String, ToolOutput), Problem> {
+        let output = match (self.output, self.error) {
+            (Some(value), None) => ToolOutput::from_value(value),
+            (None, Some(error)) => ToolOutput::ErrorText(error),
+            _ => {
+                let text =
+                    format!("the result of `{}` needs either `output` or `error`", shown(&self.call_id));
+                return Err(Problem::new("body_invalid", text).at("results"));
+            }
+        };
+        Ok((self.call_id, output))
+    }
+}
+
+/// Send the results of tools that the client ran; the turn goes on once none is missing.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
+    params(TurnPath, ThreadQuery),
+    responses(
+        (status = 200, description = "What the turn came to; or, with `Accept: text/event-stream`, its events: the `data` of each frame is a `SessionEvent`.", content((TurnResult = "application/json"), (shapes::EventFrame = "text/event-stream"))),
+        Refused, NotThere, Conflict, Form, Unusable, Failed,
+    )
+)]
+pub(crate) async fn results(
+    State(app): State<App>,
+    caller: Caller,
+    Ids(id, turn): Ids<SessionId, String>,
+    Asked(query): Asked<ThreadQuery>,
+    headers: HeaderMap,
+    Body(body): Body<Results>,
+) -> Result<Response, Problem> {
+    let thread = thread_of(&app, &caller, &id, query.thread).await?;
+    let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
+    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await?;
+    let job = Job::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
+    let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
+    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
+}
+
+/// Returns the prompt of the turn that waits on a thread.
+pub(crate) async fn waiting_prompt(
+    app: &App,
+    thread: &Thread,
+    turn: &str,
+) -> Result<(Arc<World>, Prompt), Problem> {
+    let not_waiting = || {
+        let text = format!("turn `{}` of thread `{}` waits for nothing", shown(turn), thread.id());
+        Problem::new("turn_not_suspended", text)
+    };
+    let pending = Pending::of(thread).await?.filter(|it| it.turn.to_string() == turn);
+    let pending = pending.ok_or_else(not_waiting)?;
+    let world = app.world();
+    let prompt = world.prompt(Some(&pending.prompt))?;
+    Ok((world, prompt))
+}

@@ -1,0 +1,208 @@
+//! What a turn is asked for, and what it comes to, as JSON.
+
+use contexture_agent::{ApprovalRequest, Outcome, RunRequest};
+use contexture_compose::{InlineBlock, Scope};
+use contexture_history::{Timestamp, TurnStatus};
+use contexture_message::{Message, Part, Role, Settings, Tool, ToolCall};
+use contexture_session::{Policy, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::input::{object, objects};
+use crate::openapi::shapes;
+use crate::{Caller, Problem};
+
+/// What a turn is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TurnRequest {
+    /// The prompt's id; without one the project's only prompt, or the one that is called `chat`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+    /// The prompt's input.
+    #[schema(value_type = Option<Object>, required = false)]
+    input: Value,
+    /// What the user says: a text, or a list of parts. Without it the prompt's own `user` text begins the turn.
+    #[schema(value_type = Option<shapes::Said>, example = "Where is my order?")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<Value>,
+    /// Another thread of the session than the main one.
+    #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thread: Option<String>,
+    /// The model, `provider/model`; wins over the thread's and the prompt's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// Settings that win over the prompt's, such as `temperature`.
+    #[schema(value_type = shapes::Settings)]
+    #[serde(deserialize_with = "object")]
+    settings: Settings,
+    /// Blocks for the hidden envelope of the user's message: `{"name", "body", "order"?}`.
+    #[schema(value_type = Vec<shapes::InlineBlock>)]
+    #[serde(deserialize_with = "objects")]
+    blocks: Vec<InlineBlock>,
+    /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
+    #[schema(value_type = Vec<shapes::ClientTool>)]
+    #[serde(deserialize_with = "objects")]
+    client_tools: Vec<Tool>,
+    /// Reminders for this turn.
+    reminders: Vec<String>,
+    /// Evaluates the frozen prefix anew.
+    refresh: bool,
+    /// What happens when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
+    #[schema(value_type = shapes::Policy)]
+    policy: Policy,
+    /// What templates see as `ctx.user`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    /// Stops the turn when the client that asked for it is gone; otherwise it goes on.
+    pub(crate) cancel_on_disconnect: bool,
+}
+
+/// What a turn came to.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TurnResult {
+    /// The thread it ran on; with the policy `fork` it may be a copy.
+    thread: String,
+    /// The turn, such as `t7`.
+    turn: String,
+    /// `completed`, `suspended`, `failed` or `interrupted`.
+    #[schema(value_type = shapes::TurnStatus)]
+    status: TurnStatus,
+    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or `replayed`.
+    ended: String,
+    /// The text of the model's last message.
+    text: String,
+    /// The answer as a value, where the prompt has an output schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    output: Option<Value>,
+    /// How often the model was called.
+    steps: u32,
+    /// What all calls cost together.
+    #[schema(value_type = shapes::Usage)]
+    usage: contexture_message::Usage,
+    /// The same in money, if the prices are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+    /// What checks had to say.
+    remarks: Vec<RemarkView>,
+    /// What waits for a decision, with the tokens that decide it: `POST /v1/approvals/{id}`.
+    #[schema(value_type = Vec<shapes::ApprovalRequest>)]
+    approvals: Vec<ApprovalRequest>,
+    /// Calls of the client's tools, whose results the turn waits for: `POST …/turns/{turn}/results`.
+    #[schema(value_type = Vec<shapes::ToolCall>)]
+    client_calls: Vec<ToolCall>,
+    /// What was summarised to make room.
+    #[schema(value_type = Vec<shapes::CompactionReport>)]
+    compactions: Vec<Value>,
+}
+
+/// What a check had to say.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RemarkView {
+    /// Who says it.
+    source: String,
+    /// What it says.
+    message: String,
+}
+
+impl TurnResult {
+    pub(crate) fn of(outcome: Outcome) -> Self {
+        let remarks = outcome.remarks.iter();
+        let remarks = remarks.map(|it| RemarkView { source: it.source.clone(), message: it.message.clone() });
+        let compactions = outcome.compactions.iter();
+        Self {
+            thread: outcome.thread.to_string(),
+            turn: outcome.turn.to_string(),
+            status: outcome.status,
+            ended: outcome.ended.as_str().to_owned(),
+            text: outcome.text(),
+            steps: outcome.steps,
+            usage: outcome.usage,
+            cost: outcome.cost,
+            remarks: remarks.collect(),
+            compactions: compactions.map(|it| serde_json::to_value(it).unwrap_or_default()).collect(),
+            output: outcome.output,
+            approvals: outcome.approvals,
+            client_calls: outcome.client_calls,
+        }
+    }
+}
+
+impl TurnRequest {
+    /// Refuses what means something in a session only.
+    pub(crate) fn check_unkept(&self) -> Result<(), Problem> {
+        match &self.thread {
+            None => Ok(()),
+            Some(_) => {
+                let text = "`thread` means nothing without a session";
+                Err(Problem::new("unknown_field", text)
+                    .at("thread")
+                    .hint("`POST /v1/sessions/{id}/turns` takes it"))
+            }
+        }
+    }
+
+    /// Returns the id of the prompt that is asked for.
+    pub(crate) fn prompt(&self) -> Option<&str> {
+        self.prompt.as_deref()
+    }
+
+    /// Returns what the agent is asked for.
+    pub(crate) fn run_request(
+        &self,
+        caller: &Caller,
+        session: Option<&SessionId>,
+        key: Option<String>,
+        now: Timestamp,
+    ) -> Result<RunRequest, Problem> {
+        Ok(RunRequest {
+            input: if self.input.is_null() { json!({}) } else { self.input.clone() },
+            user: self.user.clone().map(said).transpose()?,
+            blocks: self.blocks.clone(),
+            client_tools: self.checked_tools()?,
+            reminders: self.reminders.clone(),
+            refresh: self.refresh,
+            key,
+            policy: self.policy,
+            scope: self.scope(caller, session, now.to_seconds()),
+            model: self.model.clone(),
+            settings: self.settings.clone(),
+            ..RunRequest::default()
+        })
+    }
+
+    fn checked_tools(&self) -> Result<Vec<Tool>, Problem> {
+        match self.client_tools.iter().position(|it| !it.parameters.is_object()) {
+            None => Ok(self.client_tools.clone()),
+            Some(idx) => {
+                let problem =
+                    Problem::new("body_invalid", "the parameters of a tool are a JSON Schema, an object");
+                Err(problem.at(format!("client_tools[{idx}].parameters")))
+            }
+        }
+    }
+
+    fn scope(&self, caller: &Caller, session: Option<&SessionId>, now: String) -> Scope {
+        Scope {
+            session: session.map(ToString::to_string),
+            user: self.user_id.clone(),
+            tenant: Some(caller.tenant.to_string()),
+            now: Some(now),
+        }
+    }
+}
+
+/// Reads what the user says: a text, or a list of parts of a message.
+fn said(value: Value) -> Result<Message, Problem> {
+    let wrong = |err: String| Problem::new("message_invalid", err).at("user");
+    let message = json!({"role": "user", "content": value});
+    let message: Message = serde_json::from_value(message).map_err(|err| wrong(err.to_string()))?;
+    let is_said = |it: &Part| matches!(it, Part::Text { .. } | Part::Image(_) | Part::File(_));
+    match message.role == Role::User && message.content.iter().all(is_said) {
+        true => Ok(message),
+        false => Err(wrong("the user says text, images and files only".to_owned())),
+    }
+}
