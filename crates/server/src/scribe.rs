@@ -191,6 +191,10 @@ impl Scribe {
                 }
                 Err(StoreError::Exists { .. }) => break,
                 Err(StoreError::NotFound { .. }) if self.drop_ended(&mut entries).await => {}
+                // No store ever takes it, and everybody else would wait for it.
+                Err(err @ StoreError::NameTooLong { .. }) if self.drop_unwritable(&mut entries) => {
+                    tracing::error!(error = %err, "something that was told can't be written, and is left out");
+                }
                 Err(err) => {
                     tracing::warn!(error = %err, "what was told can't be written yet");
                     tokio::time::sleep(pause).await;
@@ -214,6 +218,13 @@ impl Scribe {
         let found: BTreeSet<DocumentKey> = found.into_iter().map(|it| it.key).collect();
         let n_before = entries.len();
         entries.retain(|it| it.needs().is_none_or(|key| begins.contains(&key) || found.contains(&key)));
+        entries.len() < n_before
+    }
+
+    /// Drops what no store takes. Says whether there was some.
+    fn drop_unwritable(&self, entries: &mut Vec<Entry>) -> bool {
+        let n_before = entries.len();
+        entries.retain(|it| self.writes_of(std::slice::from_ref(it)).0.check().is_ok());
         entries.len() < n_before
     }
 
