@@ -10,7 +10,7 @@ use contexture_session::{SessionKey, Thread};
 use futures::stream;
 use serde_json::Value;
 
-use super::events::{After, Follow, sse};
+use super::events::{Follow, sse};
 use crate::runs::Began;
 use crate::told::{Telling, Told, events_of};
 use crate::{App, Problem};
@@ -32,7 +32,7 @@ pub(crate) async fn told_again(
     let began = Began { thread: thread.id().clone(), turn: outcome.turn.to_string() };
     let Some((first, last)) = place_of(app, session, &began).await? else { return Ok(None) };
     let last = (outcome.status != TurnStatus::InFlight).then_some(last);
-    let follow = Follow::new(app, session.clone(), After::Number(first - 1));
+    let follow = Follow::new(app, session.clone(), first - 1);
     Ok(Some(follow.of_told_turn(began, last).response()))
 }
 

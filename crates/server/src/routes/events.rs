@@ -52,7 +52,7 @@ pub(crate) struct EventsQuery {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
+enum After {
     Number(u64),
     Latest,
 }
@@ -93,7 +93,7 @@ pub(crate) async fn follow(
         }
         After::Number(number) => number,
     };
-    Ok(Follow::new(&app, session, After::Number(after)).response())
+    Ok(Follow::new(&app, session, after).response())
 }
 
 fn after(headers: &HeaderMap, asked: Option<&str>) -> Result<After, Problem> {
@@ -165,10 +165,8 @@ enum Woken {
 }
 
 impl Follow {
-    pub(crate) fn new(app: &App, session: SessionKey, after: After) -> Self {
-        let After::Number(after) = after else {
-            return Self::new(app, session, After::Number(0));
-        };
+    /// Begins behind the event with that number.
+    pub(crate) fn new(app: &App, session: SessionKey, after: u64) -> Self {
         let ear = app.0.scribe.listen(&session);
         Self {
             app: app.clone(),

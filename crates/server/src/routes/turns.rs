@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::again::{replayed, told_again};
-use super::events::{After, Follow};
+use super::events::Follow;
 use super::sessions::thread_of;
 use super::turn_shapes::{TurnRequest, TurnResult};
 use crate::input::{Asked, Body, Id, Ids, shown};
@@ -132,7 +132,7 @@ async fn stream(
         let outcome = outcome.await.map_err(|_| gone())?.map_err(problem_of)?;
         return Ok(replayed(&session, &outcome));
     };
-    let follow = Follow::new(app, session, After::Number(after)).of_turn(began, outcome, tokens, guard);
+    let follow = Follow::new(app, session, after).of_turn(began, outcome, tokens, guard);
     Ok(follow.response())
 }
 
