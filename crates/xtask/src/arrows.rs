@@ -9,6 +9,7 @@ const FLOORS: &[&[&str]] = &[
     &["contexture-server"],
     &["contexture"],
     &["contexture-project"],
+    &["contexture-flow"],
     &["contexture-agent"],
     &["contexture-model", "contexture-store-sqlite", "contexture-store-postgres"],
     &["contexture-session", "contexture-compose", "contexture-wire"],

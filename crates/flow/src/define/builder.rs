@@ -1,0 +1,105 @@
+//! A flow in Rust.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::kind::{CustomConfig, NodeKind};
+use super::{FlowDefinition, Limits, NodeDefinition};
+use crate::fault::FlowInvalid;
+use crate::flow::Flow;
+use crate::lower::{Shelf, lower};
+use crate::node::Node;
+use crate::port::DataType;
+
+/// Makes a flow in Rust. `build` checks it as it checks one from a file.
+///
+/// ```
+/// use contexture_flow::{Flow, LlmConfig, NodeKind, UserInputConfig};
+///
+/// let flow = Flow::builder("chat")
+///     .node("ask", NodeKind::UserInput(UserInputConfig::default()))
+///     .node("answer", NodeKind::LlmRequest(LlmConfig { prompt: "chat".into(), ..LlmConfig::default() }))
+///     .edge("start -> ask")
+///     .edge("ask.value -> answer.user")
+///     .edge("answer -> ask")
+///     .build()?;
+/// assert_eq!(flow.id(), "chat");
+/// # Ok::<(), contexture_flow::FlowInvalid>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct FlowBuilder {
+    definition: FlowDefinition,
+    shelf: Shelf,
+}
+
+impl FlowBuilder {
+    pub(crate) fn new(id: impl Into<String>) -> Self {
+        Self {
+            definition: FlowDefinition { id: id.into(), ..FlowDefinition::default() },
+            shelf: Shelf::default(),
+        }
+    }
+
+    /// Says what it is for.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.definition.description = text.into();
+        self
+    }
+
+    /// Adds something that a run is given.
+    pub fn input(mut self, name: impl Into<String>, of: DataType) -> Self {
+        self.definition.inputs.insert(name.into(), of);
+        self
+    }
+
+    /// Adds a node.
+    pub fn node(mut self, id: impl Into<String>, node: impl Into<NodeDefinition>) -> Self {
+        self.definition.nodes.insert(id.into(), node.into());
+        self
+    }
+
+    /// Adds a node of the application's own, registered under the node's name.
+    pub fn custom(self, id: impl Into<String>, node: impl Node) -> Self {
+        let id = id.into();
+        let kind = NodeKind::Custom(CustomConfig { name: id.clone(), config: Value::Null });
+        let mut builder = self.node(id.clone(), kind);
+        builder.shelf.nodes.insert(id, Arc::new(node));
+        builder
+    }
+
+    /// Adds an edge: `node.port -> node.port`, or `node -> node` where only the order counts.
+    pub fn edge(mut self, edge: impl Into<String>) -> Self {
+        self.definition.edges.push(edge.into());
+        self
+    }
+
+    /// Adds something that a run comes to: the newest value of a port, `node.port`.
+    pub fn output(mut self, name: impl Into<String>, of: impl Into<String>) -> Self {
+        self.definition.outputs.insert(name.into(), of.into());
+        self
+    }
+
+    /// Says how much a run may do.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.definition.limits = limits;
+        self
+    }
+
+    /// Adds a flow that `sub_flow` nodes can name.
+    pub fn sub_flow(mut self, flow: FlowDefinition) -> Self {
+        self.shelf.flows.insert(flow.id.clone(), Arc::new(flow));
+        self
+    }
+
+    /// Returns what was said so far.
+    pub fn definition(&self) -> &FlowDefinition {
+        &self.definition
+    }
+
+    /// Checks everything and returns the flow.
+    pub fn build(self) -> Result<Flow, FlowInvalid> {
+        lower(&self.definition, &self.shelf)
+    }
+}

@@ -1,0 +1,295 @@
+//! The kinds of nodes, and what is configured for each.
+
+use contexture_message::{Message, Role, Settings};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::port::DataType;
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeKind {
+    /// Where a run begins: gives the run's inputs.
+    Start,
+    /// Asks a model, in one turn of a thread.
+    LlmRequest(LlmConfig),
+    /// Waits for somebody's input.
+    UserInput(UserInputConfig),
+    /// Says something that the author has written.
+    ManualInput(ManualInputConfig),
+    /// Creates an isolated thread.
+    NewThread(NewThreadConfig),
+    /// Puts messages into a thread.
+    InjectMessages(InjectConfig),
+    /// Removes an isolated thread.
+    ReleaseThread,
+    /// Names tools for model calls.
+    Tools(ToolsConfig),
+    /// Runs a tool, without a model.
+    ToolCall(ToolCallConfig),
+    /// Lets a model choose one of several ways.
+    IntentRouter(IntentConfig),
+    /// Chooses one of several ways by conditions.
+    Branch(BranchConfig),
+    /// Goes several ways at once.
+    Parallel(ParallelConfig),
+    /// Brings several ways together.
+    Join(JoinConfig),
+    /// Remembers a value by a key.
+    Cache(CacheConfig),
+    /// Takes what comes out elsewhere.
+    PortalIn(PortalConfig),
+    /// Gives what was taken elsewhere.
+    PortalOut(PortalConfig),
+    /// Another flow as a node.
+    SubFlow(SubFlowConfig),
+    /// Makes a value with a template.
+    Transform(TransformConfig),
+    /// A node of the application's own.
+    Custom(CustomConfig),
+}
+
+/// Asks a model, in one turn of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LlmConfig {
+    /// The prompt's id.
+    pub prompt: String,
+    /// What differs for this call only.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub overrides: Overrides,
+    /// Reads the thread for the request, and writes nothing.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skip_history: bool,
+}
+
+/// What differs for one call of a model only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Overrides {
+    /// The model, `provider/model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The instructions, in the place of the thread's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Settings that win over the prompt's.
+    #[serde(skip_serializing_if = "is_default")]
+    pub settings: Settings,
+}
+
+/// Waits for somebody's input.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UserInputConfig {
+    /// What is asked: a Liquid template over the node's `data`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What is expected; a text unless it says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<DataType>,
+    /// Whether what is said is appended to the thread. By default it is if the node is told a thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub append: Option<bool>,
+}
+
+/// Says something that the author has written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManualInputConfig {
+    /// What is said: a Liquid template over the node's `data`.
+    pub text: String,
+    /// Who says it.
+    #[serde(default = "user")]
+    pub role: Role,
+}
+
+fn user() -> Role {
+    Role::User
+}
+
+/// Creates an isolated thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NewThreadConfig {
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its model, `provider/model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Whether it begins with a copy of what the base thread has.
+    #[serde(skip_serializing_if = "is_default")]
+    pub inherit_history: bool,
+    /// What is said first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+}
+
+/// Puts messages into a thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct InjectConfig {
+    /// Where they stand.
+    #[serde(skip_serializing_if = "is_default")]
+    pub position: Position,
+    /// Messages that the author has written; those of the input come behind them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
+}
+
+/// Where injected messages stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Position {
+    /// Behind everything that was said.
+    #[default]
+    Append,
+    /// Before everything that was said.
+    Prepend,
+}
+
+/// Names tools for model calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolsConfig {
+    /// The tools.
+    pub names: Vec<String>,
+}
+
+/// Runs a tool, without a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCallConfig {
+    /// The tool.
+    pub tool: String,
+}
+
+/// Lets a model choose one of several ways.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntentConfig {
+    /// The ways by name, and when each is right. Each name is an output.
+    pub intents: IndexMap<String, String>,
+    /// A prompt of the project in the place of the built-in one. Its input has `text` and `intents`; it answers with a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The model, `provider/model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// Chooses one of several ways by conditions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BranchConfig {
+    /// The ways by name, each with a Liquid condition over `value` and the node's inputs. The first that holds is taken, or `else`.
+    pub cases: IndexMap<String, String>,
+    /// More inputs.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub inputs: IndexMap<String, DataType>,
+}
+
+/// Goes several ways at once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParallelConfig {
+    /// The ways. Each name is an output.
+    pub branches: Vec<String>,
+}
+
+/// Brings several ways together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinConfig {
+    /// What comes together, by name.
+    pub inputs: IndexMap<String, DataType>,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub policy: JoinPolicy,
+}
+
+/// What a join waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinPolicy {
+    /// Every input.
+    #[default]
+    All,
+    /// The first input that comes; what comes later of the same round is left aside.
+    Any,
+}
+
+/// Remembers a value by a key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheConfig {
+    /// How long a value counts; for ever if it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+    /// Who shares it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scope: CacheScope,
+}
+
+/// Who shares what is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheScope {
+    /// All runs of the flow in the same session.
+    #[default]
+    Session,
+    /// This run alone.
+    Run,
+    /// All runs of the flow of the same tenant.
+    Tenant,
+}
+
+/// One end of a portal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortalConfig {
+    /// What both ends are called.
+    pub portal: String,
+}
+
+/// Another flow as a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubFlowConfig {
+    /// The flow's id.
+    pub flow: String,
+}
+
+/// Makes a value with a template.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformConfig {
+    /// What it is made of, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub inputs: IndexMap<String, DataType>,
+    /// A Liquid template over the inputs.
+    pub template: String,
+    /// What comes out: a text unless it says otherwise, in which case the rendered text is read as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<DataType>,
+}
+
+/// A node of the application's own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CustomConfig {
+    /// The name under which the application has registered it.
+    pub name: String,
+    /// What it is told; the node makes of it what it likes.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub config: Value,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

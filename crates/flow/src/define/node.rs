@@ -1,0 +1,139 @@
+//! A node as it is written down: its kind, and how it is treated.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::kind::NodeKind;
+
+/// A node as it is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeDefinition {
+    /// What it does.
+    pub kind: NodeKind,
+    /// Constants for inputs that no edge leads to.
+    pub with: IndexMap<String, Value>,
+    /// Inputs that keep their value for later rounds; inputs for threads do so anyway.
+    pub keep: Vec<String>,
+    /// How long one attempt may take.
+    pub timeout_seconds: Option<f64>,
+    /// How often it is tried again.
+    pub retry: Retry,
+    /// What happens when it fails.
+    pub on_error: OnError,
+    /// Whether it may be run again if nobody knows how far it came when its process was lost. Each kind has its own answer.
+    pub repeat: Option<bool>,
+}
+
+/// How often a node is tried again after it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// How often besides the first time.
+    pub max: u32,
+    /// How long to wait before that; each wait is twice as long as the one before.
+    pub delay_seconds: f64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { max: 0, delay_seconds: 1.0 }
+    }
+}
+
+/// What happens when a node fails for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// The run ends, with the node named.
+    #[default]
+    Fail,
+    /// The node's output `error` says why, and the run goes on.
+    Emit,
+}
+
+impl From<NodeKind> for NodeDefinition {
+    fn from(kind: NodeKind) -> Self {
+        Self {
+            kind,
+            with: IndexMap::new(),
+            keep: Vec::new(),
+            timeout_seconds: None,
+            retry: Retry::default(),
+            on_error: OnError::default(),
+            repeat: None,
+        }
+    }
+}
+
+impl NodeDefinition {
+    /// Gives an input a constant.
+    #[must_use]
+    pub fn with(mut self, input: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.with.insert(input.into(), value.into());
+        self
+    }
+
+    /// Lets an input keep its value for later rounds.
+    #[must_use]
+    pub fn keep(mut self, input: impl Into<String>) -> Self {
+        self.keep.push(input.into());
+        self
+    }
+
+    /// Says how long one attempt may take.
+    #[must_use]
+    pub fn timeout_seconds(mut self, seconds: f64) -> Self {
+        self.timeout_seconds = Some(seconds);
+        self
+    }
+
+    /// Says how often it is tried again.
+    #[must_use]
+    pub fn retry(mut self, max: u32, delay_seconds: f64) -> Self {
+        self.retry = Retry { max, delay_seconds };
+        self
+    }
+
+    /// Says what happens when it fails.
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = on_error;
+        self
+    }
+
+    /// Says whether it may be run again if nobody knows how far it came.
+    #[must_use]
+    pub fn repeat(mut self, repeat: bool) -> Self {
+        self.repeat = Some(repeat);
+        self
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("type".to_owned(), self.kind.name().into());
+        if let Value::Object(config) = self.kind.config() {
+            map.extend(config);
+        }
+        let mut put = |name: &str, value: Value| _ = map.insert(name.to_owned(), value);
+        if !self.with.is_empty() {
+            put("with", Value::Object(self.with.clone().into_iter().collect()));
+        }
+        if !self.keep.is_empty() {
+            put("keep", self.keep.clone().into());
+        }
+        if let Some(seconds) = self.timeout_seconds {
+            put("timeout_seconds", seconds.into());
+        }
+        if self.retry != Retry::default() {
+            put("retry", serde_json::to_value(self.retry).unwrap_or_default());
+        }
+        if self.on_error != OnError::default() {
+            put("on_error", serde_json::to_value(self.on_error).unwrap_or_default());
+        }
+        if let Some(repeat) = self.repeat {
+            put("repeat", repeat.into());
+        }
+        Value::Object(map)
+    }
+}

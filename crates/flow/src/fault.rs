@@ -1,0 +1,64 @@
+//! What is wrong with a flow, and where in its document.
+
+use std::fmt;
+
+/// One thing that is wrong with a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowFault {
+    /// A stable code, such as `flow_type_mismatch`.
+    pub code: &'static str,
+    /// What is wrong, in words: it names node, port and edge.
+    pub message: String,
+    /// Where in the flow's document: `["nodes", "ask", "retry"]` or `["edges", "3"]`.
+    pub at: Vec<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl FlowFault {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), at: Vec::new(), hint: None }
+    }
+
+    pub(crate) fn at<T: ToString>(mut self, path: impl IntoIterator<Item = T>) -> Self {
+        self.at = path.into_iter().map(|it| it.to_string()).collect();
+        self
+    }
+
+    pub(crate) fn at_node(self, node: &str) -> Self {
+        self.at(["nodes", node])
+    }
+
+    pub(crate) fn at_edge(self, edge: usize) -> Self {
+        self.at(["edges".to_owned(), edge.to_string()])
+    }
+
+    pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+}
+
+impl fmt::Display for FlowFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything that is wrong with a flow, in the order of its document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("flow `{flow}` is invalid: {}", listed(.faults))]
+pub struct FlowInvalid {
+    /// The flow.
+    pub flow: String,
+    /// At least one fault.
+    pub faults: Vec<FlowFault>,
+}
+
+fn listed(faults: &[FlowFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,45 @@
+//! Flows: durable graphs of steps over threads.
+//!
+//! A [`FlowDefinition`] says what an author wants: nodes with typed ports, and edges between them. [`lower`] checks it as a whole and makes
+//! a [`Flow`]. A [`Runtime`] runs flows: what happens in a run is a log in the store of the sessions, so that a run survives its process,
+//! waits for people as long as it takes, and can be followed, answered and cancelled from anywhere.
+//!
+//! ```text
+//! definition ─▶ lower ─▶ Flow ─▶ run: log ─▶ state ─▶ ready ─▶ driver ─▶ nodes
+//!                                     ▲                          │
+//!                                     └──────────────────────────┘
+//! ```
+//!
+//! Each conversation has one owner: nodes get an immutable snapshot and the handle of their thread, and return data, names of threads and
+//! names of tools. There is no type with which a node could return a thread's content.
+
+mod define;
+mod fault;
+mod flow;
+pub mod graph;
+mod key;
+mod lower;
+mod node;
+mod nodes;
+mod port;
+mod run;
+mod services;
+mod value;
+
+pub use define::{
+    BranchConfig, CacheConfig, CacheScope, CustomConfig, FlowBuilder, FlowDefinition, InjectConfig,
+    IntentConfig, JoinConfig, JoinPolicy, Limits, LlmConfig, ManualInputConfig, NewThreadConfig,
+    NodeDefinition, NodeKind, OnError, Overrides, ParallelConfig, PortalConfig, Position, Retry, START,
+    SubFlowConfig, ToolCallConfig, ToolsConfig, TransformConfig, UserInputConfig,
+};
+pub use fault::{FlowFault, FlowInvalid};
+pub use flow::Flow;
+pub use lower::{Shelf, lower};
+pub use node::{Answered, Asked, AskedKind, Node, NodeContext, NodeError, Step, Traits};
+pub use port::{DataType, JsonType, Port, PortType};
+pub use run::{
+    Library, RunError, RunEvent, RunId, RunInfo, RunList, RunStart, RunStatus, Runtime, RuntimeConfig,
+    RuntimeParts, Wait,
+};
+pub use services::Services;
+pub use value::PortValue;

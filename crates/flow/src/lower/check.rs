@@ -1,0 +1,218 @@
+//! What can only be said of the whole graph: inputs that nothing leads to, nodes that never run, loops without a pause.
+
+use std::collections::BTreeSet;
+
+use super::expand::Flat;
+use crate::fault::FlowFault;
+use crate::flow::FlowNode;
+use crate::port::PortType;
+
+/// Checks the graph, and marks the nodes that run when somebody asks for their outputs.
+pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<FlowFault>) -> Vec<FlowNode> {
+    let mut found = missing(&nodes);
+    for idx in 0..nodes.len() {
+        let pulls = pull(&nodes, idx);
+        match pulls {
+            Pull::Never => {}
+            Pull::Always => nodes[idx].is_pulled = true,
+            Pull::Both(message) => found.push((idx, FlowFault::new("flow_lazy_and_pushed", message))),
+        }
+    }
+    mark_feeders(&mut nodes);
+    mark_asked(&mut nodes);
+    found.extend(keeping(&mut nodes));
+    found.extend(asked_twice(&nodes));
+    if found.is_empty() {
+        found.extend(unreachable(&nodes));
+    }
+    if found.is_empty() {
+        found.extend(cycle(&nodes));
+    }
+    for (idx, fault) in found {
+        let at = nodes.get(idx).and_then(|it| flat.nodes.get(&*it.id)).map(|it| it.at.clone());
+        faults.push(if fault.at.is_empty() { fault.at(at.unwrap_or_default()) } else { fault });
+    }
+    nodes
+}
+
+fn missing(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+    let mut found = Vec::new();
+    for (idx, node) in nodes.iter().enumerate() {
+        let lacks = node
+            .inputs
+            .iter()
+            .filter(|it| it.port.required && it.sources.is_empty() && it.constant.is_none());
+        for input in lacks {
+            let message = format!("node `{}`: nothing leads to input `{}`", node.id, input.port.name);
+            let hint = format!("add an edge `… -> {}.{}`, or a constant in `with`", node.id, input.port.name);
+            found.push((idx, FlowFault::new("flow_missing_input", message).hint(Some(hint))));
+        }
+    }
+    found
+}
+
+enum Pull {
+    Never,
+    Always,
+    Both(String),
+}
+
+/// Says whether a node's outputs go to lazy inputs.
+fn pull(nodes: &[FlowNode], idx: usize) -> Pull {
+    let targets = nodes[idx].outputs.iter().flat_map(|it| &it.targets);
+    let (lazy, pushed): (Vec<_>, Vec<_>) =
+        targets.partition(|(node, input)| nodes[*node].inputs[*input].port.lazy);
+    match (lazy.first(), pushed.first()) {
+        (None, _) => Pull::Never,
+        (Some(_), None) => Pull::Always,
+        (Some((lazy, input)), Some((pushed, _))) => Pull::Both(format!(
+            "node `{}` leads to the lazy input `{}` of `{}` and also to `{}`, which does not ask for it",
+            nodes[idx].id, nodes[*lazy].inputs[*input].port.name, nodes[*lazy].id, nodes[*pushed].id
+        )),
+    }
+}
+
+/// A node that leads to pulled nodes only and that nothing leads to is pulled as well.
+fn mark_feeders(nodes: &mut [FlowNode]) {
+    loop {
+        let is_feeder = |node: &FlowNode| {
+            let mut targets = node.outputs.iter().flat_map(|it| &it.targets).peekable();
+            let is_source =
+                node.inputs.iter().all(|it| it.sources.iter().all(|(from, _)| nodes[*from].is_pulled));
+            !node.is_pulled
+                && node.opens.is_none()
+                && is_source
+                && targets.peek().is_some()
+                && targets.all(|(to, _)| nodes[*to].is_pulled)
+        };
+        let Some(idx) = nodes.iter().position(is_feeder) else { return };
+        nodes[idx].is_pulled = true;
+    }
+}
+
+/// What leads from one pulled node to another is asked for when the second one is.
+fn mark_asked(nodes: &mut [FlowNode]) {
+    let pulled: Vec<bool> = nodes.iter().map(|it| it.is_pulled).collect();
+    for node in nodes {
+        for input in &mut node.inputs {
+            input.is_asked = !input.port.lazy && input.sources.iter().any(|(from, _)| pulled[*from]);
+        }
+    }
+}
+
+/// Lets inputs for threads keep their value. What comes last starts a node, so not all of its inputs may be kept.
+fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
+    let mut found = Vec::new();
+    for (idx, node) in nodes.iter_mut().enumerate().filter(|(_, it)| !it.is_pulled) {
+        let others = node.inputs.iter().filter(|it| it.is_awaited() && it.port.of != PortType::Thread);
+        let has_trigger = others.clone().any(|it| !it.keeps);
+        let is_triggered_by_threads = others.count() == 0;
+        if !has_trigger && !is_triggered_by_threads {
+            let message = format!("node `{}` keeps all of its inputs: nothing starts it", node.id);
+            found.push((idx, FlowFault::new("flow_never_starts", message)));
+        }
+        for input in node.inputs.iter_mut().filter(|it| it.port.of == PortType::Thread) {
+            input.keeps = has_trigger;
+        }
+    }
+    found
+}
+
+/// Who asks for an input must know whom to ask.
+fn asked_twice(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+    let mut found = Vec::new();
+    for (idx, node) in nodes.iter().enumerate() {
+        let many = node.inputs.iter().filter(|it| (it.port.lazy || it.is_asked) && it.sources.len() > 1);
+        for input in many {
+            let message = format!(
+                "several edges lead to input `{}` of `{}`, which asks for its value",
+                input.port.name, node.id
+            );
+            found.push((idx, FlowFault::new("flow_lazy_and_pushed", message)));
+        }
+    }
+    found
+}
+
+/// Finds nodes that nothing ever starts.
+fn unreachable(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+    let mut reached: BTreeSet<usize> = BTreeSet::from([0]);
+    let mut open = vec![0];
+    while let Some(idx) = open.pop() {
+        let targets = nodes[idx].outputs.iter().flat_map(|it| &it.targets);
+        // A lazy input is asked by its node; it does not start it.
+        let asked = nodes[idx].inputs.iter().flat_map(|it| &it.sources).map(|(from, _)| *from);
+        let pulled = asked.filter(|from| nodes[*from].is_pulled);
+        for next in targets.map(|(to, _)| *to).chain(pulled) {
+            if reached.insert(next) {
+                open.push(next);
+            }
+        }
+    }
+    let lost = nodes.iter().enumerate().filter(|(idx, _)| !reached.contains(idx));
+    lost.map(|(idx, node)| {
+        let message = format!("node `{}` never runs: no way leads from the start to it", node.id);
+        (idx, FlowFault::new("flow_unreachable", message))
+    })
+    .collect()
+}
+
+/// Finds a loop that no pause is part of, or in which a node asks for its own output.
+fn cycle(nodes: &[FlowNode]) -> Option<(usize, FlowFault)> {
+    let mut colours = vec![Colour::New; nodes.len()];
+    for start in 0..nodes.len() {
+        let mut path = Vec::new();
+        if let Some(circle) = walk(nodes, start, &mut colours, &mut path) {
+            let names: Vec<&str> = circle.iter().map(|it| &*nodes[*it].id).collect();
+            let message = format!("a loop has no pause: {} -> {}", names.join(" -> "), names[0]);
+            let hint = Some("let it go through a `user_input`".to_owned());
+            return Some((circle[0], FlowFault::new("flow_cycle", message).hint(hint)));
+        }
+    }
+    None
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Colour {
+    New,
+    Open,
+    Done,
+}
+
+/// Walks depth first, without recursion; returns a circle if there is one.
+fn walk(
+    nodes: &[FlowNode],
+    start: usize,
+    colours: &mut [Colour],
+    path: &mut Vec<(usize, usize)>,
+) -> Option<Vec<usize>> {
+    if colours[start] != Colour::New {
+        return None;
+    }
+    colours[start] = Colour::Open;
+    path.push((start, 0));
+    while let Some((idx, next)) = path.last_mut() {
+        let target = nodes[*idx].outputs.iter().flat_map(|it| &it.targets).nth(*next).copied();
+        *next += 1;
+        match target {
+            None => {
+                colours[*idx] = Colour::Done;
+                path.pop();
+            }
+            // A pause breaks the loop, unless its output is asked for.
+            Some((to, input)) if nodes[to].traits.pauses && !nodes[to].inputs[input].port.lazy => {}
+            Some((to, _)) => match colours[to] {
+                Colour::Done => {}
+                Colour::New => {
+                    colours[to] = Colour::Open;
+                    path.push((to, 0));
+                }
+                Colour::Open => {
+                    let from = path.iter().position(|(it, _)| *it == to).unwrap_or(0);
+                    return Some(path.iter().skip(from).map(|(it, _)| *it).collect());
+                }
+            },
+        }
+    }
+    None
+}

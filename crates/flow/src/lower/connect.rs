@@ -1,0 +1,200 @@
+//! Edges get numbered ports, and their types are compared.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use super::Shelf;
+use super::edge::{End, is_name};
+use super::expand::{Flat, FlatEdge, FlatNode};
+use crate::define::OnError;
+use crate::fault::FlowFault;
+use crate::flow::{FlowNode, Input, Output};
+use crate::nodes;
+use crate::port::{Port, PortType};
+use crate::value::PortValue;
+
+/// The input that every node has: it only lets the node wait.
+pub(crate) const AFTER: &str = "after";
+/// The output that every node has: it says that the node is done.
+pub(crate) const DONE: &str = "done";
+/// The output of a node whose errors are emitted.
+pub(crate) const ERROR: &str = "error";
+
+/// Nodes with their edges.
+pub(crate) struct Connected {
+    pub(crate) nodes: Vec<FlowNode>,
+    pub(crate) outputs: IndexMap<String, (usize, usize)>,
+}
+
+/// Makes the nodes and connects them.
+pub(crate) fn connect(flat: &Flat, shelf: &Shelf, faults: &mut Vec<FlowFault>) -> Connected {
+    let mut nodes = Vec::new();
+    let mut idx_of = IndexMap::new();
+    for (id, node) in &flat.nodes {
+        match made(id, node, shelf) {
+            Ok(made) => {
+                idx_of.insert(id.clone(), nodes.len());
+                nodes.push(made);
+            }
+            Err(found) => faults.extend(found.into_iter().map(|it| located(it, id, node))),
+        }
+    }
+    for edge in &flat.edges {
+        if let Err(fault) = connect_edge(edge, &idx_of, &mut nodes) {
+            let message = format!("edge `{}`: {}", edge.text, fault.message);
+            faults.push(FlowFault { message, ..fault }.at(edge.at.clone()));
+        }
+    }
+    let mut outputs = IndexMap::new();
+    for (name, end) in &flat.outputs {
+        match output_of(end, &idx_of, &nodes) {
+            Ok(place) => _ = outputs.insert(name.clone(), place),
+            Err(fault) => faults.push(fault.at(["outputs", name])),
+        }
+    }
+    Connected { nodes, outputs }
+}
+
+fn located(fault: FlowFault, id: &str, node: &FlatNode) -> FlowFault {
+    let at: Vec<String> = node.at.iter().cloned().chain(fault.at.iter().cloned()).collect();
+    FlowFault { message: format!("node `{id}`: {}", fault.message), ..fault }.at(at)
+}
+
+fn made(id: &str, node: &FlatNode, shelf: &Shelf) -> Result<FlowNode, Vec<FlowFault>> {
+    let work = nodes::make(node, shelf)?;
+    let (traits, definition) = (work.traits(), &node.definition);
+    let mut inputs = work.inputs();
+    inputs.push(Port::new(AFTER, PortType::Signal));
+    let mut outputs = work.outputs();
+    outputs.push(Port::new(DONE, PortType::data(crate::port::JsonType::Boolean)));
+    if definition.on_error == OnError::Emit {
+        outputs.push(Port::new(ERROR, PortType::OBJECT));
+    }
+    let mut faults = [names(&inputs, "input"), names(&outputs, "output")].concat();
+    let inputs = with_constants(inputs, node, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let seconds = |it: f64| Duration::try_from_secs_f64(it.max(0.0)).unwrap_or(Duration::MAX);
+    Ok(FlowNode {
+        id: Arc::from(id),
+        kind: definition.kind.name(),
+        traits,
+        inputs,
+        outputs: outputs.into_iter().map(|port| Output { port, targets: Vec::new() }).collect(),
+        timeout: definition.timeout_seconds.map(seconds),
+        max_retries: definition.retry.max,
+        retry_delay: seconds(definition.retry.delay_seconds),
+        on_error: definition.on_error,
+        is_repeatable: definition.repeat.unwrap_or(traits.is_repeatable),
+        may_repeat: definition.repeat == Some(true),
+        is_pulled: false,
+        scope: node.scope,
+        opens: node.start.as_ref().map(|it| it.opens),
+        work,
+    })
+}
+
+/// Says what is wrong with the names of ports, which authors give in some kinds of nodes.
+fn names(ports: &[Port], what: &str) -> Vec<FlowFault> {
+    let mut faults = Vec::new();
+    for (idx, port) in ports.iter().enumerate() {
+        if !is_name(&port.name) {
+            let shown: String = port.name.chars().take(40).collect();
+            faults.push(FlowFault::new("flow_invalid", format!("`{shown}` is no name for an {what}")));
+        } else if ports.iter().take(idx).any(|it| it.name == port.name) {
+            let message = format!("two {what}s are called `{}`", port.name);
+            faults.push(FlowFault::new("duplicate_id", message));
+        }
+    }
+    faults
+}
+
+fn with_constants(ports: Vec<Port>, node: &FlatNode, faults: &mut Vec<FlowFault>) -> Vec<Input> {
+    let with = &node.definition.with;
+    for name in with.keys().filter(|name| ports.iter().all(|it| it.name != **name)) {
+        faults.push(unknown_port("input", name, ports.iter()).at(["with", name]));
+    }
+    for (idx, name) in node.definition.keep.iter().enumerate() {
+        if ports.iter().all(|it| it.name != *name) {
+            faults.push(unknown_port("input", name, ports.iter()).at(["keep", &idx.to_string()]));
+        }
+    }
+    let mut inputs = Vec::new();
+    for port in ports {
+        let constant = with.get(&port.name).map(|it| PortValue::data(it.clone()));
+        if let Some(Err(why)) = constant.as_ref().map(|it| it.check(&port.of)) {
+            let fault =
+                FlowFault::new("flow_type_mismatch", format!("constant for input `{}`: {why}", port.name));
+            faults.push(fault.at(["with", port.name.as_str()]));
+        }
+        let keeps = node.definition.keep.contains(&port.name);
+        inputs.push(Input { port, sources: Vec::new(), constant, keeps, is_asked: false });
+    }
+    inputs
+}
+
+fn connect_edge(
+    edge: &FlatEdge,
+    idx_of: &IndexMap<String, usize>,
+    nodes: &mut [FlowNode],
+) -> Result<(), FlowFault> {
+    let (from, output) = output_of(&edge.from, idx_of, nodes)?;
+    let to = node_of(&edge.to, idx_of)?;
+    let name = edge.to.port.as_deref().unwrap_or(AFTER);
+    let (source, target) = (&nodes[from], &nodes[to]);
+    let input = target.inputs.iter().position(|it| it.port.name == name);
+    let input = input.ok_or_else(|| {
+        let fault = unknown_port("input", name, target.inputs.iter().map(|it| &it.port));
+        FlowFault { message: format!("node `{}`: {}", target.id, fault.message), ..fault }
+    })?;
+    let (out_port, in_port) = (&source.outputs[output].port, &target.inputs[input].port);
+    if !out_port.of.fits(&in_port.of) {
+        let message = format!(
+            "output `{}` of `{}` is {}, input `{}` of `{}` takes {}",
+            out_port.name, source.id, out_port.of, in_port.name, target.id, in_port.of
+        );
+        return Err(FlowFault::new("flow_type_mismatch", message));
+    }
+    if target.inputs[input].constant.is_some() {
+        let message = format!("input `{name}` of `{}` has a constant in `with` already", target.id);
+        return Err(FlowFault::new("flow_invalid", message));
+    }
+    if source.outputs[output].targets.contains(&(to, input)) {
+        return Err(FlowFault::new("duplicate_id", "the same edge stands here twice"));
+    }
+    nodes[from].outputs[output].targets.push((to, input));
+    nodes[to].inputs[input].sources.push((from, output));
+    Ok(())
+}
+
+fn node_of(end: &End, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
+    idx_of.get(&end.node).copied().ok_or_else(|| {
+        let message = format!("node `{}` can't be connected: it has a fault", end.node);
+        FlowFault::new("flow_unknown_node", message)
+    })
+}
+
+fn output_of(
+    end: &End,
+    idx_of: &IndexMap<String, usize>,
+    nodes: &[FlowNode],
+) -> Result<(usize, usize), FlowFault> {
+    let node = node_of(end, idx_of)?;
+    let name = end.port.as_deref().unwrap_or(DONE);
+    let outputs = &nodes[node].outputs;
+    let output = outputs.iter().position(|it| it.port.name == name).ok_or_else(|| {
+        let fault = unknown_port("output", name, outputs.iter().map(|it| &it.port));
+        FlowFault { message: format!("node `{}`: {}", nodes[node].id, fault.message), ..fault }
+    })?;
+    Ok((node, output))
+}
+
+fn unknown_port<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a Port>) -> FlowFault {
+    let known: Vec<&str> = known.map(|it| it.name.as_str()).collect();
+    let shown: String = name.chars().take(64).collect();
+    let hint = format!("there are: {}", known.join(", "));
+    FlowFault::new("flow_unknown_port", format!("there is no {what} `{shown}`")).hint(Some(hint))
+}

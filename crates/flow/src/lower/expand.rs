@@ -1,0 +1,361 @@
+//! Sub-flows and portals become plain edges.
+//!
+//! A sub-flow's nodes take its place, named `sub/node`; its start becomes a gate with the name of the sub-flow's node, which takes the
+//! sub-flow's inputs. What comes out of the sub-flow is an edge from the inner port. A portal is an edge from everything that goes in to
+//! everything that comes out. Later stages know neither.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::Shelf;
+use super::edge::{self, End};
+use crate::define::{FlowDefinition, NodeDefinition, NodeKind, START};
+use crate::fault::FlowFault;
+use crate::port::DataType;
+
+/// How deep flows may stand in flows.
+const MAX_DEPTH: usize = 16;
+/// How many nodes a flow may have, with those of its sub-flows.
+const MAX_NODES: usize = 10_000;
+
+/// A flow without sub-flows and portals.
+#[derive(Debug, Default)]
+pub(crate) struct Flat {
+    pub(crate) nodes: IndexMap<String, FlatNode>,
+    pub(crate) edges: Vec<FlatEdge>,
+    pub(crate) outputs: IndexMap<String, End>,
+    pub(crate) n_scopes: usize,
+    /// The flows that were put in.
+    pub(crate) subs: BTreeMap<String, Arc<FlowDefinition>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FlatNode {
+    pub(crate) definition: NodeDefinition,
+    pub(crate) scope: usize,
+    /// A start: the scope that it opens, and what it gives.
+    pub(crate) start: Option<FlatStart>,
+    /// Where in the document: the node, or the outermost sub-flow that it is in.
+    pub(crate) at: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FlatStart {
+    pub(crate) opens: usize,
+    pub(crate) inputs: IndexMap<String, DataType>,
+    /// Whether it is a sub-flow's: then its inputs come in by edges.
+    pub(crate) is_gate: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FlatEdge {
+    pub(crate) from: End,
+    pub(crate) to: End,
+    pub(crate) at: Vec<String>,
+    pub(crate) text: String,
+}
+
+/// Takes a definition apart.
+pub(crate) fn expand(definition: &FlowDefinition, shelf: &Shelf, faults: &mut Vec<FlowFault>) -> Flat {
+    let mut expansion = Expansion { flat: Flat::default(), shelf, faults, chain: Vec::new() };
+    let root = Place { prefix: String::new(), gate: None, outer: None };
+    let outputs = expansion.flow(definition, &root);
+    expansion.flat.outputs = outputs;
+    expansion.flat
+}
+
+struct Expansion<'a> {
+    flat: Flat,
+    shelf: &'a Shelf,
+    faults: &'a mut Vec<FlowFault>,
+    /// The flows around.
+    chain: Vec<String>,
+}
+
+/// Where a flow stands in the whole.
+struct Place {
+    /// What stands before the names of its nodes.
+    prefix: String,
+    /// The name of its start, in a sub-flow, and what its author said of that node.
+    gate: Option<(String, NodeDefinition, usize)>,
+    /// Where in the document, in a sub-flow.
+    outer: Option<Vec<String>>,
+}
+
+impl Place {
+    fn at(&self, path: &[&str]) -> Vec<String> {
+        self.outer.clone().unwrap_or_else(|| path.iter().map(|it| (*it).to_owned()).collect())
+    }
+
+    fn id(&self, node: &str) -> String {
+        format!("{}{node}", self.prefix)
+    }
+}
+
+/// What a name of a flow stands for.
+enum Local {
+    Node(String),
+    Sub { gate: String, outputs: IndexMap<String, End> },
+    Portal(String),
+}
+
+impl Expansion<'_> {
+    /// Adds a flow; returns where its outputs come from.
+    fn flow(&mut self, flow: &FlowDefinition, place: &Place) -> IndexMap<String, End> {
+        self.chain.push(flow.id.clone());
+        let scope = self.flat.n_scopes;
+        self.flat.n_scopes += 1;
+        let mut locals = BTreeMap::new();
+        self.start(flow, place, scope, &mut locals);
+        for (id, node) in &flow.nodes {
+            if let Some(local) = self.node(id, node, place, scope) {
+                locals.insert(id.as_str(), local);
+            }
+        }
+        self.edges(flow, place, &locals);
+        let outputs = self.outputs(flow, place, &locals);
+        self.chain.pop();
+        outputs
+    }
+
+    fn start<'f>(
+        &mut self,
+        flow: &'f FlowDefinition,
+        place: &Place,
+        scope: usize,
+        locals: &mut BTreeMap<&'f str, Local>,
+    ) {
+        let mut own = flow.nodes.iter().filter(|(_, it)| it.kind == NodeKind::Start);
+        let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));
+        if let Some((second, _)) = own.next() {
+            let message = format!("a flow has one start, not two: `{id}` and `{second}`");
+            self.fault(FlowFault::new("flow_invalid", message), place.at(&["nodes", second]));
+        }
+        let (name, definition, outer) = match &place.gate {
+            Some((gate, definition, outer)) => (gate.clone(), definition.clone(), *outer),
+            None => (place.id(id), declared.cloned().unwrap_or_else(|| NodeKind::Start.into()), scope),
+        };
+        let is_gate = place.gate.is_some();
+        let start = FlatStart { opens: scope, inputs: flow.inputs.clone(), is_gate };
+        let at = place.at(&["nodes", id]);
+        self.flat.nodes.insert(name.clone(), FlatNode { definition, scope: outer, start: Some(start), at });
+        locals.insert(id, Local::Node(name));
+    }
+
+    fn node(&mut self, id: &str, node: &NodeDefinition, place: &Place, scope: usize) -> Option<Local> {
+        let at = place.at(&["nodes", id]);
+        if !edge::is_name(id) {
+            let shown: String = id.chars().take(40).collect();
+            let fault = FlowFault::new("flow_invalid", format!("`{shown}` is no name for a node"));
+            let hint = "letters, digits, `_` and `-`, at most 64".to_owned();
+            self.fault(fault.hint(Some(hint)), at);
+            return None;
+        }
+        match &node.kind {
+            NodeKind::Start => None,
+            NodeKind::PortalIn(portal) | NodeKind::PortalOut(portal) => {
+                Some(Local::Portal(place.id(&format!("portal:{}", portal.portal))))
+            }
+            NodeKind::SubFlow(sub) => {
+                let outer = place.outer.clone().unwrap_or(at);
+                let gate = (place.id(id), node.clone(), scope);
+                self.sub_flow(
+                    &sub.flow,
+                    &Place { prefix: place.id(&format!("{id}/")), gate: Some(gate), outer: Some(outer) },
+                )
+            }
+            _ => {
+                let name = place.id(id);
+                let node = FlatNode { definition: node.clone(), scope, start: None, at: at.clone() };
+                if self.flat.nodes.insert(name.clone(), node).is_some() {
+                    let message = format!("two nodes are called `{id}`");
+                    self.fault(FlowFault::new("duplicate_id", message), at);
+                }
+                Some(Local::Node(name))
+            }
+        }
+    }
+
+    fn sub_flow(&mut self, id: &str, place: &Place) -> Option<Local> {
+        let at = place.outer.clone().unwrap_or_default();
+        let Some(flow) = self.shelf.flows.get(id) else {
+            let known: Vec<&str> = self.shelf.flows.keys().map(String::as_str).collect();
+            let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
+            self.fault(FlowFault::new("unknown_flow", format!("there is no flow `{id}`")).hint(hint), at);
+            return None;
+        };
+        if self.chain.iter().any(|it| it == id) {
+            let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
+            self.fault(FlowFault::new("flow_circular", format!("a flow is its own part: {circle}")), at);
+            return None;
+        }
+        if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {
+            let message = format!(
+                "flows stand more than {MAX_DEPTH} deep in flows, or have more than {MAX_NODES} nodes together"
+            );
+            self.fault(FlowFault::new("depth_exceeded", message), at);
+            return None;
+        }
+        self.flat.subs.insert(id.to_owned(), Arc::clone(flow));
+        let before = self.faults.len();
+        let flow = Arc::clone(flow);
+        let outputs = self.flow(&flow, place);
+        // Its own file has the places; here it is enough to say whose they are.
+        for fault in self.faults.iter_mut().skip(before) {
+            fault.message = format!("sub-flow `{id}`: {}", fault.message);
+        }
+        let gate = place.gate.as_ref().map(|(gate, _, _)| gate.clone())?;
+        Some(Local::Sub { gate, outputs })
+    }
+
+    fn edges(&mut self, flow: &FlowDefinition, place: &Place, locals: &BTreeMap<&str, Local>) {
+        let mut edges = Vec::new();
+        for (idx, text) in flow.edges.iter().enumerate() {
+            let at = place.at(&["edges", &idx.to_string()]);
+            let edge = edge::parse(text).and_then(|(from, to)| {
+                let (from, to) = (self.source(&from, flow, locals)?, self.target(&to, flow, locals)?);
+                Ok(FlatEdge { from, to, at: at.clone(), text: text.trim().to_owned() })
+            });
+            match edge {
+                Ok(edge) => edges.push(edge),
+                Err(fault) => self.fault(fault, at),
+            }
+        }
+        let portals: Vec<&String> = locals
+            .values()
+            .filter_map(|it| match it {
+                Local::Portal(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        for portal in portals {
+            edges = self.without_portal(portal, edges, flow, place);
+        }
+        self.flat.edges.extend(edges);
+    }
+
+    /// Connects what goes into a portal with what comes out of it.
+    fn without_portal(
+        &mut self,
+        portal: &str,
+        edges: Vec<FlatEdge>,
+        flow: &FlowDefinition,
+        place: &Place,
+    ) -> Vec<FlatEdge> {
+        let (ins, edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.to.node == portal);
+        let (outs, mut edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.from.node == portal);
+        if ins.is_empty() && outs.is_empty() {
+            // The other end of the same portal was here before.
+            return edges;
+        }
+        let name = portal.rsplit("portal:").next().unwrap_or(portal);
+        let lacks =
+            |what: &str| FlowFault::new("flow_portal_open", format!("nothing {what} portal `{name}`"));
+        let id = flow.nodes.iter().find(|(_, it)| matches!(&it.kind, NodeKind::PortalIn(it) | NodeKind::PortalOut(it) if it.portal == name));
+        let at = place.at(&["nodes", id.map_or("", |(id, _)| id.as_str())]);
+        if ins.iter().any(|it| it.from.node == portal) {
+            let message = format!("portal `{name}` leads into itself");
+            self.fault(FlowFault::new("flow_cycle", message), at);
+            return edges;
+        }
+        if ins.is_empty() {
+            self.fault(lacks("goes into"), at);
+        } else if outs.is_empty() {
+            self.fault(lacks("comes out of"), at);
+        }
+        for from in &ins {
+            for to in &outs {
+                let text = format!("{} … {}", from.text, to.text);
+                edges.push(FlatEdge { from: from.from.clone(), to: to.to.clone(), at: to.at.clone(), text });
+            }
+        }
+        edges
+    }
+
+    fn outputs(
+        &mut self,
+        flow: &FlowDefinition,
+        place: &Place,
+        locals: &BTreeMap<&str, Local>,
+    ) -> IndexMap<String, End> {
+        let mut outputs = IndexMap::new();
+        for (name, text) in &flow.outputs {
+            let at = place.at(&["outputs", name]);
+            let wrong = || {
+                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is no `node.port`"))
+            };
+            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, flow, locals));
+            match end {
+                Ok(end) if end.node.contains("portal:") => {
+                    let message =
+                        format!("output `{name}` comes out of a portal: name the port that leads into it");
+                    self.fault(FlowFault::new("flow_edge_invalid", message), at);
+                }
+                Ok(end) => _ = outputs.insert(name.clone(), end),
+                Err(fault) => self.fault(fault, at),
+            }
+        }
+        outputs
+    }
+
+    /// Finds where an edge really comes from.
+    fn source(
+        &self,
+        end: &End,
+        flow: &FlowDefinition,
+        locals: &BTreeMap<&str, Local>,
+    ) -> Result<End, FlowFault> {
+        match local(end, flow, locals)? {
+            Local::Node(node) => Ok(End { node: node.clone(), port: end.port.clone() }),
+            Local::Portal(portal) => Ok(End { node: portal.clone(), port: None }),
+            Local::Sub { outputs, .. } => {
+                let inner = end.port.as_deref().and_then(|port| outputs.get(port));
+                inner.cloned().ok_or_else(|| {
+                    let port = end.port.as_deref().unwrap_or("done");
+                    let known: Vec<&str> = outputs.keys().map(String::as_str).collect();
+                    let message = format!("sub-flow `{}` has no output `{port}`", end.node);
+                    let hint = match known.is_empty() {
+                        true => "the sub-flow declares no `outputs`".to_owned(),
+                        false => format!("there are: {}", known.join(", ")),
+                    };
+                    FlowFault::new("flow_unknown_port", message).hint(Some(hint))
+                })
+            }
+        }
+    }
+
+    /// Finds where an edge really leads.
+    fn target(
+        &self,
+        end: &End,
+        flow: &FlowDefinition,
+        locals: &BTreeMap<&str, Local>,
+    ) -> Result<End, FlowFault> {
+        let node = match local(end, flow, locals)? {
+            Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
+        };
+        Ok(End { node, port: end.port.clone() })
+    }
+
+    fn fault(&mut self, fault: FlowFault, at: Vec<String>) {
+        self.faults.push(fault.at(at));
+    }
+}
+
+fn local<'a>(
+    end: &End,
+    flow: &FlowDefinition,
+    locals: &'a BTreeMap<&str, Local>,
+) -> Result<&'a Local, FlowFault> {
+    locals.get(end.node.as_str()).ok_or_else(|| {
+        let known: Vec<&str> = locals.keys().copied().collect();
+        let is_broken = flow.nodes.contains_key(&end.node);
+        let message = match is_broken {
+            true => format!("node `{}` can't be connected: it has a fault", end.node),
+            false => format!("there is no node `{}`", end.node),
+        };
+        FlowFault::new("flow_unknown_node", message).hint(Some(format!("there are: {}", known.join(", "))))
+    })
+}

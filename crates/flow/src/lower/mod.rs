@@ -1,0 +1,86 @@
+//! From a definition to a flow that can be run. Everything is checked once, here; all faults are found at once.
+//!
+//! ```text
+//! definition ─▶ expand (sub-flows and portals become plain edges) ─▶ connect (ports and types) ─▶ check (inputs, loops) ─▶ Flow
+//! ```
+
+mod check;
+mod connect;
+mod edge;
+mod expand;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::define::FlowDefinition;
+use crate::fault::{FlowFault, FlowInvalid};
+use crate::flow::{Flow, Lowered};
+use crate::node::Node;
+
+pub(crate) use connect::{AFTER, DONE, ERROR};
+pub(crate) use expand::{FlatNode, FlatStart};
+
+/// What a definition may name: other flows, and nodes of the application's own.
+#[derive(Clone, Debug, Default)]
+pub struct Shelf {
+    /// Flows for `sub_flow` nodes, by id.
+    pub flows: BTreeMap<String, Arc<FlowDefinition>>,
+    /// Nodes of the application's own, for `custom` nodes, by name.
+    pub nodes: BTreeMap<String, Arc<dyn Node>>,
+}
+
+/// Checks a definition and makes the flow.
+///
+/// ```
+/// use contexture_flow::{FlowDefinition, Shelf, lower};
+///
+/// let document = serde_json::json!({
+///     "nodes": {"answer": {"type": "llm_request", "prompt": "chat"}},
+///     "edges": ["start -> answer", "start.thread -> answer.user"],
+/// });
+/// let definition = FlowDefinition::read("chat", &document)?;
+/// let invalid = lower(&definition, &Shelf::default()).unwrap_err();
+/// assert_eq!(
+///     invalid.faults[0].message,
+///     "edge `start.thread -> answer.user`: output `thread` of `start` is thread, input `user` of `answer` takes data (string)",
+/// );
+/// # Ok::<(), contexture_flow::FlowInvalid>(())
+/// ```
+pub fn lower(definition: &FlowDefinition, shelf: &Shelf) -> Result<Flow, FlowInvalid> {
+    let invalid = |faults: Vec<FlowFault>| FlowInvalid { flow: definition.id.clone(), faults };
+    let mut faults = Vec::new();
+    let flat = expand::expand(definition, shelf, &mut faults);
+    let connected = connect::connect(&flat, shelf, &mut faults);
+    // What is missing or in a circle can only be said of a graph whose edges are all understood.
+    if !faults.is_empty() {
+        return Err(invalid(faults));
+    }
+    let nodes = check::check(connected.nodes, &flat, &mut faults);
+    if !faults.is_empty() {
+        return Err(invalid(faults));
+    }
+    let subs = flat.subs;
+    let mut flow = Lowered {
+        definition: definition.clone(),
+        subs,
+        fingerprint: String::new(),
+        by_id: nodes.iter().enumerate().map(|(idx, it)| (Arc::clone(&it.id), idx)).collect(),
+        nodes,
+        outputs: connected.outputs,
+        n_scopes: flat.n_scopes,
+    };
+    flow.fingerprint = fingerprint(&flow);
+    Ok(Flow(Arc::new(flow)))
+}
+
+fn fingerprint(flow: &Lowered) -> String {
+    let mut hash = Sha256::new();
+    hash.update(flow.definition.to_json().to_string());
+    for sub in flow.subs.values() {
+        hash.update(sub.to_json().to_string());
+    }
+    let digest = hash.finalize();
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,218 @@
+//! What a node is, what it is given, and what it gives.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use contexture_agent::{CancellationToken, Event};
+use contexture_compose::BoxFuture;
+use contexture_session::{Snapshot, Thread};
+use futures::channel::mpsc::UnboundedSender;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::define::JoinPolicy;
+use crate::port::Port;
+use crate::run::RunId;
+use crate::services::Services;
+use crate::value::PortValue;
+
+/// A node: which ports it has, and what it does.
+///
+/// It is given an immutable snapshot of its thread and the thread's handle, and returns data, names of threads and
+/// names of tools. A thread changes through its handle only.
+///
+/// ```
+/// use std::sync::Arc;
+/// use contexture_compose::BoxFuture;
+/// use contexture_flow::{Flow, Node, NodeContext, NodeError, Port, PortType, PortValue, Step};
+///
+/// /// Says a text twice.
+/// #[derive(Debug)]
+/// struct Twice;
+///
+/// impl Node for Twice {
+///     fn inputs(&self) -> Vec<Port> {
+///         vec![Port::new("text", PortType::STRING).required()]
+///     }
+///     fn outputs(&self) -> Vec<Port> {
+///         vec![Port::new("text", PortType::STRING)]
+///     }
+///     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+///         Box::pin(async move {
+///             let text = cx.text("text").unwrap_or_default();
+///             Ok(Step::done([("text", PortValue::data(text.repeat(2)))]))
+///         })
+///     }
+/// }
+///
+/// let flow = Flow::builder("twice")
+///     .input("text", contexture_flow::DataType::of(contexture_flow::JsonType::String))
+///     .custom("twice", Twice)
+///     .edge("start.text -> twice.text")
+///     .output("text", "twice.text")
+///     .build()?;
+/// # Ok::<(), contexture_flow::FlowInvalid>(())
+/// ```
+pub trait Node: fmt::Debug + Send + Sync + 'static {
+    /// Returns what it takes. Every node has an input `after` besides, which only lets it wait.
+    fn inputs(&self) -> Vec<Port>;
+
+    /// Returns what it gives. Every node has an output `done` besides, and `error` if its errors are emitted.
+    fn outputs(&self) -> Vec<Port>;
+
+    /// Returns how the scheduler treats it.
+    fn traits(&self) -> Traits {
+        Traits::default()
+    }
+
+    /// Does its work, or says what it needs first. It is called again with what it waited for.
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>>;
+}
+
+/// How the scheduler treats a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Whether it may be run again if nobody knows how far it came: what it does twice is as if it had done it once.
+    pub is_repeatable: bool,
+    /// Whether it always waits for somebody: only then may a loop go through it.
+    pub pauses: bool,
+    /// Whether it writes to its thread: then no other such node runs on that thread at the same time.
+    pub writes: bool,
+    /// What it waits for before it runs.
+    pub join: JoinPolicy,
+}
+
+impl Default for Traits {
+    fn default() -> Self {
+        Self { is_repeatable: true, pauses: false, writes: false, join: JoinPolicy::All }
+    }
+}
+
+/// What a node came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// It is done; an output that is not named gives nothing.
+    Done(BTreeMap<String, PortValue>),
+    /// It waits for somebody, and is called again with the answer.
+    Wait(Asked),
+    /// It wants lazy inputs, and is called again with them.
+    Pull(Vec<String>),
+}
+
+impl Step {
+    /// Returns what a node gives.
+    pub fn done<N: Into<String>>(outputs: impl IntoIterator<Item = (N, PortValue)>) -> Self {
+        Step::Done(outputs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+}
+
+/// What somebody is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// What kind of answer it is.
+    pub kind: AskedKind,
+    /// What is asked, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The JSON Schema that an answer fits.
+    pub schema: Value,
+    /// What it is about, such as the tool call that waits for approval.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub about: Value,
+}
+
+/// What kind of answer a node waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedKind {
+    /// Somebody's input.
+    Input,
+    /// Whether a tool may be called.
+    Approval,
+}
+
+/// What somebody answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// The wait's id.
+    pub wait: String,
+    /// What was asked.
+    pub asked: Asked,
+    /// What was answered.
+    pub value: Value,
+}
+
+/// Why a node did not do its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct NodeError {
+    /// A stable code.
+    pub code: String,
+    /// What went wrong.
+    pub message: String,
+}
+
+impl NodeError {
+    /// Returns an error.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+}
+
+/// What a node is given.
+#[derive(Clone, Debug)]
+pub struct NodeContext {
+    /// The run.
+    pub run: RunId,
+    /// The node's own name.
+    pub node: Arc<str>,
+    /// How often the node has run in this run, this time included.
+    pub firing: u32,
+    /// How often it was tried this time, from 1.
+    pub attempt: u32,
+    /// What came in, by port.
+    pub inputs: Arc<BTreeMap<String, PortValue>>,
+    /// The thread that it works on: the one its input `thread` names, or the main one.
+    pub thread: Thread,
+    /// The thread as it was when the node began.
+    pub snapshot: Arc<Snapshot>,
+    /// What somebody answered, if the node has waited.
+    pub answer: Option<Answered>,
+    /// Whether the author said that what is not known to be done may be done again.
+    pub may_repeat: bool,
+    /// Cancelled when the run is.
+    pub cancel: CancellationToken,
+    /// Everything else that nodes work with.
+    pub services: Arc<Services>,
+    pub(crate) events: Events,
+}
+
+/// Where the events of a node go.
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    pub(crate) node: usize,
+    pub(crate) sender: UnboundedSender<(usize, Event)>,
+}
+
+impl NodeContext {
+    /// Returns a text that came in.
+    pub fn text(&self, port: &str) -> Option<&str> {
+        self.inputs.get(port)?.as_str()
+    }
+
+    /// Returns a JSON value that came in.
+    pub fn data(&self, port: &str) -> Option<&Value> {
+        self.inputs.get(port)?.as_data()
+    }
+
+    /// Tells those who follow the run of something that happens in a model call.
+    pub fn tell(&self, event: Event) {
+        let _ = self.events.sender.unbounded_send((self.events.node, event));
+    }
+
+    /// Names this firing of the node, the same each time it is repeated: for idempotency keys and names.
+    pub fn key(&self) -> String {
+        crate::key::firing_key(&self.run, &self.node, self.firing)
+    }
+}

@@ -1,0 +1,68 @@
+//! What a driver writes: each commit needs the driver's fence, so that a driver that was taken over writes nothing more.
+
+use std::sync::Arc;
+
+use contexture_history::Timestamp;
+use contexture_session::{Document, DocumentKey, NewRecord, Records, StoreError, Time, Writes};
+
+use super::book::written;
+use super::error::RunError;
+use super::event::RunEvent;
+use super::keys::Keys;
+
+/// A driver's right to write.
+#[derive(Clone, Debug)]
+pub(crate) struct Pen {
+    pub(crate) keys: Keys,
+    pub(crate) epoch: u64,
+    pub(crate) records: Arc<dyn Records>,
+    pub(crate) time: Arc<dyn Time>,
+}
+
+/// What goes into one commit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) events: Vec<RunEvent>,
+    pub(crate) puts: Vec<Document>,
+    pub(crate) deletes: Vec<DocumentKey>,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.puts.is_empty() && self.deletes.is_empty()
+    }
+}
+
+impl Pen {
+    /// Writes a batch as one commit, and returns the number of its last event, if it has one. If it is not known whether the commit was
+    /// made, the driver gives up: whoever takes over finds out from the log.
+    pub(crate) async fn write(&self, batch: Batch) -> Result<Option<u64>, RunError> {
+        if batch.is_empty() {
+            return Ok(None);
+        }
+        let at = self.time.now();
+        let stream = self.keys.log();
+        let record = |event: &RunEvent| NewRecord { stream: stream.clone(), at, data: written(event) };
+        let writes = Writes {
+            records: batch.events.iter().map(record).collect(),
+            puts: batch.puts,
+            deletes: batch.deletes,
+            requires: vec![self.keys.fence(self.epoch)],
+            ..Writes::default()
+        };
+        match self.records.write(writes).await {
+            Ok(numbers) => Ok(numbers.last().copied()),
+            Err(StoreError::NotFound { .. }) => Err(RunError::Driven { run: self.keys.run.to_string() }),
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    /// Gives a sign of life. A store that is away for a moment is no reason to stop working.
+    pub(crate) async fn beat(&self, at: Timestamp) -> Result<(), RunError> {
+        let due = Document { key: self.keys.due(), at, data: self.epoch.to_string() };
+        match self.write(Batch { puts: vec![due], ..Batch::default() }).await {
+            Err(RunError::Store(StoreError::Unavailable { .. })) => Ok(()),
+            done => done.map(|_| ()),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What is on record of a run: its log is a list of these, and whoever follows the run is told them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contexture_agent::Event;
+use contexture_session::{SessionId, ThreadId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::node::{Asked, NodeError};
+use crate::run::RunId;
+use crate::value::PortValue;
+
+/// Something that happened in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum RunEvent {
+    /// The run is on record.
+    #[serde(rename = "run.start")]
+    RunStart {
+        /// The run.
+        run: RunId,
+        /// Its flow.
+        flow: String,
+        /// Names the version of the flow.
+        fingerprint: String,
+        /// The session that it belongs to.
+        session: SessionId,
+        /// What it was given.
+        input: Arc<Value>,
+    },
+    /// Somebody took the run over after its driver was lost.
+    #[serde(rename = "run.resume")]
+    RunResume {},
+    /// A node begins.
+    #[serde(rename = "node.start")]
+    NodeStart {
+        /// The node.
+        node: Arc<str>,
+        /// How often it has run in this run, this time included.
+        firing: u32,
+        /// What came in.
+        inputs: Arc<BTreeMap<String, PortValue>>,
+        /// The thread that it works on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread: Option<ThreadId>,
+    },
+    /// A node that ran when its driver was lost is run again.
+    #[serde(rename = "node.repeat")]
+    NodeRepeat {
+        /// The node.
+        node: Arc<str>,
+        /// Which of its firings.
+        firing: u32,
+    },
+    /// A node asks for lazy inputs.
+    #[serde(rename = "node.pull")]
+    NodePull {
+        /// The node.
+        node: Arc<str>,
+        /// Which of its firings.
+        firing: u32,
+        /// The inputs.
+        ports: Vec<String>,
+    },
+    /// A node waits for somebody.
+    #[serde(rename = "node.wait")]
+    NodeWait {
+        /// The node.
+        node: Arc<str>,
+        /// Which of its firings.
+        firing: u32,
+        /// What it waits for.
+        wait: Wait,
+    },
+    /// Somebody answered.
+    #[serde(rename = "node.answer")]
+    NodeAnswer {
+        /// The node.
+        node: Arc<str>,
+        /// Which of its firings.
+        firing: u32,
+        /// The wait's id.
+        wait: String,
+        /// What was answered.
+        value: Value,
+    },
+    /// A node failed and is tried again.
+    #[serde(rename = "node.retry")]
+    NodeRetry {
+        /// The node.
+        node: Arc<str>,
+        /// Which of its firings.
+        firing: u32,
+        /// Which attempt comes now.
+        attempt: u32,
+        /// What went wrong.
+        error: NodeError,
+    },
+    /// Something happened in a node's model call.
+    #[serde(rename = "node.event")]
+    NodeEvent {
+        /// The node.
+        node: Arc<str>,
+        /// What.
+        event: Event,
+    },
+    /// A node is done, or failed for good.
+    #[serde(rename = "node.end")]
+    NodeEnd {
+        /// The node.
+        node: Arc<str>,
+        /// Which of its firings.
+        firing: u32,
+        /// What it gives.
+        outputs: Arc<BTreeMap<String, PortValue>>,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<NodeError>,
+    },
+    /// Everything that goes on in the run waits for somebody.
+    #[serde(rename = "run.wait")]
+    RunWait {
+        /// The ids of what it waits for.
+        waits: Vec<String>,
+    },
+    /// The run came to its end; nothing follows.
+    #[serde(rename = "run.end")]
+    RunEnd {
+        /// What became of it.
+        status: RunStatus,
+        /// What it came to.
+        outputs: BTreeMap<String, Value>,
+        /// The node that failed, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<NodeError>,
+    },
+}
+
+impl RunEvent {
+    /// Returns the event's name, such as `node.start`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            RunEvent::RunStart { .. } => "run.start",
+            RunEvent::RunResume {} => "run.resume",
+            RunEvent::NodeStart { .. } => "node.start",
+            RunEvent::NodeRepeat { .. } => "node.repeat",
+            RunEvent::NodePull { .. } => "node.pull",
+            RunEvent::NodeWait { .. } => "node.wait",
+            RunEvent::NodeAnswer { .. } => "node.answer",
+            RunEvent::NodeRetry { .. } => "node.retry",
+            RunEvent::NodeEvent { .. } => "node.event",
+            RunEvent::NodeEnd { .. } => "node.end",
+            RunEvent::RunWait { .. } => "run.wait",
+            RunEvent::RunEnd { .. } => "run.end",
+        }
+    }
+}
+
+/// What a run waits for. Whoever answers names the id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Names it within the run.
+    pub id: String,
+    /// The node that waits.
+    pub node: String,
+    /// What is asked.
+    #[serde(flatten)]
+    pub asked: Asked,
+}
+
+/// What becomes of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It goes on.
+    Running,
+    /// Everything that goes on in it waits for somebody.
+    Waiting,
+    /// It came to its end.
+    Completed,
+    /// A node failed.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Whether nothing follows.
+    pub fn is_over(self) -> bool {
+        matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
+    }
+
+    /// Returns its name, such as `waiting`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Completed => "completed",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
+        }
+    }
+}

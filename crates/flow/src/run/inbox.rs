@@ -1,0 +1,117 @@
+//! What comes to a run from outside: answers, and the word to stop. Anybody may put something in; the run's driver takes it out.
+
+use contexture_history::Timestamp;
+use contexture_session::{Document, NewRecord, Records, StoreError, Writes};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::book::{book, document, parsed, written};
+use super::error::RunError;
+use super::event::{RunStatus, Wait};
+use super::keys::Keys;
+
+/// The mark of the word to stop. It can't be the id of a wait, which has a dot.
+pub(crate) const CANCEL: &str = "cancel";
+
+/// What comes to a run from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Letter {
+    /// Somebody answered.
+    Answer { wait: String, value: Value },
+    /// The run is to stop.
+    Cancel,
+}
+
+/// Names the wait of a node: it says whose it is, and the how-manieth.
+pub(crate) fn wait_id(node: &str, firing: u32, n_waits: u32) -> String {
+    let node = node.replace('/', "_");
+    match n_waits {
+        0 => format!("{node}.{firing}"),
+        n => format!("{node}.{firing}.{}", n + 1),
+    }
+}
+
+/// Puts an answer into a run's inbox, once: the wait's document goes in the same commit.
+pub(crate) async fn answer(
+    records: &dyn Records,
+    keys: &Keys,
+    wait: &str,
+    value: Value,
+    at: Timestamp,
+) -> Result<(), RunError> {
+    let key = keys.wait(wait);
+    let Some(open) = document(records, key.clone()).await? else {
+        return Err(not_open(records, keys, wait).await);
+    };
+    let open: Wait = parsed(keys, &open.data)?;
+    fits(&open, &value)?;
+    let letter = Letter::Answer { wait: wait.to_owned(), value };
+    let writes =
+        Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &letter, wait, at) };
+    match records.write(writes).await {
+        Ok(_) => Ok(()),
+        Err(StoreError::NotFound { .. }) => Err(not_open(records, keys, wait).await),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// Tells a run to stop.
+pub(crate) async fn cancel(records: &dyn Records, keys: &Keys, at: Timestamp) -> Result<RunStatus, RunError> {
+    let (book, _) = book(records, keys).await?;
+    if !book.status.is_over() {
+        let writes = posted(keys, &Letter::Cancel, CANCEL, at);
+        records.write(Writes { requires: vec![keys.run()], ..writes }).await?;
+    }
+    Ok(book.status)
+}
+
+fn posted(keys: &Keys, letter: &Letter, mark: &str, at: Timestamp) -> Writes {
+    let record = NewRecord { stream: keys.inbox(), at, data: written(letter) };
+    let mark = Document { key: keys.mark(mark), at: Timestamp(0), data: String::new() };
+    Writes { records: vec![record], puts: vec![mark], ..Writes::default() }
+}
+
+fn fits(wait: &Wait, value: &Value) -> Result<(), RunError> {
+    let wrong = |why: String| RunError::AnswerInvalid { wait: wait.id.clone(), why };
+    let validator = jsonschema::validator_for(&wait.asked.schema).map_err(|err| wrong(err.to_string()))?;
+    validator.validate(value).map_err(|err| wrong(err.to_string()))
+}
+
+/// Says why a wait can't be answered: it was, or there never was one.
+async fn not_open(records: &dyn Records, keys: &Keys, wait: &str) -> RunError {
+    let run = keys.run.to_string();
+    let book = match book(records, keys).await {
+        Ok((book, _)) => book,
+        Err(err) => return err,
+    };
+    if book.status.is_over() {
+        return RunError::Over { run, status: book.status };
+    }
+    let wait = wait.to_owned();
+    match was_asked(records, keys, &wait).await {
+        Ok(true) => RunError::Answered { run, wait },
+        Ok(false) => RunError::NoSuchWait { run, wait },
+        Err(err) => err,
+    }
+}
+
+/// Whether a run has waited under that id, as far back as is looked: an id that never was is no reason to read a long log.
+async fn was_asked(records: &dyn Records, keys: &Keys, wait: &str) -> Result<bool, RunError> {
+    const PAGE: usize = 256;
+    const PAGES: usize = 8;
+    let needle = format!("\"id\":{}", written(&wait));
+    let mut before = None;
+    for _ in 0..PAGES {
+        let page = records.read_back(keys.log(), before, PAGE).await?;
+        let asked = |data: &str| data.contains("\"node.wait\"") && data.contains(&needle);
+        if page.iter().any(|it| asked(&it.data)) {
+            return Ok(true);
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => before = Some(last.number),
+            _ => break,
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,58 @@
+//! What can be said of a run from outside.
+
+use std::collections::BTreeMap;
+
+use contexture_history::Timestamp;
+use contexture_session::SessionId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::event::{RunStatus, Wait};
+use super::id::RunId;
+use crate::node::NodeError;
+
+/// What can be said of a run from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The run.
+    pub run: RunId,
+    /// Its flow.
+    pub flow: String,
+    /// Names the version of the flow.
+    pub fingerprint: String,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// What becomes of it.
+    pub status: RunStatus,
+    /// What it was given.
+    pub input: Value,
+    /// What it came to, as far as it is known.
+    pub outputs: BTreeMap<String, Value>,
+    /// What it waits for.
+    pub waits: Vec<Wait>,
+    /// The node that failed, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<NodeError>,
+    /// When it was begun.
+    pub created: Timestamp,
+    /// When a driver last took it up or let it go.
+    pub updated: Timestamp,
+}
+
+/// Which runs are listed, in the order of their sessions and names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunList {
+    /// Of which session; of all if none is named.
+    pub session: Option<SessionId>,
+    /// Of which flow.
+    pub flow: Option<String>,
+    /// With which status.
+    pub status: Option<RunStatus>,
+    /// Only those after this one.
+    pub after: Option<RunId>,
+    /// How many at most.
+    pub max: usize,
+}

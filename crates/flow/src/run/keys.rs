@@ -1,0 +1,75 @@
+//! Where everything of a run is kept: two streams and a few documents, all of which go with the session.
+
+use contexture_session::{DocumentKey, StreamKey, Tenant};
+
+use super::id::RunId;
+
+/// The kind of the documents that say where runs stand.
+pub(crate) const RUN: &str = "flow.run";
+/// The kind of the documents that say what waits for an answer.
+pub(crate) const WAIT: &str = "flow.wait";
+/// The kind of the documents that say which runs need a driver.
+pub(crate) const DUE: &str = "flow.due";
+/// The kind of the documents whose presence lets a driver write.
+const FENCE: &str = "flow.fence";
+/// The kind of the documents that hold the flows of runs.
+const DEFINITION: &str = "flow.definition";
+/// The kind of the documents that hold idempotency keys.
+const START_KEY: &str = "flow.key";
+
+/// The places of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    pub(crate) tenant: Tenant,
+    pub(crate) run: RunId,
+}
+
+impl Keys {
+    pub(crate) fn log(&self) -> StreamKey {
+        self.stream("log")
+    }
+
+    pub(crate) fn inbox(&self) -> StreamKey {
+        self.stream("inbox")
+    }
+
+    fn stream(&self, kind: &str) -> StreamKey {
+        StreamKey::of_session(&self.tenant, self.run.session(), &format!("flow.{kind}.{}", self.run.name()))
+    }
+
+    fn document(&self, kind: &str, name: String) -> DocumentKey {
+        DocumentKey::of_session(&self.tenant, self.run.session(), kind, name)
+    }
+
+    pub(crate) fn run(&self) -> DocumentKey {
+        self.document(RUN, self.run.name().to_owned())
+    }
+
+    pub(crate) fn fence(&self, epoch: u64) -> DocumentKey {
+        self.document(FENCE, format!("{}/{epoch}", self.run.name()))
+    }
+
+    pub(crate) fn wait(&self, wait: &str) -> DocumentKey {
+        self.document(WAIT, format!("{}/{wait}", self.run.name()))
+    }
+
+    /// Says that the run needs a driver; its time is the driver's last sign of life.
+    pub(crate) fn due(&self) -> DocumentKey {
+        self.document(DUE, self.run.name().to_owned())
+    }
+
+    /// Says that something is in the inbox: an answer, or the word to stop.
+    pub(crate) fn mark(&self, what: &str) -> DocumentKey {
+        self.document(DUE, format!("{}/{what}", self.run.name()))
+    }
+}
+
+/// Where a flow's definition is kept.
+pub(crate) fn definition(tenant: &Tenant, fingerprint: &str) -> DocumentKey {
+    DocumentKey::of_tenant(tenant, DEFINITION, fingerprint)
+}
+
+/// Where an idempotency key is kept.
+pub(crate) fn start_key(tenant: &Tenant, key: &str) -> DocumentKey {
+    DocumentKey::of_tenant(tenant, START_KEY, key)
+}

@@ -1,0 +1,20 @@
+//! What runs take from the application.
+
+use std::fmt;
+
+use contexture_agent::Agent;
+use contexture_compose::Prompt;
+
+use crate::flow::Flow;
+
+/// What runs take from the application. It is asked each time somebody begins to drive a run, so that what was loaded anew counts.
+pub trait Library: fmt::Debug + Send + Sync + 'static {
+    /// Returns who runs prompts and tools.
+    fn agent(&self) -> Agent;
+
+    /// Returns a prompt by its id, or why there is none.
+    fn prompt(&self, id: &str) -> Result<Prompt, String>;
+
+    /// Returns a flow by its id.
+    fn flow(&self, id: &str) -> Option<Flow>;
+}

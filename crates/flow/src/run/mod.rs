@@ -1,0 +1,28 @@
+//! Runs: what is on record of them, the state that the record gives, and who drives them.
+//!
+//! A run's log has one writer, its driver, and is all there is to know: [`state`] is what a replay of it gives. Whoever answers a wait or
+//! cancels a run puts that into the run's inbox; the driver takes it from there.
+
+mod book;
+mod commit;
+mod driver;
+mod error;
+mod event;
+mod id;
+mod inbox;
+mod info;
+mod keys;
+mod library;
+mod ready;
+mod runtime;
+mod state;
+mod task;
+mod telling;
+mod weight;
+
+pub use error::RunError;
+pub use event::{RunEvent, RunStatus, Wait};
+pub use id::RunId;
+pub use info::{RunInfo, RunList};
+pub use library::Library;
+pub use runtime::{RunStart, Runtime, RuntimeConfig, RuntimeParts};

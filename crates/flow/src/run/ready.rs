@@ -1,0 +1,147 @@
+//! Which nodes can begin now, with what; and why nothing can, if so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_session::ThreadId;
+use serde_json::Value;
+
+use super::event::RunEvent;
+use super::state::State;
+use crate::define::JoinPolicy;
+use crate::flow::{Flow, FlowNode, Input};
+use crate::value::PortValue;
+
+/// The name under which the run's own input stands among the inputs of its start.
+pub(crate) const RUN_INPUT: &str = "input";
+
+/// What a run has besides its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// What it was given.
+    pub(crate) input: Arc<Value>,
+    /// The main thread of its session.
+    pub(crate) main: ThreadId,
+}
+
+impl State {
+    /// Returns the next node that can begin, in the order of the flow. Nodes that can't are not looked at again until something
+    /// about them changes.
+    pub(crate) fn next_start(&mut self, flow: &Flow, given: &Given) -> Option<RunEvent> {
+        if self.n_working() >= flow.limits().max_concurrency.max(1) as usize {
+            return None;
+        }
+        let busy = self.busy_threads(flow);
+        let mut blocked = BTreeSet::new();
+        let mut found = None;
+        while let Some(idx) = self.poised.pop_first() {
+            let Some(node) = flow.node(idx) else { continue };
+            if self.nodes[idx].active.is_some() || !self.has_inputs(flow, idx, node) {
+                continue;
+            }
+            let inputs = self.inputs(idx, node, given);
+            let thread = self.thread_of(node, &inputs, given);
+            if node.traits.writes && busy.contains(&thread) {
+                blocked.insert(idx);
+                continue;
+            }
+            found = Some(RunEvent::NodeStart {
+                node: Arc::clone(&node.id),
+                firing: self.nodes[idx].fired + 1,
+                inputs: Arc::new(inputs),
+                thread: Some(thread),
+            });
+            break;
+        }
+        self.poised.extend(blocked);
+        found
+    }
+
+    /// How many nodes work, as opposed to waiting for somebody or for other nodes.
+    fn n_working(&self) -> usize {
+        let active = self.active.iter().filter_map(|idx| self.nodes[*idx].active.as_ref());
+        active.filter(|it| it.is_runnable()).count()
+    }
+
+    /// The threads that somebody writes to, or has a turn on that waits.
+    fn busy_threads(&self, flow: &Flow) -> BTreeSet<ThreadId> {
+        let writing = self.active.iter().filter(|idx| flow.node(**idx).is_some_and(|it| it.traits.writes));
+        writing.filter_map(|idx| self.nodes[*idx].active.as_ref()?.thread.clone()).collect()
+    }
+
+    fn has_inputs(&self, flow: &Flow, idx: usize, node: &FlowNode) -> bool {
+        let state = &self.nodes[idx];
+        let has = |input: usize| state.queues.get(input).is_some_and(|it| !it.is_empty());
+        let mut awaited = node.inputs.iter().enumerate().filter(|(_, it)| it.is_awaited());
+        if node.is_pulled {
+            return !state.asked.is_empty() && awaited.all(|(input, _)| has(input));
+        }
+        if idx == 0 && flow.node(0).is_some_and(|it| it.opens == Some(0)) {
+            return state.fired == 0;
+        }
+        let mut awaited = awaited.peekable();
+        if awaited.peek().is_none() {
+            return false;
+        }
+        match node.traits.join {
+            JoinPolicy::All => awaited.all(|(input, _)| has(input)),
+            JoinPolicy::Any => {
+                let (rounds, others): (Vec<_>, Vec<_>) = awaited.partition(|(_, it)| it.is_round());
+                rounds.iter().any(|(input, _)| has(*input)) && others.iter().all(|(input, _)| has(*input))
+            }
+        }
+    }
+
+    fn inputs(&self, idx: usize, node: &FlowNode, given: &Given) -> BTreeMap<String, PortValue> {
+        let mut inputs = BTreeMap::new();
+        if node.opens == Some(0) {
+            inputs.insert(RUN_INPUT.to_owned(), PortValue::Data(Arc::clone(&given.input)));
+        }
+        let state = &self.nodes[idx];
+        let mut is_won = false;
+        for (input_idx, input) in node.inputs.iter().enumerate() {
+            let is_race = node.traits.join == JoinPolicy::Any && input.is_round();
+            let front = state.queues.get(input_idx).and_then(|it| it.front());
+            let value =
+                front.filter(|_| input.is_awaited() && !(is_race && is_won)).or(input.constant.as_ref());
+            is_won |= is_race && value.is_some();
+            if let Some(value) = value {
+                inputs.insert(input.port.name.clone(), value.clone());
+            }
+        }
+        inputs
+    }
+
+    fn thread_of(&self, node: &FlowNode, inputs: &BTreeMap<String, PortValue>, given: &Given) -> ThreadId {
+        let told = inputs.get("thread").and_then(PortValue::as_thread);
+        let usual = || self.threads.get(node.scope).and_then(Option::as_ref);
+        told.or_else(usual).unwrap_or(&given.main).clone()
+    }
+
+    /// Says who waits for what in vain, once nothing works and nobody is waited for.
+    pub(crate) fn stalled(&self, flow: &Flow) -> Option<(String, String)> {
+        let mut starved = flow.nodes().iter().enumerate().filter_map(|(idx, node)| self.starved(idx, node));
+        let first = starved.next()?;
+        let message = match starved.next() {
+            None => first.1,
+            Some((_, second)) => format!("{}; {second}", first.1),
+        };
+        Some((first.0, message))
+    }
+
+    fn starved(&self, idx: usize, node: &FlowNode) -> Option<(String, String)> {
+        let state = &self.nodes[idx];
+        let has = |input: usize| state.queues.get(input).is_some_and(|it| !it.is_empty());
+        let is_asked = !state.asked.is_empty() || state.active.is_some();
+        let awaited = || node.inputs.iter().enumerate().filter(|(_, it)| it.is_awaited());
+        let came = |(input, it): (usize, &Input)| (!it.keeps && has(input)).then(|| it.port.name.clone());
+        let n_came = awaited().filter_map(came).count();
+        if n_came == 0 && !is_asked || node.is_pulled && !is_asked {
+            return None;
+        }
+        let lacks: Vec<&str> =
+            awaited().filter(|(input, _)| !has(*input)).map(|(_, it)| it.port.name.as_str()).collect();
+        let message = format!("node `{}` waits in vain for input `{}`", node.id, lacks.join("`, `"));
+        Some((node.id.to_string(), message))
+    }
+}

@@ -1,0 +1,110 @@
+//! One attempt of a node: its inputs are checked, its time is kept, and a panic is an error.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_agent::CancellationToken;
+use contexture_session::ThreadId;
+use futures::FutureExt;
+use futures::future::{Either, select};
+
+use super::id::RunId;
+use super::state::{Active, Phase};
+use crate::flow::FlowNode;
+use crate::node::{Events, Node, NodeContext, NodeError, Step};
+use crate::services::Services;
+
+/// What one attempt of a node needs.
+pub(crate) struct Attempt {
+    pub(crate) work: Arc<dyn Node>,
+    pub(crate) node: Arc<str>,
+    pub(crate) run: RunId,
+    pub(crate) active: Active,
+    pub(crate) thread: ThreadId,
+    pub(crate) services: Arc<Services>,
+    pub(crate) events: Events,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) delay: Duration,
+    pub(crate) may_repeat: bool,
+}
+
+/// Says what is wrong with what a node was given, if anything is.
+pub(crate) fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeError> {
+    for input in &node.inputs {
+        let Some(value) = active.inputs.get(&input.port.name) else { continue };
+        if let Err(why) = value.check(&input.port.of) {
+            let message = format!("input `{}`: {why}", input.port.name);
+            return Err(NodeError::new("flow_type_mismatch", message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns how long to wait before an attempt: twice as long each time.
+pub(crate) fn delay(node: &FlowNode, active: &Active) -> Duration {
+    match active.phase {
+        Phase::Retrying => {
+            let doublings = active.attempt.saturating_sub(2).min(16);
+            node.retry_delay.saturating_mul(1 << doublings).min(MAX_DELAY)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+const MAX_DELAY: Duration = Duration::from_secs(3600);
+
+/// Makes one attempt.
+pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
+    if !it.delay.is_zero() {
+        let pause = it.services.time.sleep(it.delay);
+        if it.cancel.run_until_cancelled(pause).await.is_none() {
+            return Err(cancelled());
+        }
+    }
+    let timeout = it.timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
+    let cancel = it.cancel.clone();
+    let work = AssertUnwindSafe(work(it)).catch_unwind();
+    let work = Box::pin(work.map(|done| done.unwrap_or_else(|_| Err(panicked()))));
+    let Some((timeout, sleep)) = timeout else { return work.await };
+    match select(work, sleep).await {
+        Either::Left((done, _)) => done,
+        Either::Right(((), work)) => {
+            // It is told, so that it leaves a thread in good order, and then let go.
+            cancel.cancel();
+            let _ = work.now_or_never();
+            let message = format!("it took longer than {} s", timeout.as_secs_f64());
+            Err(NodeError::new("timeout", message))
+        }
+    }
+}
+
+async fn work(it: Attempt) -> Result<Step, NodeError> {
+    let thread = it.services.thread(&it.thread).await;
+    let thread = thread.map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+    let context = NodeContext {
+        run: it.run,
+        node: it.node,
+        firing: it.active.firing,
+        attempt: it.active.attempt,
+        inputs: it.active.inputs,
+        snapshot: thread.get(),
+        thread,
+        answer: it.active.answer,
+        may_repeat: it.may_repeat,
+        cancel: it.cancel,
+        services: it.services,
+        events: it.events,
+    };
+    it.work.run(context).await
+}
+
+pub(crate) fn cancelled() -> NodeError {
+    NodeError::new("cancelled", "the run was cancelled")
+}
+
+fn panicked() -> NodeError {
+    // What it said then is not told: it may quote anything.
+    NodeError::new("panicked", "the node panicked")
+}

@@ -1,0 +1,71 @@
+//! What nodes tell while they work: kept for a moment, so that many small pieces of a text become one record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_agent::Event;
+use contexture_compose::BoxFuture;
+use contexture_session::Time;
+
+use super::event::RunEvent;
+use crate::flow::Flow;
+
+/// How long something that was told may wait for more.
+const MOMENT: Duration = Duration::from_millis(50);
+/// How long a piece of text may become.
+const MAX_PIECE: usize = 16 * 1024;
+
+/// What was told and is not on record yet.
+#[derive(Default)]
+pub(crate) struct Telling {
+    told: Vec<(usize, Event)>,
+    timer: Option<BoxFuture<'static, ()>>,
+    /// Whether it has waited long enough.
+    pub(crate) is_due: bool,
+}
+
+impl Telling {
+    /// Adds something; a piece of text joins the one before it.
+    pub(crate) fn add(&mut self, idx: usize, event: Event) {
+        if let (Some((last, before)), true) = (self.told.last_mut(), is_delta(&event))
+            && *last == idx
+            && join(before, &event)
+        {
+            return;
+        }
+        self.told.push((idx, event));
+    }
+
+    /// Returns when what was told should be on record, if there is anything.
+    pub(crate) fn due(&mut self, time: &Arc<dyn Time>) -> Option<&mut BoxFuture<'static, ()>> {
+        if self.told.is_empty() {
+            return None;
+        }
+        Some(self.timer.get_or_insert_with(|| time.sleep(MOMENT)))
+    }
+
+    /// Takes everything that was told.
+    pub(crate) fn take(&mut self, flow: &Flow) -> Vec<RunEvent> {
+        (self.timer, self.is_due) = (None, false);
+        let named = |(idx, event)| Some(RunEvent::NodeEvent { node: Arc::clone(&flow.node(idx)?.id), event });
+        std::mem::take(&mut self.told).into_iter().filter_map(named).collect()
+    }
+}
+
+fn is_delta(event: &Event) -> bool {
+    matches!(event, Event::TextDelta { .. } | Event::ThinkingDelta { .. })
+}
+
+/// Joins a piece of text to the one before it, if they are of a kind.
+fn join(before: &mut Event, next: &Event) -> bool {
+    match (before, next) {
+        (Event::TextDelta { text }, Event::TextDelta { text: more })
+        | (Event::ThinkingDelta { text }, Event::ThinkingDelta { text: more })
+            if text.len() + more.len() <= MAX_PIECE =>
+        {
+            text.push_str(more);
+            true
+        }
+        _ => false,
+    }
+}

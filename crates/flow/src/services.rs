@@ -1,0 +1,65 @@
+//! What nodes work with besides their inputs and their thread.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use contexture_agent::Agent;
+use contexture_session::{Records, Session, SessionError, StoreError, Tenant, Thread, ThreadId, Time};
+
+use crate::run::Library;
+
+/// What nodes work with besides their inputs and their thread. The threads of the run are opened here, and nowhere else.
+pub struct Services {
+    /// Who runs prompts and tools.
+    pub agent: Agent,
+    /// Where prompts are found.
+    pub library: Arc<dyn Library>,
+    /// Whose run it is.
+    pub tenant: Tenant,
+    /// The session that the run belongs to.
+    pub session: Session,
+    /// Where nodes may keep documents.
+    pub records: Arc<dyn Records>,
+    /// Tells the time and waits.
+    pub time: Arc<dyn Time>,
+    /// The threads that the run has used.
+    pub(crate) threads: Mutex<HashMap<ThreadId, Thread>>,
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").field("session", self.session.id()).finish_non_exhaustive()
+    }
+}
+
+impl Services {
+    /// Returns the handle of one of the session's threads. Another session's thread is as if it was not there.
+    pub async fn thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
+        if let Some(thread) = self.known().get(id) {
+            return Ok(thread.clone());
+        }
+        let is_main = *id == self.session.id().main();
+        let thread = if is_main { self.session.main().clone() } else { self.session.thread(id).await? };
+        thread.refresh().await?;
+        self.known().insert(id.clone(), thread.clone());
+        Ok(thread)
+    }
+
+    /// Forgets the handle of a thread that is gone.
+    pub(crate) fn forget(&self, id: &ThreadId) {
+        self.known().remove(id);
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadId, Thread>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a document.
+    pub(crate) async fn document(
+        &self,
+        key: contexture_session::DocumentKey,
+    ) -> Result<Option<contexture_session::Document>, StoreError> {
+        Ok(self.records.documents(vec![key]).await?.into_iter().next())
+    }
+}
