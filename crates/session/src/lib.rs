@@ -28,6 +28,7 @@ mod load;
 mod lost;
 mod memory;
 mod new_item;
+mod once;
 pub mod records;
 pub mod search;
 mod session_error;

@@ -356,7 +356,7 @@ pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
 }
 
 /// Whether a turn begins with it: the user speaks, and does not only bring tool results.
-fn begins(item: &NewItem) -> bool {
+pub(crate) fn begins(item: &NewItem) -> bool {
     let Body::Message(message) = &item.body else { return false };
     let is_result = |part: &Part| matches!(part, Part::ToolResult(_));
     message.role == Role::User && (message.content.is_empty() || !message.content.iter().all(is_result))

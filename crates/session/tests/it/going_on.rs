@@ -187,7 +187,7 @@ fn run(processes: &Processes, total: usize, cuts: &[(usize, u8)]) {
     }
 }
 
-fn exported(sessions: &Sessions, id: &SessionId) -> String {
+pub(crate) fn exported(sessions: &Sessions, id: &SessionId) -> String {
     let mut lines = Vec::new();
     let write = |line: &str| {
         lines.push(line.to_owned());

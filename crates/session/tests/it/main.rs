@@ -6,4 +6,5 @@ mod archives;
 mod codec;
 mod conformance;
 mod going_on;
+mod once;
 mod threads;

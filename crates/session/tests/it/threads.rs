@@ -120,7 +120,7 @@ fn keyed(thread: &Thread, fails: bool) {
 }
 
 /// Shows the turns at hand, and the log behind them.
-fn shown(thread: &Thread) -> String {
+pub(crate) fn shown(thread: &Thread) -> String {
     let snapshot = thread.get();
     let turns = snapshot.turns().iter().map(|turn| {
         let texts: Vec<&str> = turn.messages().iter().filter_map(|it| it.as_text()).collect();
