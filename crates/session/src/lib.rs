@@ -30,6 +30,7 @@ mod memory;
 mod new_item;
 mod once;
 pub mod records;
+mod scratch;
 pub mod search;
 mod session_error;
 mod sessions;

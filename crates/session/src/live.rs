@@ -129,6 +129,21 @@ impl Live {
         Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
     }
 
+    /// Returns a thread that begins as another one is in this snapshot, and that nobody else has.
+    pub(crate) fn apart(of: &Live, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> Live {
+        let Shared { ports, config, owner, counter, .. } = &*of.shared;
+        let (ports, config) = (ports.clone(), config.clone());
+        let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
+        Live {
+            shared: Arc::new(Shared { store, ports, config, owner, counter, live }),
+            key: of.key.clone(),
+            writer: Arc::default(),
+            waiting: AtomicUsize::new(0),
+            snapshot: RwLock::new(snapshot),
+            memory: RwLock::new(of.memory()),
+        }
+    }
+
     /// Returns the newest snapshot.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))

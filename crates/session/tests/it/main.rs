@@ -7,4 +7,5 @@ mod codec;
 mod conformance;
 mod going_on;
 mod once;
+mod scratch;
 mod threads;

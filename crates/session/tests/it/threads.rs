@@ -80,7 +80,7 @@ fn main_thread(config: SessionConfig) -> (Sessions, Thread) {
 }
 
 /// Runs a script: one letter a step. The only caller of the API for scripted tests.
-fn run(thread: &Thread, script: &str) {
+pub(crate) fn run(thread: &Thread, script: &str) {
     for (step, letter) in script.chars().enumerate() {
         let text = format!("{letter}{step}");
         let begin = || {
@@ -101,6 +101,7 @@ fn run(thread: &Thread, script: &str) {
             'f' => drop(block_on(begin().fail("broke", vec![])).unwrap()),
             's' => drop(block_on(begin().suspend("wait", Vec::new())).unwrap()),
             'd' => drop(begin()),
+            'n' => drop(block_on(thread.add(vec![NewItem::note("n", Some(text.into()))])).unwrap()),
             'k' | 'g' => keyed(thread, letter == 'g'),
             other => panic!("no step `{other}`"),
         }
@@ -253,7 +254,7 @@ proptest! {
     fn a_replayed_log_is_the_live_thread(steps in collection::vec(any::<u8>(), 0..60), window in 1..6_usize) {
         let config = SessionConfig { history_window: window, ..SessionConfig::default() };
         let (sessions, thread) = main_thread(config.clone());
-        let script: String = steps.iter().map(|it| char::from(b"uaerimcfsdkg"[*it as usize % 12])).collect();
+        let script: String = steps.iter().map(|it| char::from(b"uaerimcfsdkgn"[*it as usize % 13])).collect();
         run(&thread, &script);
         let items = block_on(thread.all(None)).unwrap();
         assert_eq!(State::replay(&items), *thread.get().state());
