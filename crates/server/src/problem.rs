@@ -147,6 +147,7 @@ fn status_of(code: &str) -> StatusCode {
         | "turn_in_progress"
         | "main_thread"
         | "turn_not_suspended"
+        | "turn_superseded"
         | "approval_not_waiting"
         | "approval_decided"
         | "approval_other_prompt"

@@ -129,6 +129,21 @@ impl Live {
         Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
     }
 
+    /// Returns a thread that begins as another one is in this snapshot, and that nobody else has.
+    pub(crate) fn apart(of: &Live, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> Live {
+        let Shared { ports, config, owner, counter, .. } = &*of.shared;
+        let (ports, config) = (ports.clone(), config.clone());
+        let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
+        Live {
+            shared: Arc::new(Shared { store, ports, config, owner, counter, live }),
+            key: of.key.clone(),
+            writer: Arc::default(),
+            waiting: AtomicUsize::new(0),
+            snapshot: RwLock::new(snapshot),
+            memory: RwLock::new(of.memory()),
+        }
+    }
+
     /// Returns the newest snapshot.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
@@ -231,6 +246,16 @@ impl Live {
         Ok(self.refresh(pen).await?)
     }
 
+    /// Makes sure that what was appended from here is known. To be called before something is looked up that decides what
+    /// is appended: if the log grows after that, the append is refused.
+    pub(crate) async fn settle(&self, pen: &mut Pen) -> Result<(), StoreError> {
+        if pen.unsure {
+            self.refresh(pen).await?;
+            pen.unsure = false;
+        }
+        Ok(())
+    }
+
     /// Appends once, where the newest snapshot ends.
     pub(crate) async fn try_append(
         &self,
@@ -238,16 +263,14 @@ impl Live {
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        if pen.unsure {
-            self.refresh(pen).await?;
-        }
+        self.settle(pen).await?;
         let snapshot = self.snapshot();
         let items = self.items(snapshot.state().end, draft(snapshot.state())?);
         if items.is_empty() {
             return Ok(());
         }
         // What changes the view of older items is rare, and they are not at hand one by one.
-        let reads_anew = items.iter().any(changes_view);
+        let reads_anew = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
             expected: snapshot.state().end,
@@ -348,7 +371,7 @@ pub(crate) fn draft_items(state: &State, items: &[NewItem]) -> Draft {
 }
 
 /// Whether a turn begins with it: the user speaks, and does not only bring tool results.
-fn begins(item: &NewItem) -> bool {
+pub(crate) fn begins(item: &NewItem) -> bool {
     let Body::Message(message) = &item.body else { return false };
     let is_result = |part: &Part| matches!(part, Part::ToolResult(_));
     message.role == Role::User && (message.content.is_empty() || !message.content.iter().all(is_result))

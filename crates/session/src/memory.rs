@@ -57,6 +57,19 @@ impl MemoryStore {
         Self { inner: Arc::default(), changes: Arc::new(watch::channel(()).0), time }
     }
 
+    /// Returns a store with one thread, which stands somewhere and whose items are elsewhere.
+    pub(crate) fn continuing(
+        time: Arc<dyn Time>,
+        session: &SessionId,
+        key: &ThreadKey,
+        state: &State,
+    ) -> Self {
+        let info = thread_info(session, ThreadKind::Isolated, key, None, state.updated);
+        let store = Self::new(time);
+        store.lock().threads.insert(key.clone(), Log::new(info, state.clone(), Vec::new()));
+        store
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Every change is made after its checks, in one go: a panic elsewhere leaves nothing half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -231,7 +244,7 @@ impl Log {
     fn read(&self, span: &Span) -> Vec<Item> {
         let Some(mut backward) = Backward::new(span) else {
             let Span::After { seq, max } = span else { return Vec::new() };
-            let first = usize::try_from(seq.0).unwrap_or(usize::MAX).min(self.items.len());
+            let first = self.items.partition_point(|it| it.seq <= *seq);
             return self.items[first..].iter().take(*max).cloned().collect();
         };
         for item in self.items.iter().rev() {

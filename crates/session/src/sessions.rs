@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use contexture_history::{Body, Change};
+use contexture_history::{Body, Change, Seq};
 use contexture_message::Message;
 
-use crate::config::{Policy, Ports, SessionConfig};
+use crate::config::{Ports, SessionConfig};
 use crate::live::{Draft, Shared, closing, draft_items};
 use crate::session_error::SessionError;
 use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
 use crate::{
-    ModelChoice, NewItem, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId, ThreadKey,
+    ModelChoice, NewItem, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadId, ThreadKey, ids,
 };
 
 /// The sessions of one tenant in one store. Clones share everything.
@@ -33,6 +33,9 @@ pub struct SessionStart {
 /// What an isolated thread starts with.
 #[derive(Clone, Debug, Default)]
 pub struct IsolatedStart {
+    /// Its own name, behind that of its session and a `/`; without one it gets a new one. See
+    /// [`Session::create_isolated`] for a name that is there already.
+    pub name: Option<String>,
     /// Its model.
     pub model: Option<ModelChoice>,
     /// Its instructions.
@@ -180,28 +183,58 @@ impl Session {
     }
 
     /// Creates an isolated thread.
+    ///
+    /// With a name this can be done again, by anyone: the thread of that name is returned as it is. If nobody has
+    /// written to it yet, because its creator was lost between creating it and saying what it begins with, then what
+    /// `start` says is written now. So it is written once, however often and from wherever this is called.
     pub async fn create_isolated(&self, start: IsolatedStart) -> Result<Thread, SessionError> {
-        let thread = match start.inherit_history {
-            true => self.inherit(&start).await?,
-            false => self.empty(&start).await?,
+        let thread = match &start.name {
+            Some(name) => self.find_or_make(name, &start).await?,
+            None => self.make(self.sessions.shared.ports.names.next(), &start).await?,
         };
-        let mut pen = thread.live().pen(Policy::Queue).await?;
-        thread.live().write(&mut pen, Policy::Queue, |state| Ok(beginning(state, &start))).await?;
-        drop(pen);
+        let copied = thread.head().await?.info.base.map_or(Seq(0), |it| it.seq);
+        let is_new = |state: &State| state.end == copied;
+        // Looked at first: a thread that is in use is not waited for.
+        if is_new(thread.get().state()) {
+            let draft =
+                |state: &State| Ok(if is_new(state) { beginning(state, &start) } else { Draft::new() });
+            thread.write(draft).await?;
+        }
         Ok(thread)
     }
 
-    async fn inherit(&self, start: &IsolatedStart) -> Result<Thread, SessionError> {
+    async fn find_or_make(&self, name: &str, start: &IsolatedStart) -> Result<Thread, SessionError> {
+        ids::check("thread name", name)?;
+        let id = isolated_name(&self.key.session, name)?;
+        match self.sessions.current_thread(&id).await {
+            Err(SessionError::Store(StoreError::NotFound { .. })) => {}
+            done => return done,
+        }
+        match self.make(name.to_owned(), start).await {
+            // Someone else made it in between.
+            Err(SessionError::Store(StoreError::Exists { .. })) => self.sessions.current_thread(&id).await,
+            done => done,
+        }
+    }
+
+    async fn make(&self, name: String, start: &IsolatedStart) -> Result<Thread, SessionError> {
+        match start.inherit_history {
+            true => self.inherit(name, start).await,
+            false => self.empty(&name, start).await,
+        }
+    }
+
+    async fn inherit(&self, name: String, start: &IsolatedStart) -> Result<Thread, SessionError> {
         let base = match &start.base {
             Some(id) => self.thread(id).await?,
             None => self.main.clone(),
         };
-        base.fork(None, start.label.clone()).await
+        base.fork_as(name, start.label.clone()).await
     }
 
-    async fn empty(&self, start: &IsolatedStart) -> Result<Thread, SessionError> {
+    async fn empty(&self, name: &str, start: &IsolatedStart) -> Result<Thread, SessionError> {
         let shared = &self.sessions.shared;
-        let thread = isolated_name(&self.key.session, &shared.ports.names.next())?;
+        let thread = isolated_name(&self.key.session, name)?;
         let new = NewThread {
             session: self.key.clone(),
             thread: thread.clone(),
@@ -211,7 +244,8 @@ impl Session {
             state: State::default(),
         };
         shared.store.create_thread(new).await?;
-        self.sessions.open_thread(&thread).await
+        // Somebody may have a handle of a thread that had the name before and was released.
+        self.sessions.current_thread(&thread).await
     }
 
     /// Removes an isolated thread. Says whether there was one; the main thread is never removed.

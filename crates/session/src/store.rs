@@ -20,7 +20,9 @@ use contexture_message::Tokens;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{Found, Search, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, texts};
+use crate::{
+    Found, Search, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, once, texts,
+};
 
 /// What an operation of a store gives.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -344,15 +346,15 @@ impl Append {
         Ok(())
     }
 
-    /// Returns the idempotency keys that the items' turns take.
+    /// Returns the idempotency keys that the items take: of turns that begin, and of what is added once.
     pub fn keys_of(items: &[Item]) -> Vec<(String, KeyedTurn)> {
         let key = |item: &Item| match &item.body {
-            Body::Change(Change::TurnBegan { key: Some(key) }) => {
-                Some((key.clone(), KeyedTurn { turn: item.turn, began: item.seq }))
-            }
+            Body::Change(Change::TurnBegan { key }) => key.clone(),
+            Body::Change(change) => once::key_of(change).map(str::to_owned),
             _ => None,
         };
-        items.iter().filter_map(key).collect()
+        let keyed = |it: &Item| Some((key(it)?, KeyedTurn { turn: it.turn, began: it.seq }));
+        items.iter().filter_map(keyed).collect()
     }
 }
 

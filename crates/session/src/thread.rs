@@ -228,7 +228,7 @@ impl Thread {
     pub(crate) async fn fork_before_running(&self) -> Result<Thread, SessionError> {
         let head = self.head().await?;
         let end = head.state.open.map_or(head.state.end, |it| Seq(it.began.0.saturating_sub(1)));
-        self.fork_at(head, end, None).await
+        self.fork_at(head, end, None, self.new_name()).await
     }
 
     /// Lists the threads that are copies of this one.
@@ -254,7 +254,18 @@ impl Thread {
             let what = format!("position {end}");
             return Err(SessionError::NoSuchPlace { thread: self.id().to_string(), what });
         }
-        self.fork_at(head, end, label).await
+        self.fork_at(head, end, label, self.new_name()).await
+    }
+
+    /// Copies the thread as it is now into a new thread of the same session, whose name is given.
+    pub(crate) async fn fork_as(&self, name: String, label: Option<String>) -> Result<Thread, SessionError> {
+        let head = self.head().await?;
+        let end = head.state.end;
+        self.fork_at(head, end, label, name).await
+    }
+
+    fn new_name(&self) -> String {
+        self.live.shared.ports.names.next()
     }
 
     pub(crate) async fn head(&self) -> Result<Head, SessionError> {
@@ -262,10 +273,16 @@ impl Thread {
         Ok(head.ok_or_else(|| StoreError::no_thread(self.id()))?)
     }
 
-    async fn fork_at(&self, head: Head, end: Seq, label: Option<String>) -> Result<Thread, SessionError> {
+    async fn fork_at(
+        &self,
+        head: Head,
+        end: Seq,
+        label: Option<String>,
+        name: String,
+    ) -> Result<Thread, SessionError> {
         let shared = &self.live.shared;
         let state = self.state_at(head.state, end).await?;
-        let thread = isolated_name(&head.info.session, &shared.ports.names.next())?;
+        let thread = isolated_name(&head.info.session, &name)?;
         let tenant = self.live.key.tenant.clone();
         let new = NewThread {
             session: SessionKey { tenant: tenant.clone(), session: head.info.session },
@@ -277,7 +294,8 @@ impl Thread {
         };
         shared.store.fork(self.live.key.clone(), new).await?;
         let key = ThreadKey { tenant, thread };
-        Ok(Thread::of(shared.live(key).await?))
+        // Somebody may have a handle of a thread that had the name before and was released.
+        Ok(Thread::of(shared.live_now(key).await?))
     }
 
     /// Returns the state after the item at `end`.
@@ -312,7 +330,7 @@ fn within(mut items: Vec<Item>, limit: Option<Limit>) -> Vec<Item> {
     items
 }
 
-/// Returns the name of an isolated thread: its session's, and a new one.
+/// Returns the name of an isolated thread: its session's, and its own.
 pub(crate) fn isolated_name(session: &SessionId, name: &str) -> Result<ThreadId, SessionError> {
     Ok(ThreadId::parse(format!("{session}/{name}"))?)
 }

@@ -19,6 +19,7 @@ mod panics;
 mod past_the_window;
 mod reactive;
 mod scene;
+mod scratch;
 mod served;
 mod stability;
 mod stage;

@@ -54,6 +54,7 @@ pub(crate) async fn create(
     Body(new): Body<NewThread>,
 ) -> Result<impl IntoResponse, Problem> {
     let start = IsolatedStart {
+        name: None,
         model: new.model.as_deref().map(model_choice).transpose()?,
         system_instructions: new.system_instructions,
         inherit_history: new.inherit_history,

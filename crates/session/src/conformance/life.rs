@@ -80,6 +80,7 @@ pub async fn a_turn_with_the_same_key_is_the_same_turn(open: Open) {
                 None
             }
             Begun::Replayed(outcome) => Some(outcome),
+            Begun::GoneOn(_) => panic!("nobody asked for it"),
         }
     };
     let other = process(&open).await;
@@ -215,6 +216,7 @@ pub async fn isolated_threads_never_leak(open: Open) {
 
     let empty = session.create_isolated(IsolatedStart::default()).await.expect("a thread");
     let start = IsolatedStart {
+        name: None,
         model: Some(ModelChoice { provider: "p".into(), model: "m".into() }),
         system_instructions: Some("be brief".into()),
         inherit_history: true,

@@ -5,4 +5,7 @@ mod archive_limits;
 mod archives;
 mod codec;
 mod conformance;
+mod going_on;
+mod once;
+mod scratch;
 mod threads;

@@ -1,0 +1,110 @@
+//! What is added to a thread exactly once: a key says whether it is there.
+//!
+//! A key is taken in the same commit as what it stands for, and looked up before with the pen in hand. If somebody else took
+//! it in between, the log has grown, the append is refused, and the key is looked up again. So it is written once, also
+//! if two processes race, and if it was written and nobody heard of it.
+
+use contexture_history::{Body, Change, TurnNo, TurnStatus};
+use serde_json::Value;
+
+use crate::live::{Draft, Patience, begins, closing, ended};
+use crate::session_error::SessionError;
+use crate::store::Guard;
+use crate::{NewItem, State, Thread, ids};
+
+/// The note that takes a key where no turn begins. Only the newest is remembered; the store knows all keys.
+const ADDED: &str = "contexture.added";
+
+impl Thread {
+    /// Appends items as one commit, unless the key was taken before; says whether they were written now.
+    ///
+    /// They are a turn of their own, which is completed with them. A turn that waits for an answer is not
+    /// ended by that, unless the user speaks in one of them: without that they join the turn that waits, as they would with
+    /// [`add`](Thread::add). Keys are shared with [`begin`](Thread::begin): one that took a turn, whatever became of it,
+    /// adds nothing.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use contexture_message::{Message, Tokens};
+    /// # use contexture_session::*;
+    /// # #[derive(Debug)] struct Fixed;
+    /// # impl Time for Fixed {
+    /// #     fn now(&self) -> contexture_history::Timestamp { contexture_history::Timestamp(0) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) }
+    /// # }
+    /// # impl Names for Fixed { fn next(&self) -> String { "s1".to_owned() } }
+    /// # futures::executor::block_on(async {
+    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(|_: &str| Tokens(1)) };
+    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let session = sessions.create(SessionStart::default()).await?;
+    /// let thread = session.main();
+    /// let note = || vec![Message::assistant("The order was shipped.").into()];
+    /// assert!(thread.add_once("order-17/shipped", note()).await?);
+    /// assert!(!thread.add_once("order-17/shipped", note()).await?);
+    /// assert_eq!(thread.get().turns().len(), 1);
+    /// # Ok::<(), SessionError>(()) }).unwrap();
+    /// ```
+    pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
+        let items = self.live().shared.counted(items);
+        self.once(key, |state| Ok(adding(state, key, &items))).await
+    }
+
+    /// Appends what `draft` makes of the newest state, which takes the key, unless it was taken before.
+    pub(crate) async fn once(
+        &self,
+        key: &str,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<bool, SessionError> {
+        ids::check("idempotency key", key)?;
+        let live = self.live();
+        let mut pen = live.pen(self.policy()).await?;
+        let mut patience = Patience::new(&live.shared.config);
+        loop {
+            // What is known must not be older than what is looked up now.
+            live.settle(&mut pen).await?;
+            if live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await?.is_some() {
+                // Another process may have written it: who asked wants to see it.
+                live.refresh(&pen).await?;
+                return Ok(false);
+            }
+            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match live.try_append(&mut pen, guard, &draft).await {
+                Err(SessionError::Store(err)) => {
+                    live.recover(&mut pen, self.policy(), &mut patience, err).await?;
+                }
+                done => return done.map(|()| true),
+            }
+        }
+    }
+}
+
+fn adding(state: &State, key: &str, items: &[NewItem]) -> Draft {
+    let waits = state.open.filter(|it| it.status == TurnStatus::Suspended);
+    match waits.filter(|_| !items.iter().any(begins)) {
+        Some(open) => in_turn(open.turn, [taken(key)].into_iter().chain(items.iter().cloned())).collect(),
+        None => {
+            let began = NewItem::of(Body::Change(Change::TurnBegan { key: Some(key.to_owned()) }));
+            let items = items.iter().cloned().chain([ended(TurnStatus::Completed, None)]);
+            let mut draft = closing(state, true);
+            draft.extend(in_turn(state.turn.next(), [began].into_iter().chain(items)));
+            draft
+        }
+    }
+}
+
+fn in_turn(turn: TurnNo, items: impl Iterator<Item = NewItem>) -> impl Iterator<Item = (TurnNo, NewItem)> {
+    items.map(move |it| (turn, it))
+}
+
+/// Returns the record that a key is taken, where no turn begins with it.
+pub(crate) fn taken(key: &str) -> NewItem {
+    NewItem::note(ADDED, Some(Value::from(key)))
+}
+
+/// Returns the key that a change takes without beginning a turn.
+pub(crate) fn key_of(change: &Change) -> Option<&str> {
+    match change {
+        Change::Noted { key, value: Some(value) } if key == ADDED => value.as_str(),
+        _ => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! A thread to try something on: it begins as another one is now, and nobody sees what is written to it.
+//!
+//! Nothing is copied. What the thread had is read from its own store, where nothing is ever overwritten; what is written
+//! stays in memory, behind it.
+
+use std::sync::Arc;
+
+use contexture_history::{Item, Seq, TurnNo};
+use futures::FutureExt;
+
+use crate::live::Live;
+use crate::search::{self, Found, Search};
+use crate::store::{
+    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, NewestTurns, SessionInfo, Span,
+    Store, StoreFuture, ThreadInfo, Usage,
+};
+use crate::{
+    Backward, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadKey,
+};
+
+impl Thread {
+    /// Returns a thread that begins with exactly what [`get`](Thread::get) shows and whose writes reach nobody: they are
+    /// gone with its last handle. For model calls that read a thread and leave no trace in it.
+    ///
+    /// It has the thread's name, so that what is made of it is the same to the byte. Idempotency keys of the thread are not
+    /// taken in it. It can't be forked. Making one reads nothing; what is older than the snapshot is read from the
+    /// thread's store when somebody asks for it, as long as the thread is there.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use contexture_message::{Message, Tokens};
+    /// # use contexture_session::*;
+    /// # #[derive(Debug)] struct Fixed;
+    /// # impl Time for Fixed {
+    /// #     fn now(&self) -> contexture_history::Timestamp { contexture_history::Timestamp(0) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) }
+    /// # }
+    /// # impl Names for Fixed { fn next(&self) -> String { "s1".to_owned() } }
+    /// # futures::executor::block_on(async {
+    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(|_: &str| Tokens(1)) };
+    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let session = sessions.create(SessionStart::default()).await?;
+    /// let thread = session.main();
+    /// thread.add_message(Message::user("Where is it?")).await?;
+    /// let scratch = thread.scratch()?;
+    /// scratch.add_message(Message::assistant("Perhaps here.")).await?;
+    /// assert_eq!(scratch.get().turns()[0].messages().len(), 2);
+    /// assert_eq!(thread.get().turns()[0].messages().len(), 1);
+    /// # Ok::<(), SessionError>(()) }).unwrap();
+    /// ```
+    pub fn scratch(&self) -> Result<Thread, SessionError> {
+        let (live, snapshot) = (self.live(), self.get());
+        let time = Arc::clone(&live.shared.ports.time);
+        let session = self.id().as_str().split('/').next().unwrap_or_default();
+        let session = SessionId::parse(session)?;
+        let own = MemoryStore::continuing(time, &session, &live.key, snapshot.state());
+        let state = snapshot.state().clone();
+        let store = Arc::new(Behind { before: Arc::clone(&live.shared.store), state, own });
+        Ok(Thread::of(Arc::new(Live::apart(live, store, snapshot))).with_policy(self.policy()))
+    }
+}
+
+/// A store of one thread that goes on in memory behind what another store has of it.
+#[derive(Debug)]
+struct Behind {
+    before: Arc<dyn Store>,
+    /// Where the thread stood.
+    state: State,
+    /// What was written since.
+    own: MemoryStore,
+}
+
+impl Behind {
+    async fn read_span(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
+        let Some(mut backward) = Backward::new(&span) else {
+            let Span::After { seq, max } = span else { return Ok(Vec::new()) };
+            return self.read_after(key, seq, max).await;
+        };
+        let own = Span::After { seq: self.state.end, max: usize::MAX };
+        backward.push(self.own.read(key.clone(), own).await?);
+        if !backward.is_done() {
+            backward.push(self.read_before(key, span).await?);
+        }
+        Ok(backward.finish())
+    }
+
+    async fn read_after(&self, key: ThreadKey, seq: Seq, max: usize) -> Result<Vec<Item>, StoreError> {
+        let end = self.state.end;
+        let n_before = usize::try_from(end.0.saturating_sub(seq.0)).unwrap_or(usize::MAX).min(max);
+        let mut items = match n_before {
+            0 => Vec::new(),
+            max => self.before.read(key.clone(), Span::After { seq, max }).await?,
+        };
+        if let Some(max) = max.checked_sub(items.len()).filter(|it| *it > 0) {
+            items.extend(self.own.read(key, Span::After { seq: seq.max(end), max }).await?);
+        }
+        Ok(items)
+    }
+
+    /// Reads what was there before. Others may have written to the thread since, so more is read by as much, and let go.
+    async fn read_before(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
+        let now = self.before.head(key.clone()).await?;
+        let now = now.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
+        let mut items = self.before.read(key, reaching(span, &self.state, &now)).await?;
+        items.retain(|it| it.seq <= self.state.end);
+        Ok(items)
+    }
+}
+
+/// Returns the span that holds `span` of a log as it was, in the log as it is now.
+fn reaching(span: Span, was: &State, now: &State) -> Span {
+    let more = |was: u64, now: u64| usize::try_from(now.saturating_sub(was)).unwrap_or(usize::MAX);
+    match span {
+        Span::NewestItems { count, client } => {
+            Span::NewestItems { count: count.saturating_add(more(was.end.0, now.end.0)), client }
+        }
+        Span::NewestTurns(wanted) => {
+            let TurnNo(last) = now.turn;
+            // What others wrote must not use up the tokens.
+            let tokens = wanted.tokens.filter(|_| was.end == now.end);
+            let turns = wanted.turns.saturating_add(more(was.turn.0, last));
+            Span::NewestTurns(NewestTurns { turns, tokens, ..wanted })
+        }
+        after @ Span::After { .. } => after,
+    }
+}
+
+impl Store for Behind {
+    fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
+        self.own.create_session(session)
+    }
+
+    fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()> {
+        self.own.create_thread(thread)
+    }
+
+    fn fork(&self, _from: ThreadKey, _thread: NewThread) -> StoreFuture<'_, ()> {
+        let (place, detail) = ("a scratch thread".to_owned(), "it can't be forked".to_owned());
+        Box::pin(async move { Err(StoreError::Unavailable { place, detail }) })
+    }
+
+    fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
+        self.own.append(key, append)
+    }
+
+    fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
+        self.own.lease(key, guard)
+    }
+
+    fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
+        self.own.head(key)
+    }
+
+    fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
+        self.read_span(key, span).boxed()
+    }
+
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+        Box::pin(async move {
+            if search.within == search::ranges_of(&self.state.archives) {
+                return self.before.search(key, search).await;
+            }
+            // What is archived in memory only is in no index.
+            let mut items = Vec::new();
+            for (first, last) in &search.within {
+                let seq = Seq(first.0.saturating_sub(1));
+                let max = usize::try_from(last.0.saturating_sub(seq.0)).unwrap_or(usize::MAX);
+                items.extend(self.read_after(key.clone(), seq, max).await?);
+            }
+            Ok(search::scan(&items, &search.within, &search))
+        })
+    }
+
+    fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
+        self.own.turn_with_key(key, idempotency_key)
+    }
+
+    fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
+        self.own.changed(key, after)
+    }
+
+    fn sessions(
+        &self,
+        tenant: Tenant,
+        after: Option<SessionId>,
+        max: usize,
+    ) -> StoreFuture<'_, Vec<SessionInfo>> {
+        self.own.sessions(tenant, after, max)
+    }
+
+    fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
+        self.own.threads(session)
+    }
+
+    fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool> {
+        self.own.delete_session(session)
+    }
+
+    fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool> {
+        self.own.delete_thread(key)
+    }
+
+    fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
+        Box::pin(async move {
+            match self.own.blob(tenant.clone(), hash.clone()).await? {
+                Some(text) => Ok(Some(text)),
+                None => self.before.blob(tenant, hash).await,
+            }
+        })
+    }
+
+    fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {
+        self.own.usage(tenant)
+    }
+
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        self.own.vacuum()
+    }
+}
