@@ -14,6 +14,7 @@ mod ageing;
 mod agent;
 mod approval;
 mod attempt;
+mod call;
 mod calm;
 mod checks;
 mod client_tool;
@@ -24,6 +25,7 @@ mod event;
 mod filled;
 mod hear;
 mod http;
+mod invoke;
 mod judge;
 mod middleware;
 mod outcome;
@@ -47,6 +49,7 @@ mod words;
 
 pub use agent::{Agent, AgentBuilder, AgentConfig, Secrets};
 pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
+pub use call::{ToolCallError, ToolRequest};
 pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
     check_guardrail,

@@ -94,12 +94,25 @@ async fn begin(
         model,
         settings,
         client_tools,
+        tools,
+        instructions,
         cancel,
     } = request;
     let cache = CacheState { refresh, ..CacheState::default() };
-    let own_words = None;
-    let mut setting =
-        Setting { agent, prompt, input, scope, model, settings, client_tools, own_words, blocks, cache };
+    let mut setting = Setting {
+        agent,
+        prompt,
+        input,
+        scope,
+        model,
+        settings,
+        client_tools,
+        tools,
+        instructions: instructions.map(Arc::from),
+        own_words: None,
+        blocks,
+        cache,
+    };
     let place = thread.clone().with_policy(policy);
     let opened = async {
         setting.check_client_tools(&place.get()).await?;

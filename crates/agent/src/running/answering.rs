@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Break, End, Running, waits};
 use crate::approval::{self, ApprovalRequest, RunRecord, Verdict, Waiting};
+use crate::invoke::Site;
 use crate::middleware::Layer;
 use crate::outcome::Ended;
 use crate::round::{Answered, Round};
@@ -66,6 +67,8 @@ impl Running {
             settings: setting.settings.clone(),
             own_words: setting.own_words.clone(),
             client_tools: setting.client_tools.clone(),
+            tools: setting.tools.clone(),
+            instructions: setting.instructions.clone(),
             client_calls: client_calls.iter().map(|it| it.id.clone()).collect(),
             steps: self.steps,
             usage: self.usage,
@@ -191,5 +194,6 @@ fn round_of<'a>(
     cancel: &'a CancellationToken,
     sink: &'a Sink,
 ) -> Round<'a> {
-    Round { agent: &setting.agent, layers, request: pass.request(), thread, turn, cancel, sink }
+    let site = Site { agent: &setting.agent, layers, thread, turn, cancel };
+    Round { site, request: pass.request(), sink }
 }
