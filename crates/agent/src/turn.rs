@@ -129,9 +129,10 @@ async fn begin(
     let items: Vec<NewItem> = aged.into_iter().chain(said).collect();
     let n_items = items.len() as u64;
     // It may have to wait for another turn.
-    let begun = cancel.run_until_cancelled(thread.begin(TurnConfig { key, policy, items })).await;
+    let config = TurnConfig { key, policy, items, ..TurnConfig::default() };
+    let begun = cancel.run_until_cancelled(thread.begin(config)).await;
     let turn = match begun.ok_or(AgentError::Cancelled)?? {
-        Begun::Running(turn) => turn,
+        Begun::Running(turn) | Begun::GoneOn(turn) => turn,
         Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
     };
     // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know, or a turn

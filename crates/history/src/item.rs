@@ -301,7 +301,7 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
-    /// A suspended turn goes on.
+    /// A suspended turn goes on, or one that did not come to its end.
     TurnResumed,
     /// The turn ended, or waits.
     TurnEnded {

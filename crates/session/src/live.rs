@@ -231,6 +231,16 @@ impl Live {
         Ok(self.refresh(pen).await?)
     }
 
+    /// Makes sure that what was appended from here is known. To be called before something is looked up that decides what
+    /// is appended: if the log grows after that, the append is refused.
+    pub(crate) async fn settle(&self, pen: &mut Pen) -> Result<(), StoreError> {
+        if pen.unsure {
+            self.refresh(pen).await?;
+            pen.unsure = false;
+        }
+        Ok(())
+    }
+
     /// Appends once, where the newest snapshot ends.
     pub(crate) async fn try_append(
         &self,
@@ -238,16 +248,14 @@ impl Live {
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        if pen.unsure {
-            self.refresh(pen).await?;
-        }
+        self.settle(pen).await?;
         let snapshot = self.snapshot();
         let items = self.items(snapshot.state().end, draft(snapshot.state())?);
         if items.is_empty() {
             return Ok(());
         }
         // What changes the view of older items is rare, and they are not at hand one by one.
-        let reads_anew = items.iter().any(changes_view);
+        let reads_anew = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
             expected: snapshot.state().end,

@@ -35,6 +35,14 @@ pub enum SessionError {
         /// The turn.
         turn: TurnNo,
     },
+    /// The turn can't go on: the thread went on without it, with another turn or a new history.
+    #[error("thread `{thread}` went on without turn {turn}")]
+    TurnSuperseded {
+        /// The thread.
+        thread: String,
+        /// The turn.
+        turn: TurnNo,
+    },
     /// The thread has no such turn or position.
     #[error("thread `{thread}` has no {what}")]
     NoSuchPlace {
@@ -68,6 +76,7 @@ impl SessionError {
             SessionError::TurnInProgress { .. } => "turn_in_progress",
             SessionError::QueueFull { .. } => "queue_full",
             SessionError::NotSuspended { .. } => "turn_not_suspended",
+            SessionError::TurnSuperseded { .. } => "turn_superseded",
             SessionError::NoSuchPlace { .. } => "not_found",
             SessionError::ViewChanged { .. } => "version_conflict",
             SessionError::Import { .. } => "import_invalid",

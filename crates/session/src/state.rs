@@ -22,6 +22,9 @@ pub struct State {
     /// The turn that runs or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenTurn>,
+    /// The newest turn, if it failed or was interrupted: somebody may go on with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<OpenTurn>,
     /// The history starts after this position.
     pub history_after: Seq,
     /// Where the instructions stand in the log.
@@ -57,14 +60,14 @@ fn is_start(seq: &Seq) -> bool {
     *seq == Seq(0)
 }
 
-/// A turn that is not over.
+/// A turn that is not over, or that is over and may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenTurn {
     /// The turn.
     pub turn: TurnNo,
     /// Its first item.
     pub began: Seq,
-    /// In flight or suspended.
+    /// What is with it.
     pub status: TurnStatus,
 }
 
@@ -90,6 +93,7 @@ impl State {
         self.end = item.seq;
         self.turn = self.turn.max(item.turn);
         self.updated = self.updated.max(item.at);
+        self.unfinished = self.unfinished.filter(|it| it.turn == item.turn);
         match &item.body {
             Body::Change(change) => self.change(item, change),
             Body::Summary(summary) => self.archive(Archived::of(summary, item.seq)),
@@ -102,8 +106,8 @@ impl State {
             Change::TurnBegan { .. } => {
                 self.open = Some(OpenTurn { turn: item.turn, began: item.seq, status: TurnStatus::InFlight });
             }
-            Change::TurnResumed => self.set_status(TurnStatus::InFlight),
-            Change::TurnEnded { status, .. } if status.is_over() => self.open = None,
+            Change::TurnResumed => self.reopen(item),
+            Change::TurnEnded { status, .. } if status.is_over() => self.close(*status),
             Change::TurnEnded { status, .. } => self.set_status(*status),
             Change::HistoryReset => {
                 self.history_after = item.seq;
@@ -138,6 +142,18 @@ impl State {
         self.n_archives = self.n_archives.max(archived.number);
         self.archives.push(archived);
         self.archives.sort_by_key(|it| it.first);
+    }
+
+    /// A turn that waits goes on, and so does one that was over.
+    fn reopen(&mut self, item: &Item) {
+        let before = self.open.or(self.unfinished.take());
+        let began = before.map_or(item.seq, |it| it.began);
+        self.open = Some(OpenTurn { turn: item.turn, began, status: TurnStatus::InFlight });
+    }
+
+    fn close(&mut self, status: TurnStatus) {
+        let closed = self.open.take().map(|it| OpenTurn { status, ..it });
+        self.unfinished = closed.filter(|_| status != TurnStatus::Completed);
     }
 
     fn set_status(&mut self, status: TurnStatus) {

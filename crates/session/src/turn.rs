@@ -17,6 +17,9 @@ use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 pub struct TurnConfig {
     /// The same key again gives the outcome of the first turn, not a second one.
     pub key: Option<String>,
+    /// Go on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was
+    /// interrupted. See [`Begun::GoneOn`].
+    pub go_on: bool,
     /// What happens when a turn is already running.
     pub policy: Policy,
     /// What the turn begins with: the user's message and its envelopes.
@@ -28,6 +31,9 @@ pub struct TurnConfig {
 pub enum Begun {
     /// A turn that runs now.
     Running(RunningTurn),
+    /// The turn that the same key began before, which runs again (with [`TurnConfig::go_on`] only). What it began with
+    /// and whatever followed is there already; nothing was appended but the record that it goes on.
+    GoneOn(RunningTurn),
     /// The turn that the same key began before.
     Replayed(TurnOutcome),
 }
@@ -209,15 +215,26 @@ async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, Sess
     let mut pen = live.pen(config.policy).await?;
     let mut patience = Patience::new(&live.shared.config);
     loop {
-        if let Some(outcome) = replayed(live, &mut pen, config, &mut patience).await? {
-            return Ok(Begun::Replayed(outcome));
-        }
-        let draft = |state: &State| Ok(beginning(state, config));
-        match live.try_append(&mut pen, acquire(live), draft).await {
+        // What is known must not be older than what is looked up now.
+        live.settle(&mut pen).await?;
+        let before = earlier(live, config).await?;
+        let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
+            Some(before) if before.is_final(config.go_on) => return Ok(Begun::Replayed(before)),
+            Some(before) if config.go_on => (go_on(live, &mut pen, &before).await, Begun::GoneOn),
+            Some(_) => {
+                close(live, &mut pen, config.policy, &mut patience).await?;
+                continue;
+            }
+            None => {
+                let draft = |state: &State| Ok(beginning(state, config));
+                (live.try_append(&mut pen, acquire(live), draft).await, Begun::Running)
+            }
+        };
+        match done {
             Err(SessionError::Store(err)) => {
                 live.recover(&mut pen, config.policy, &mut patience, err).await?;
             }
-            done => return done.and_then(|()| running(live, pen)).map(Begun::Running),
+            done => return done.and_then(|()| running(live, pen)).map(begun),
         }
     }
 }
@@ -266,30 +283,48 @@ pub(crate) async fn resume(
     }
 }
 
-/// Returns the outcome of the turn that the key began before, waiting for it if it still runs elsewhere.
-async fn replayed(
+/// Returns the turn that the key began before.
+async fn earlier(live: &Live, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
+    let Some(key) = &config.key else { return Ok(None) };
+    match live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? {
+        Some(keyed) => outcome(live, keyed).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Puts an end to a turn whose writer was lost, or waits a little if it runs in another process.
+async fn close(
     live: &Live,
     pen: &mut Pen,
-    config: &TurnConfig,
+    policy: Policy,
     patience: &mut Patience,
-) -> Result<Option<TurnOutcome>, SessionError> {
-    let Some(key) = &config.key else { return Ok(None) };
-    loop {
-        let Some(keyed) = live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? else {
-            return Ok(None);
-        };
-        let outcome = outcome(live, keyed).await?;
-        if outcome.status != TurnStatus::InFlight {
-            return Ok(Some(outcome));
-        }
-        // It runs in another process, or its writer was lost: then this puts an end to it.
-        live.refresh(pen).await?;
-        let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-        match live.try_append(pen, guard, |state| Ok(closing(state, false))).await {
-            Err(SessionError::Store(err)) => live.recover(pen, config.policy, patience, err).await?,
-            done => done?,
-        }
+) -> Result<(), SessionError> {
+    live.refresh(pen).await?;
+    let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+    match live.try_append(pen, guard, |state| Ok(closing(state, false))).await {
+        Err(SessionError::Store(err)) => live.recover(pen, policy, patience, err).await,
+        done => done,
     }
+}
+
+/// Makes a turn that did not come to its end the open one again, if it is the thread's newest still.
+async fn go_on(live: &Live, pen: &mut Pen, before: &TurnOutcome) -> Result<(), SessionError> {
+    let thread = || live.key.thread.to_string();
+    let (Some(first), Some(last)) = (before.items.first(), before.items.last()) else {
+        return Err(SessionError::TurnSuperseded { thread: thread(), turn: before.turn });
+    };
+    let resumed = |state: &State| {
+        if state.turn > before.turn || state.history_after >= first.seq {
+            return Err(SessionError::TurnSuperseded { thread: thread(), turn: before.turn });
+        }
+        if state.end != last.seq {
+            // This process knows less than was looked up, or more: to be looked up again.
+            let (expected, found) = (state.end, last.seq);
+            return Err(StoreError::Conflict { thread: thread(), expected, found }.into());
+        }
+        Ok(vec![(before.turn, NewItem::of(Body::Change(Change::TurnResumed)))])
+    };
+    live.try_append(pen, acquire(live), resumed).await
 }
 
 /// Reads what became of a turn.
@@ -315,10 +350,19 @@ pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome
 }
 
 impl TurnOutcome {
+    /// Whether nobody can change it any more, or only who resumes it; with `go_on` a bad end is none.
+    fn is_final(&self, go_on: bool) -> bool {
+        match self.status {
+            TurnStatus::InFlight => false,
+            TurnStatus::Failed | TurnStatus::Interrupted => !go_on,
+            TurnStatus::Completed | TurnStatus::Suspended => true,
+        }
+    }
+
     fn add(&mut self, item: Item) {
         match &item.body {
             Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
-                self.status = TurnStatus::InFlight;
+                (self.status, self.reason) = (TurnStatus::InFlight, None);
             }
             Body::Change(Change::TurnEnded { status, reason }) => {
                 self.status = *status;

@@ -144,9 +144,14 @@ pub(crate) fn newest(state: &State) -> Option<&Archived> {
     state.archives.iter().max_by_key(|it| it.number)
 }
 
-/// Whether an item changes what the model reads of items before it.
-pub(crate) fn changes_view(item: &Item) -> bool {
-    matches!(item.body, Body::Summary(_) | Body::Change(Change::ArchiveUndone { .. } | Change::Aged { .. }))
+/// Whether an item changes what is at hand of items before it.
+pub(crate) fn changes_view(item: &Item, before: &State) -> bool {
+    match &item.body {
+        Body::Summary(_) | Body::Change(Change::ArchiveUndone { .. } | Change::Aged { .. }) => true,
+        // A turn that had ended does not count any more: there is a place for an older one.
+        Body::Change(Change::TurnResumed) => before.open.is_none(),
+        _ => false,
+    }
 }
 
 /// Returns the position from which on items must be read: what lies before is archived without a gap.

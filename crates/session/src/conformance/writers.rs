@@ -123,7 +123,7 @@ pub(super) async fn begun(thread: &Thread, text: &str) -> RunningTurn {
     let items = vec![NewItem::from(Message::user(text))];
     match thread.begin(TurnConfig { items, ..TurnConfig::default() }).await.expect("a turn") {
         Begun::Running(turn) => turn,
-        Begun::Replayed(outcome) => panic!("there was no such turn before: {outcome:?}"),
+        other => panic!("there was no such turn before: {other:?}"),
     }
 }
 

@@ -5,4 +5,5 @@ mod archive_limits;
 mod archives;
 mod codec;
 mod conformance;
+mod going_on;
 mod threads;

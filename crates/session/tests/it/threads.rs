@@ -20,6 +20,13 @@ use proptest::{collection, proptest};
 #[derive(Debug, Default)]
 pub(crate) struct Ticking(AtomicU64);
 
+impl Ticking {
+    /// Lets time pass.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.0.fetch_add(time.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
 impl Time for Ticking {
     fn now(&self) -> Timestamp {
         Timestamp(self.0.fetch_add(1_000, Ordering::Relaxed) as i64)
@@ -30,12 +37,24 @@ impl Time for Ticking {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Counting(AtomicU64);
+#[derive(Debug)]
+pub(crate) struct Counting(AtomicU64, String);
+
+impl Counting {
+    pub(crate) fn named(prefix: &str) -> Self {
+        Self(AtomicU64::new(0), prefix.to_owned())
+    }
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self::named("n")
+    }
+}
 
 impl Names for Counting {
     fn next(&self) -> String {
-        format!("n{}", self.0.fetch_add(1, Ordering::Relaxed))
+        format!("{}{}", self.1, self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -68,7 +87,7 @@ fn run(thread: &Thread, script: &str) {
             let items = vec![Message::user(text.as_str()).into()];
             match block_on(thread.begin(TurnConfig { items, ..TurnConfig::default() })).unwrap() {
                 Begun::Running(turn) => turn,
-                Begun::Replayed(outcome) => panic!("{outcome:?}"),
+                other => panic!("{other:?}"),
             }
         };
         match letter {
@@ -82,8 +101,21 @@ fn run(thread: &Thread, script: &str) {
             'f' => drop(block_on(begin().fail("broke", vec![])).unwrap()),
             's' => drop(block_on(begin().suspend("wait", Vec::new())).unwrap()),
             'd' => drop(begin()),
+            'k' | 'g' => keyed(thread, letter == 'g'),
             other => panic!("no step `{other}`"),
         }
+    }
+}
+
+/// Lets a turn fail that goes on if it can (`g`), or begins the same one and is lost (`k`).
+fn keyed(thread: &Thread, fails: bool) {
+    let items = vec![Message::user("k").into()];
+    let config = TurnConfig { key: Some("k".to_owned()), go_on: true, items, ..TurnConfig::default() };
+    match block_on(thread.begin(config)) {
+        Ok(Begun::Running(turn) | Begun::GoneOn(turn)) if fails => {
+            block_on(turn.fail("broke", vec![Message::assistant("half").into()])).unwrap();
+        }
+        _ => {}
     }
 }
 
@@ -221,7 +253,7 @@ proptest! {
     fn a_replayed_log_is_the_live_thread(steps in collection::vec(any::<u8>(), 0..60), window in 1..6_usize) {
         let config = SessionConfig { history_window: window, ..SessionConfig::default() };
         let (sessions, thread) = main_thread(config.clone());
-        let script: String = steps.iter().map(|it| char::from(b"uaerimcfsd"[*it as usize % 10])).collect();
+        let script: String = steps.iter().map(|it| char::from(b"uaerimcfsdkg"[*it as usize % 12])).collect();
         run(&thread, &script);
         let items = block_on(thread.all(None)).unwrap();
         assert_eq!(State::replay(&items), *thread.get().state());
