@@ -243,6 +243,19 @@ impl Waiting {
         }
     }
 
+    /// Whether any of these calls waited.
+    pub(crate) fn is_about(&self, calls: &[ToolCall]) -> bool {
+        let waits = |id: &String| {
+            self.run.client_calls.contains(id) || self.asked.iter().any(|it| it.call().id == *id)
+        };
+        calls.iter().any(|it| waits(&it.id))
+    }
+
+    /// Returns what was decided about a call, if anything was.
+    pub(crate) fn verdict(&self, call: &str) -> Option<&Verdict> {
+        self.asked.iter().find(|it| it.call().id == call)?.verdict.as_ref()
+    }
+
     /// Whether every request has its decision.
     pub(crate) fn is_decided(&self) -> bool {
         self.asked.iter().all(|it| it.verdict.is_some())

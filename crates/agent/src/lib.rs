@@ -20,6 +20,7 @@ mod checks;
 mod client_tool;
 mod compaction;
 mod depth;
+mod earlier;
 mod error;
 mod event;
 mod filled;
@@ -58,6 +59,7 @@ pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
 pub use compaction::{
     CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };
+pub use earlier::GoOn;
 pub use error::AgentError;
 pub use event::Event;
 pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};

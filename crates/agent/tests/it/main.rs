@@ -13,6 +13,8 @@ mod endings;
 mod forecast;
 mod forged;
 mod frozen;
+mod going_on;
+mod halting;
 mod http;
 mod loops;
 mod own_tools;
