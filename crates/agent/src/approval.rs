@@ -62,6 +62,38 @@ pub struct Decision {
     pub verdict: Verdict,
 }
 
+impl Decision {
+    /// Takes apart what was decided and what proves that its maker may.
+    pub(crate) fn ruling(self) -> Ruling {
+        Ruling { approval: self.approval, proof: Proof::Token(self.token), verdict: self.verdict }
+    }
+}
+
+/// A decision, and by what right it is made.
+pub(crate) struct Ruling {
+    pub(crate) approval: String,
+    pub(crate) proof: Proof,
+    pub(crate) verdict: Verdict,
+}
+
+/// By what right a decision is made.
+pub(crate) enum Proof {
+    /// Its maker has the token of the request.
+    Token(String),
+    /// The owner of the turn says so.
+    Owner,
+}
+
+impl Proof {
+    fn is_of(&self, record: &Record) -> bool {
+        match self {
+            // Hashes are compared, not tokens: how long it takes tells nothing about the token.
+            Proof::Token(token) => record.token_sha256 == hash(token),
+            Proof::Owner => true,
+        }
+    }
+}
+
 /// Why a decision changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalError {
@@ -121,6 +153,10 @@ pub(crate) struct RunRecord {
     pub(crate) own_words: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) client_tools: Vec<Tool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) instructions: Option<Arc<str>>,
     /// The ids of the calls whose results come from the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) client_calls: Vec<String>,
@@ -196,18 +232,28 @@ impl Waiting {
     }
 
     /// Says why a decision changes nothing, if so.
-    pub(crate) fn admit(&self, decision: &Decision, thread: &str) -> Result<(), ApprovalError> {
-        let approval = decision.approval.clone();
+    pub(crate) fn admit(&self, ruling: &Ruling, thread: &str) -> Result<(), ApprovalError> {
+        let approval = ruling.approval.clone();
         let asked = self.asked.iter().find(|it| it.record.id == approval);
         match asked {
             None => Err(ApprovalError::NotWaiting { approval, thread: thread.to_owned() }),
-            // Hashes are compared, not tokens: how long it takes tells nothing about the token.
-            Some(asked) if asked.record.token_sha256 != hash(&decision.token) => {
-                Err(ApprovalError::Forged { approval })
-            }
+            Some(asked) if !ruling.proof.is_of(&asked.record) => Err(ApprovalError::Forged { approval }),
             Some(asked) if asked.verdict.is_some() => Err(ApprovalError::Decided { approval }),
             Some(_) => Ok(()),
         }
+    }
+
+    /// Whether any of these calls waited.
+    pub(crate) fn is_about(&self, calls: &[ToolCall]) -> bool {
+        let waits = |id: &String| {
+            self.run.client_calls.contains(id) || self.asked.iter().any(|it| it.call().id == *id)
+        };
+        calls.iter().any(|it| waits(&it.id))
+    }
+
+    /// Returns what was decided about a call, if anything was.
+    pub(crate) fn verdict(&self, call: &str) -> Option<&Verdict> {
+        self.asked.iter().find(|it| it.call().id == call)?.verdict.as_ref()
     }
 
     /// Whether every request has its decision.
@@ -265,7 +311,7 @@ pub(crate) fn suspension(run: &RunRecord, requests: &[ApprovalRequest]) -> Vec<N
 }
 
 /// Returns what is appended for a decision.
-pub(crate) fn decided(decision: &Decision) -> NewItem {
-    let record = DecisionRecord { id: decision.approval.clone(), verdict: decision.verdict.clone() };
+pub(crate) fn decided(ruling: &Ruling) -> NewItem {
+    let record = DecisionRecord { id: ruling.approval.clone(), verdict: ruling.verdict.clone() };
     NewItem::application(DECISION, json!(record))
 }

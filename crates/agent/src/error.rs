@@ -23,6 +23,12 @@ pub enum AgentError {
     /// The client's tools or their results were refused.
     #[error(transparent)]
     ClientTool(#[from] ClientToolError),
+    /// The run names a tool that the agent does not have. Nothing was written.
+    #[error("the agent has no tool `{tool}`")]
+    NoSuchTool {
+        /// The tool.
+        tool: String,
+    },
     /// Nothing says which model to call.
     #[error("no model is named: neither by the call, nor by the thread, the prompt or the configuration")]
     NoModel,
@@ -86,6 +92,7 @@ impl AgentError {
             AgentError::Model(err) => err.kind().code(),
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),
+            AgentError::NoSuchTool { .. } => "tool_unknown",
             AgentError::NoModel => "model_missing",
             AgentError::Blocked { .. } => "guardrail_blocked",
             AgentError::Constraints { .. } => "constraint_failed",

@@ -14,16 +14,19 @@ mod ageing;
 mod agent;
 mod approval;
 mod attempt;
+mod call;
 mod calm;
 mod checks;
 mod client_tool;
 mod compaction;
 mod depth;
+mod earlier;
 mod error;
 mod event;
 mod filled;
 mod hear;
 mod http;
+mod invoke;
 mod judge;
 mod middleware;
 mod outcome;
@@ -47,6 +50,7 @@ mod words;
 
 pub use agent::{Agent, AgentBuilder, AgentConfig, Secrets};
 pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
+pub use call::{ToolCallError, ToolRequest};
 pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
     check_guardrail,
@@ -55,6 +59,7 @@ pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
 pub use compaction::{
     CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };
+pub use earlier::GoOn;
 pub use error::AgentError;
 pub use event::Event;
 pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};

@@ -33,7 +33,8 @@ pub struct Outcome {
     pub cost: Option<f64>,
     /// What checks had to say.
     pub remarks: Vec<Remark>,
-    /// What waits for a decision, with the tokens that decide it.
+    /// What waits for a decision, with the tokens that decide it. They are told once: where a turn is replayed, or waits on
+    /// after one of several decisions, see [`Pending::of`](crate::Pending::of).
     pub approvals: Vec<ApprovalRequest>,
     /// Calls that the client runs; [`Agent::answer`](crate::Agent::answer) takes their results.
     pub client_calls: Vec<ToolCall>,

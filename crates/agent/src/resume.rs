@@ -11,7 +11,7 @@ use contexture_session::{NewItem, SessionError, Thread};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Inner;
-use crate::approval::{self, Decision, RunRecord, Waiting};
+use crate::approval::{self, Ruling, RunRecord, Waiting};
 use crate::attempt::Attempt;
 use crate::calm::calm;
 use crate::client_tool::{self, AnswerRequest};
@@ -27,7 +27,7 @@ use crate::{AgentError, ApprovalError, ClientToolError, Event};
 /// What comes from outside to a turn that waits.
 pub(crate) enum Reply {
     /// Somebody decided about a call.
-    Decision(Decision),
+    Decision(Ruling),
     /// The client ran calls.
     Results(AnswerRequest),
 }
@@ -36,7 +36,7 @@ impl Reply {
     /// Says why the reply changes nothing, if so.
     fn admit(&self, waiting: &Waiting, thread: &str, prompt: &str) -> Result<(), AgentError> {
         match self {
-            Reply::Decision(decision) => waiting.admit(decision, thread)?,
+            Reply::Decision(ruling) => waiting.admit(ruling, thread)?,
             Reply::Results(request) => client_tool::admit(waiting, &request.results, thread)?,
         }
         if waiting.run.prompt == prompt {
@@ -63,7 +63,7 @@ impl Reply {
     /// Returns what the reply puts on record, and the events that tell of it.
     fn items(&self, waiting: &Waiting, max_bytes: usize) -> (Vec<NewItem>, Vec<Event>) {
         match self {
-            Reply::Decision(decision) => (vec![approval::decided(decision)], Vec::new()),
+            Reply::Decision(ruling) => (vec![approval::decided(ruling)], Vec::new()),
             Reply::Results(request) => {
                 let answered = in_call_order(waiting, request, max_bytes);
                 let events = answered.iter().map(|it| it.event(None)).collect();
@@ -110,6 +110,8 @@ async fn resume(
     let waiting = Waiting::read(&items_since(&thread, open.began).await?);
     reply.admit(&waiting, &name, prompt.id())?;
     let mut setting = setting_of(agent, prompt, &waiting.run, &reply);
+    // Another process may have another agent, without a tool that the run was begun with.
+    setting.named_tools()?;
     if matches!(reply, Reply::Results(AnswerRequest { client_tools: Some(_), .. })) {
         setting.check_client_tools(&snapshot).await?;
     }
@@ -153,10 +155,22 @@ async fn resume(
 
 /// Returns what the rest of the turn has in common with what was before, and what the reply changes of it.
 fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Setting {
-    let RunRecord { input, scope, model, settings, own_words, client_tools, .. } = run.clone();
-    let (blocks, cache) = (Vec::new(), CacheState::default());
-    let mut setting =
-        Setting { agent, prompt, input, scope, model, settings, client_tools, own_words, blocks, cache };
+    let RunRecord { input, scope, model, settings, own_words, client_tools, tools, instructions, .. } =
+        run.clone();
+    let mut setting = Setting {
+        agent,
+        prompt,
+        input,
+        scope,
+        model,
+        settings,
+        client_tools,
+        tools,
+        instructions,
+        own_words,
+        blocks: Vec::new(),
+        cache: CacheState::default(),
+    };
     if let Reply::Results(request) = reply {
         setting.model = request.model.clone().or(setting.model);
         setting.settings = request.settings.clone().unwrap_or(setting.settings);

@@ -4,37 +4,28 @@
 //! tool, wrong arguments, failure, panic, time-out), a denial, or `interrupted` when the run is cancelled. Calls run at the
 //! same time, besides tools that want to be alone.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use contexture_compose::{BoxError, BoxFuture};
-use contexture_history::{TurnNo, interrupted};
+use contexture_compose::BoxFuture;
+use contexture_history::interrupted;
 use contexture_message::{Request, ToolCall, ToolOutput};
-use contexture_session::Thread;
-use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::agent::Inner;
-use crate::depth::{MAX_DEPTH, is_output_too_deep, is_too_deep, take_apart};
+use crate::depth::is_output_too_deep;
 use crate::event::Event;
-use crate::middleware::{Denied, Layer, LayerKind, Middleware, Next};
+use crate::invoke::{Site, Unmade, span, timed_out, too_deep};
+use crate::middleware::{Denied, Layer, LayerKind};
 use crate::preview::bounded;
 use crate::run::Sink;
-use crate::tool::{AgentTool, Invocation};
+use crate::tool::AgentTool;
 
 /// What the calls of one round have in common.
 pub(crate) struct Round<'a> {
-    pub(crate) agent: &'a Inner,
-    pub(crate) layers: &'a [Layer],
+    pub(crate) site: Site<'a>,
     /// What was sent: only tools that were offered can be called.
     pub(crate) request: &'a Request,
-    pub(crate) thread: &'a Thread,
-    pub(crate) turn: TurnNo,
-    pub(crate) cancel: &'a CancellationToken,
     pub(crate) sink: &'a Sink,
 }
 
@@ -51,7 +42,7 @@ impl Answered {
     /// Returns a call with what its client says it gave, in the size in which the model may see it.
     pub(crate) fn from_outside(call: &ToolCall, output: ToolOutput, max_bytes: usize) -> Self {
         let output = match is_output_too_deep(&output) {
-            true => ToolOutput::failure(too_deep(&call.name)),
+            true => ToolOutput::failure(output_too_deep(&call.name)),
             false => output,
         };
         Self::bounded(call, output, max_bytes)
@@ -74,38 +65,30 @@ impl<'a> Round<'a> {
     pub(crate) fn asks(&self, call: &ToolCall) -> bool {
         let Ok(tool) = self.runnable(call) else { return false };
         let wrapped = |it: &&Layer| it.is_for(&call.name) && matches!(it.middleware, LayerKind::Approval);
-        tool.asks(&call.arguments) || self.layers.iter().any(|it| wrapped(&it))
+        tool.asks(&call.arguments) || self.site.layers.iter().any(|it| wrapped(&it))
     }
 
     /// Runs calls, as many at a time as the agent allows.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(calls.len());
-        let is_alone = |call: &ToolCall| self.agent.tool(&call.name).is_some_and(|it| it.alone);
+        let is_alone = |call: &ToolCall| self.site.agent.tool(&call.name).is_some_and(|it| it.alone);
         // Each chunk runs together: calls side by side, or a single one that wants to be alone.
         for chunk in calls.chunk_by(|a, b| !is_alone(a) && !is_alone(b)) {
             // Boxed and listed: an iterator of futures that borrow would keep the whole run on one thread.
             let running: Vec<BoxFuture<'_, Answered>> = chunk.iter().map(|it| self.one(it).boxed()).collect();
-            let together = self.agent.config.concurrent_tools.max(1);
+            let together = self.site.agent.config.concurrent_tools.max(1);
             answered.extend(stream::iter(running).buffered(together).collect::<Vec<_>>().await);
         }
         answered
     }
 
     async fn one(&self, call: &ToolCall) -> Answered {
-        let span = tracing::info_span!(
-            "execute_tool",
-            otel.name = format!("execute_tool {}", call.name),
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = call.name,
-            gen_ai.tool.call.id = call.id,
-            gen_ai.tool.type = "function",
-            error.type = tracing::field::Empty,
-        );
+        let span = span(call);
         let (output, raw) = self.output(call).instrument(span.clone()).await;
         if matches!(output, ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_)) {
             span.record("error.type", "tool_error");
         }
-        let answered = Answered::bounded(call, output, self.agent.config.max_result_bytes);
+        let answered = Answered::bounded(call, output, self.site.agent.config.max_result_bytes);
         let raw = raw.filter(|it| !is_same(&answered.output, it));
         self.sink.send(answered.event(raw));
         answered
@@ -117,31 +100,21 @@ impl<'a> Round<'a> {
             Ok(tool) => tool,
             Err(reason) => return (ToolOutput::failure(reason), None),
         };
-        let cancelled = std::pin::pin!(self.cancel.cancelled());
-        let work = AssertUnwindSafe(self.value(tool, call)).catch_unwind();
-        let result = match select(cancelled, std::pin::pin!(work)).await {
-            Either::Left(_) => return (ToolOutput::ErrorText(interrupted().to_owned()), None),
-            Either::Right((result, _)) => result,
-        };
         let failed = |reason: String| (ToolOutput::failure(reason), None);
-        match result {
-            Err(_) => failed(format!("tool `{}` panicked", call.name)),
-            Ok(Err(err)) => match err.downcast::<Denied>() {
+        match self.site.value(tool, call).await {
+            Err(Unmade::Cancelled) => (ToolOutput::ErrorText(interrupted().to_owned()), None),
+            Err(Unmade::Panicked) => failed(format!("tool `{}` panicked", call.name)),
+            Err(Unmade::TooDeep) => failed(output_too_deep(&call.name)),
+            Err(Unmade::TimedOut(timeout)) => failed(timed_out(&call.name, timeout)),
+            Err(Unmade::Failed(err)) => match err.downcast::<Denied>() {
                 Ok(denied) => (ToolOutput::ExecutionDenied { reason: denied.reason }, None),
                 Err(err) => failed(err.to_string()),
             },
-            Ok(Ok(value)) if is_too_deep(&value) => {
-                take_apart(value);
-                failed(too_deep(&call.name))
-            }
-            Ok(Ok(value)) => {
-                let mapped = std::panic::catch_unwind(AssertUnwindSafe(|| tool.model_output(&value)));
-                match mapped {
-                    Err(_) => failed(format!("the output of tool `{}` can't be mapped", call.name)),
-                    Ok(output) if is_output_too_deep(&output) => failed(too_deep(&call.name)),
-                    Ok(output) => (output, Some(value)),
-                }
-            }
+            Ok(value) => match catch_unwind(AssertUnwindSafe(|| tool.model_output(&value))) {
+                Err(_) => failed(format!("the output of tool `{}` can't be mapped", call.name)),
+                Ok(output) if is_output_too_deep(&output) => failed(output_too_deep(&call.name)),
+                Ok(output) => (output, Some(value)),
+            },
         }
     }
 
@@ -151,41 +124,12 @@ impl<'a> Round<'a> {
             let names: Vec<&str> = self.request.tools.iter().map(|it| it.name.as_str()).collect();
             return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
         };
-        let own = self.agent.own.as_ref().and_then(|it| it.get(sent));
-        let tool = own.or_else(|| self.agent.tool(&call.name));
+        let own = self.site.agent.own.as_ref().and_then(|it| it.get(sent));
+        let tool = own.or_else(|| self.site.agent.tool(&call.name));
         let tool = tool.ok_or_else(|| format!("tool `{}` can't be run here", call.name))?;
         match tool.argument_faults(&call.arguments) {
             Some(faults) => Err(faults),
             None => Ok(tool),
-        }
-    }
-
-    async fn value(&self, tool: &AgentTool, call: &ToolCall) -> Result<Value, BoxError> {
-        let layers: Vec<&Layer> = self.layers.iter().filter(|it| it.is_for(&call.name)).collect();
-        let custom: Vec<Arc<dyn Middleware>> = layers
-            .iter()
-            .filter_map(|it| match &it.middleware {
-                LayerKind::Custom(middleware) => Some(Arc::clone(middleware)),
-                LayerKind::Approval | LayerKind::Timeout(_) => None,
-            })
-            .collect();
-        let named = layers.iter().filter_map(|it| match it.middleware {
-            LayerKind::Timeout(timeout) => Some(timeout),
-            LayerKind::Custom(_) | LayerKind::Approval => None,
-        });
-        let timeout = named.chain(tool.timeout).min().unwrap_or(self.agent.config.tool_timeout);
-        let invocation = Invocation {
-            call: call.clone(),
-            thread: self.thread.id().clone(),
-            log: self.thread.clone(),
-            turn: self.turn,
-            cancel: self.cancel.child_token(),
-        };
-        // A tool may have spawned work of its own: it hears when nobody waits any more.
-        let _stop = invocation.cancel.clone().drop_guard();
-        match select(Next::new(&custom, tool).run(invocation), self.agent.time.sleep(timeout)).await {
-            Either::Left((result, _)) => result,
-            Either::Right(_) => Err(timed_out(&call.name, timeout)),
         }
     }
 }
@@ -202,10 +146,6 @@ fn is_same(output: &ToolOutput, value: &Value) -> bool {
     }
 }
 
-fn too_deep(tool: &str) -> String {
-    format!("the output of tool `{tool}` is nested deeper than {MAX_DEPTH} levels")
-}
-
-fn timed_out(tool: &str, timeout: Duration) -> BoxError {
-    format!("tool `{tool}` gave no result within {timeout:?}").into()
+fn output_too_deep(tool: &str) -> String {
+    too_deep(&format!("the output of tool `{tool}`"))
 }

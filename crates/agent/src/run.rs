@@ -11,11 +11,11 @@ use futures::{Stream, StreamExt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::Decision;
+use crate::approval::{Decision, Proof, Ruling, Verdict};
 use crate::client_tool::AnswerRequest;
 use crate::resume::{self, Reply};
 use crate::turn;
-use crate::{Agent, AgentError, Event, Outcome};
+use crate::{Agent, AgentError, Event, GoOn, Outcome};
 
 /// Everything that differs from one run of a prompt to the next.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,10 @@ pub struct RunRequest {
     pub refresh: bool,
     /// The same key again gives the outcome of the first run, not a second one.
     pub key: Option<String>,
+    /// Goes on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was interrupted.
+    /// Give the rest of the request as it was. What the log has of the turn stands; a turn that is complete or waits is
+    /// replayed as ever. Nothing by itself, without a key.
+    pub go_on: Option<GoOn>,
     /// What happens when a turn is already running on the thread.
     pub policy: Policy,
     /// Who the run is for.
@@ -45,6 +49,13 @@ pub struct RunRequest {
     /// Tools that the client runs, offered beside those that run here. A call of one suspends the turn until
     /// [`Agent::answer`] brings its result.
     pub client_tools: Vec<Tool>,
+    /// Tools of the agent, offered or declared ones, that this run offers beside those of the prompt. One that the prompt
+    /// declares is offered as the prompt declares it; one that the agent does not have is refused before anything is
+    /// written.
+    pub tools: Vec<String>,
+    /// System instructions for this run only, in the place of the thread's own; an empty text stands for none. The thread's
+    /// stay as they are: what is kept of these is in hidden records of what was sent and of a turn that waits.
+    pub instructions: Option<String>,
     /// Stops the run when it is cancelled.
     pub cancel: CancellationToken,
 }
@@ -80,7 +91,25 @@ impl Agent {
         decision: Decision,
         cancel: CancellationToken,
     ) -> Run {
-        self.go_on(prompt, thread, Reply::Decision(decision), cancel)
+        self.go_on(prompt, thread, Reply::Decision(decision.ruling()), cancel)
+    }
+
+    /// Decides about a call that waits for approval without its token. Besides that it is [`Agent::decide`]: a repeated
+    /// decision changes nothing.
+    ///
+    /// This is for the owner of a turn only: code that began it, holds the thread itself and has made sure in its own way
+    /// that whoever decides may do so, such as a flow whose wait was answered. Never hand on to it what comes from outside
+    /// with nothing but the id of an approval: ids are no secrets.
+    pub fn decide_as_owner(
+        &self,
+        prompt: &Prompt,
+        thread: &Thread,
+        approval: &str,
+        verdict: Verdict,
+        cancel: CancellationToken,
+    ) -> Run {
+        let ruling = Ruling { approval: approval.to_owned(), proof: Proof::Owner, verdict };
+        self.go_on(prompt, thread, Reply::Decision(ruling), cancel)
     }
 
     /// Takes the results of calls that the client ran. Once nothing is missing any more the turn goes on to its end, in

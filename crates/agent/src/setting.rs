@@ -35,6 +35,10 @@ pub(crate) struct Setting {
     pub(crate) settings: Settings,
     /// Tools that the client runs.
     pub(crate) client_tools: Vec<Tool>,
+    /// Tools of the agent that are offered beside those of the prompt.
+    pub(crate) tools: Vec<String>,
+    /// System instructions in the place of the thread's own.
+    pub(crate) instructions: Option<Arc<str>>,
     /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
     pub(crate) own_words: Option<Arc<str>>,
     /// Blocks of the request. On record, they are in the turn's envelope.
@@ -123,7 +127,8 @@ impl Setting {
                 .chain(&self.client_tools)
                 .cloned()
                 .collect(),
-            spare_tools: own.always,
+            // Spare, so that what the prompt declares stands as it is; a tool of the user's wins over one of the engine's.
+            spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
             result_reader: own.with_previews,
             history: history.map(|it| (**it).clone()).collect(),
             absent: thread.absent().iter().map(absence).collect(),
@@ -132,12 +137,21 @@ impl Setting {
             blocks: if enclosed { Vec::new() } else { self.blocks.clone() },
             enclosed,
             user: self.own_words.clone(),
-            instructions: thread.instructions().map(Arc::from),
+            instructions: self.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
             continues: before.cloned(),
             previous: self.cache.previous.clone(),
             engine: self.agent.engine.clone(),
             ..ResolveOptions::default()
         })
+    }
+
+    /// Returns the tools that the run names, or which of them the agent does not have.
+    pub(crate) fn named_tools(&self) -> Result<Vec<Tool>, AgentError> {
+        let each = self.tools.iter().map(|name| match self.agent.tool(name) {
+            Some(tool) => Ok(tool.tool().clone()),
+            None => Err(AgentError::NoSuchTool { tool: name.clone() }),
+        });
+        each.collect()
     }
 
     /// Whether the client runs a tool.
@@ -148,7 +162,8 @@ impl Setting {
     /// Refuses tools of the client that have the name of another.
     pub(crate) async fn check_client_tools(&mut self, thread: &Snapshot) -> Result<(), AgentError> {
         let mut names = BTreeSet::new();
-        let is_taken = |name: &str| self.agent.offered.get(name).is_some();
+        let is_named = |name: &str| self.tools.iter().any(|it| it == name);
+        let is_taken = |name: &str| self.agent.offered.get(name).is_some() || is_named(name);
         let twice = self.client_tools.iter().find(|it| is_taken(&it.name) || !names.insert(&*it.name));
         if let Some(tool) = twice {
             return Err(ClientToolError::Collision { tool: tool.name.clone() }.into());

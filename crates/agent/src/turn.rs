@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass, Prompt};
-use contexture_history::{Body, EnvelopeTag, Turn};
-use contexture_message::{Message, Role, Usage};
-use contexture_session::{Begun, NewItem, Snapshot, Thread, ThreadId, TurnConfig, TurnOutcome};
+use contexture_history::{EnvelopeTag, Turn};
+use contexture_message::{Message, Role};
+use contexture_session::{Begun, NewItem, Snapshot, Thread, ThreadId, TurnConfig};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::agent::Inner;
-use crate::approval::Waiting;
 use crate::calm::calm;
 use crate::checks::Guarded;
 use crate::compaction::{CompactionReport, overflow, room};
-use crate::outcome::{Ended, Outcome, Remark};
+use crate::earlier::{TakenUp, is_known, replayed, take_up};
+use crate::outcome::{Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::Running;
 use crate::setting::{CacheState, InFlight, Setting};
@@ -89,18 +90,49 @@ async fn begin(
         reminders,
         refresh,
         key,
+        go_on,
         policy,
         scope,
         model,
         settings,
         client_tools,
+        tools,
+        instructions,
         cancel,
     } = request;
     let cache = CacheState { refresh, ..CacheState::default() };
-    let own_words = None;
-    let mut setting =
-        Setting { agent, prompt, input, scope, model, settings, client_tools, own_words, blocks, cache };
+    let mut setting = Setting {
+        agent,
+        prompt,
+        input,
+        scope,
+        model,
+        settings,
+        client_tools,
+        tools,
+        instructions: instructions.map(Arc::from),
+        own_words: None,
+        blocks,
+        cache,
+    };
     let place = thread.clone().with_policy(policy);
+    let taken_up = go_on.map(|how| TakenUp { how, has_user: user.is_some() });
+    if let Some(taken_up) = taken_up
+        && is_known(&place, key.as_deref(), &cancel).await?
+    {
+        // What the turn begins with is in the log: nothing is resolved or guarded as if it were new.
+        setting.named_tools()?;
+        setting.check_client_tools(&place.get()).await?;
+        setting.look(&place, &*place.refresh().await?);
+        let config = TurnConfig { key, go_on: true, policy, items: Vec::new() };
+        return match begun(&thread, config, &cancel).await? {
+            Begun::Replayed(outcome) => Ok(replayed(thread.id(), &setting.prompt, outcome)),
+            // A key is never forgotten, so this is no new turn.
+            Begun::GoneOn(turn) | Begun::Running(turn) => {
+                take_up(setting, turn, taken_up, sink, cancel).await
+            }
+        };
+    }
     let opened = async {
         setting.check_client_tools(&place.get()).await?;
         open_with_room(&mut setting, &place, user, &sink).await
@@ -115,12 +147,12 @@ async fn begin(
     let said = user.into_iter().map(NewItem::from).chain(envelope).chain(reminding).chain(items);
     let items: Vec<NewItem> = aged.into_iter().chain(said).collect();
     let n_items = items.len() as u64;
-    // It may have to wait for another turn.
-    let config = TurnConfig { key, policy, items, ..TurnConfig::default() };
-    let begun = cancel.run_until_cancelled(thread.begin(config)).await;
-    let turn = match begun.ok_or(AgentError::Cancelled)?? {
-        Begun::Running(turn) | Begun::GoneOn(turn) => turn,
-        Begun::Replayed(outcome) => return Ok(replayed(thread.id(), outcome)),
+    let config = TurnConfig { key, go_on: go_on.is_some(), policy, items };
+    let turn = match (begun(&thread, config, &cancel).await?, taken_up) {
+        // Somebody else began it meanwhile, and was lost.
+        (Begun::GoneOn(turn), Some(taken_up)) => return take_up(setting, turn, taken_up, sink, cancel).await,
+        (Begun::Running(turn) | Begun::GoneOn(turn), _) => turn,
+        (Begun::Replayed(outcome), _) => return Ok(replayed(thread.id(), &setting.prompt, outcome)),
     };
     // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know, or a turn
     // that was open before has ended with this one.
@@ -148,6 +180,12 @@ async fn begin(
     });
     let result = result.await;
     running.settle(result).await
+}
+
+/// Begins a turn. It may have to wait for another one.
+async fn begun(thread: &Thread, config: TurnConfig, cancel: &CancellationToken) -> Result<Begun, AgentError> {
+    let begun = cancel.run_until_cancelled(thread.begin(config)).await;
+    Ok(begun.ok_or(AgentError::Cancelled)??)
 }
 
 /// What a turn begins with.
@@ -232,28 +270,4 @@ async fn open(
 /// Returns the turn before anything of it is on record.
 fn said(user: Option<&Message>) -> InFlight {
     InFlight::Said(Turn::new("in_flight", user.into_iter().cloned().collect()))
-}
-
-/// What a run gives when the same key had its turn before.
-fn replayed(thread: &ThreadId, outcome: TurnOutcome) -> Outcome {
-    let assistant = outcome.items.iter().rev().find_map(|it| match &it.body {
-        Body::Message(message) if message.role == Role::Assistant => Some(Arc::clone(message)),
-        _ => None,
-    });
-    Outcome {
-        thread: thread.clone(),
-        turn: outcome.turn,
-        status: outcome.status,
-        ended: Ended::Replayed,
-        message: assistant,
-        output: None,
-        steps: 0,
-        usage: Usage::default(),
-        cost: None,
-        remarks: Vec::new(),
-        approvals: Vec::new(),
-        client_calls: Waiting::read(&outcome.items).client,
-        passes: Vec::new(),
-        compactions: Vec::new(),
-    }
 }

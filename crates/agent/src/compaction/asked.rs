@@ -47,6 +47,8 @@ impl Agent {
             model,
             settings,
             client_tools: Vec::new(),
+            tools: Vec::new(),
+            instructions: None,
             own_words: Some("".into()),
             blocks: Vec::new(),
             cache: CacheState::default(),

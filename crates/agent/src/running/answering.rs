@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Break, End, Running, waits};
 use crate::approval::{self, ApprovalRequest, RunRecord, Verdict, Waiting};
+use crate::invoke::Site;
 use crate::middleware::Layer;
 use crate::outcome::Ended;
 use crate::round::{Answered, Round};
@@ -39,6 +40,17 @@ impl Running {
         self.turn.append(vec![NewItem::from(Arc::clone(&message))]).await?;
         let Split { asking, client, free } = self.split(pass, layers, calls);
         let answered = self.run_calls(pass, layers, &free).await?;
+        self.conclude(message, answered, asking, client).await
+    }
+
+    /// Records the results of a round, and suspends the turn if others are still to come.
+    pub(super) async fn conclude(
+        &mut self,
+        message: Arc<Message>,
+        answered: Vec<Answered>,
+        asking: Vec<ToolCall>,
+        client: Vec<ToolCall>,
+    ) -> Result<Option<End>, Break> {
         if asking.is_empty() && client.is_empty() {
             return self.record_results(answered).await;
         }
@@ -66,6 +78,8 @@ impl Running {
             settings: setting.settings.clone(),
             own_words: setting.own_words.clone(),
             client_tools: setting.client_tools.clone(),
+            tools: setting.tools.clone(),
+            instructions: setting.instructions.clone(),
             client_calls: client_calls.iter().map(|it| it.id.clone()).collect(),
             steps: self.steps,
             usage: self.usage,
@@ -114,7 +128,7 @@ impl Running {
     }
 
     /// Records results, or hands them over if the loop ends here.
-    async fn record_results(&mut self, answered: Vec<Answered>) -> Result<Option<End>, Break> {
+    pub(super) async fn record_results(&mut self, answered: Vec<Answered>) -> Result<Option<End>, Break> {
         let items = result_items(answered);
         if self.cancel.is_cancelled() {
             return Err(Break { err: AgentError::Cancelled, items });
@@ -130,14 +144,14 @@ impl Running {
     }
 
     /// Answers a call that was not run.
-    fn unrun(&self, call: &ToolCall, output: ToolOutput) -> Answered {
+    pub(super) fn unrun(&self, call: &ToolCall, output: ToolOutput) -> Answered {
         let answered = Answered { call: call.clone(), output, whole: None };
         self.sink.send(answered.event(None));
         answered
     }
 
     /// Splits calls by who answers them.
-    fn split(&self, pass: &Pass, layers: &[Layer], calls: Vec<ToolCall>) -> Split {
+    pub(super) fn split(&self, pass: &Pass, layers: &[Layer], calls: Vec<ToolCall>) -> Split {
         let thread = self.turn.thread();
         let round =
             round_of(&self.setting, pass, layers, &thread, self.turn.turn(), &self.cancel, &self.sink);
@@ -147,7 +161,7 @@ impl Running {
         Split { asking, client, free }
     }
 
-    async fn run_calls(
+    pub(super) async fn run_calls(
         &mut self,
         pass: &Pass,
         layers: &[Layer],
@@ -173,12 +187,12 @@ impl Running {
 }
 
 /// The calls of a round by who answers them.
-struct Split {
+pub(super) struct Split {
     /// A person must decide about them.
-    asking: Vec<ToolCall>,
+    pub(super) asking: Vec<ToolCall>,
     /// The client runs them.
-    client: Vec<ToolCall>,
-    free: Vec<ToolCall>,
+    pub(super) client: Vec<ToolCall>,
+    pub(super) free: Vec<ToolCall>,
 }
 
 /// The parts of a running turn that its calls need; not the turn itself, which gives signs of life meanwhile.
@@ -191,5 +205,6 @@ fn round_of<'a>(
     cancel: &'a CancellationToken,
     sink: &'a Sink,
 ) -> Round<'a> {
-    Round { agent: &setting.agent, layers, request: pass.request(), thread, turn, cancel, sink }
+    let site = Site { agent: &setting.agent, layers, thread, turn, cancel };
+    Round { site, request: pass.request(), sink }
 }

@@ -14,6 +14,7 @@
 
 mod answering;
 mod compacting;
+mod taking_up;
 mod watching;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::compacting::Compactions;
+use self::taking_up::without_broken_off;
 use crate::approval::ApprovalRequest;
 use crate::attempt::{Attempt, woven};
 use crate::hear::hear;
@@ -61,6 +63,8 @@ pub(crate) struct Running {
     passes: Vec<Pass>,
     /// Answers that were not good enough.
     pub(crate) attempts: Vec<Attempt>,
+    /// How many messages the turn had when it was taken up, if the last of them broke off.
+    broken_off: Option<usize>,
     approvals: Vec<ApprovalRequest>,
     /// What the client must run.
     client_calls: Vec<ToolCall>,
@@ -102,6 +106,7 @@ impl Running {
             all_remarks: Vec::new(),
             passes: Vec::new(),
             attempts: Vec::new(),
+            broken_off: None,
             approvals: Vec::new(),
             client_calls: Vec::new(),
             waits: waits(true, false),
@@ -160,11 +165,15 @@ impl Running {
     /// Returns what the turn has on record, and what is sent besides.
     fn in_flight(&self) -> Turn {
         let turn = self.on_record();
-        if self.attempts.is_empty() {
+        let breaks_off = self.broken_off == Some(turn.messages().len());
+        if self.attempts.is_empty() && !breaks_off {
             return turn;
         }
-        let messages = woven(turn.messages().to_vec(), &self.attempts);
-        turn.with_messages(messages)
+        let messages = match breaks_off {
+            true => without_broken_off(turn.messages()),
+            false => turn.messages().to_vec(),
+        };
+        turn.with_messages(woven(messages, &self.attempts))
     }
 
     /// Calls the model until it has answered or the loop ends.

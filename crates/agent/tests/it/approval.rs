@@ -241,3 +241,37 @@ async fn approval_can_depend_on_the_arguments() {
     let asked: Vec<_> = outcome.approvals.iter().map(|it| it.call_id.as_str()).collect();
     assert_eq!((asked, outcome.steps), (vec!["b"], 2));
 }
+
+#[tokio::test]
+async fn the_owner_of_a_turn_decides_without_a_token() {
+    let (stage, model) = (Stage::new().await, model());
+    let agent = waiting(&stage, &model).await;
+    let decide = async |approval: &str| {
+        let cancel = CancellationToken::new();
+        let run = agent.decide_as_owner(&prompt(), &stage.thread, approval, Verdict::Approve, cancel);
+        run.outcome().await.map(|it| it.text()).map_err(|err| err.code())
+    };
+    let before = stage.log().await;
+    assert_eq!(decide("s:t1:a").await, Err("approval_not_waiting"));
+    assert_eq!(stage.log().await, before);
+    assert_eq!(decide(APPROVAL).await, Ok("All done.".to_owned()));
+    let after = stage.log().await;
+    assert_eq!(decide(APPROVAL).await, Err("approval_not_waiting"));
+    assert_eq!((stage.log().await, model.requests().len()), (after, 2));
+}
+
+#[tokio::test]
+async fn the_owner_too_decides_once() {
+    let stage = Stage::new().await;
+    let model = script([calls([("a", "risky", json!({})), ("b", "risky", json!({}))]), says("ok")]);
+    let agent = careful(&model);
+    agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
+    let deny = || Verdict::Deny { reason: None };
+    let decide = async |verdict| {
+        let run =
+            agent.decide_as_owner(&prompt(), &stage.thread, APPROVAL, verdict, CancellationToken::new());
+        run.outcome().await.map(|it| it.status).map_err(|err| err.code())
+    };
+    assert_eq!(decide(Verdict::Approve).await, Ok(TurnStatus::Suspended));
+    assert_eq!(decide(deny()).await, Err("approval_decided"));
+}

@@ -1,0 +1,219 @@
+//! Calls of tools outside of any model's turn.
+//!
+//! Whoever makes them says which tool runs, such as a step of a flow. What protects a tool in a turn protects it here too:
+//! arguments are validated, the agent's own middleware is around the call, its time is limited, and a call that needs
+//! approval runs only for a caller who says that it was given. Nothing is written to the thread.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use contexture_message::ToolCall;
+use contexture_session::Thread;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::Agent;
+use crate::depth::{is_too_deep, take_apart};
+use crate::invoke::{Site, Unmade, span, timed_out, too_deep};
+use crate::middleware::Denied;
+use crate::tool::AgentTool;
+
+/// A call of one of the agent's tools outside of a turn.
+#[derive(Clone, Debug, Default)]
+pub struct ToolRequest {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// What the tool knows the call by. Where a call may be made again, give it the same id.
+    pub call_id: String,
+    /// Whether somebody who may has approved this very call.
+    pub approved: bool,
+    /// Stops the call when it is cancelled.
+    pub cancel: CancellationToken,
+}
+
+impl ToolRequest {
+    /// Returns a call that nobody has approved.
+    pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
+        Self { tool: tool.into(), arguments, ..Self::default() }
+    }
+}
+
+/// Why a call outside of a turn gave no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolCallError {
+    /// The agent has no such tool.
+    #[error("the agent has no tool `{tool}`")]
+    Unknown {
+        /// The tool.
+        tool: String,
+    },
+    /// The arguments do not fit the tool's schema. It was not run.
+    #[error("tool `{tool}`: {faults}")]
+    Invalid {
+        /// The tool.
+        tool: String,
+        /// What is wrong with the arguments.
+        faults: String,
+    },
+    /// Somebody must approve the call first. It was not run.
+    #[error("a call of tool `{tool}` with these arguments needs approval")]
+    NeedsApproval {
+        /// The tool.
+        tool: String,
+    },
+    /// Middleware denied the call.
+    #[error("a call of tool `{tool}` was denied{}", because(.reason.as_deref()))]
+    Denied {
+        /// The tool.
+        tool: String,
+        /// Why, where it was said.
+        reason: Option<String>,
+    },
+    /// The tool failed or panicked, or gave what nobody can hold.
+    #[error("tool `{tool}`: {reason}")]
+    Failed {
+        /// The tool.
+        tool: String,
+        /// What it says.
+        reason: String,
+    },
+    /// The call took too long.
+    #[error("{}", timed_out(.tool, *.timeout))]
+    TimedOut {
+        /// The tool.
+        tool: String,
+        /// How long it may take.
+        timeout: Duration,
+    },
+    /// The call was cancelled.
+    #[error("a call of tool `{tool}` was cancelled")]
+    Cancelled {
+        /// The tool.
+        tool: String,
+    },
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|it| format!(": {it}")).unwrap_or_default()
+}
+
+impl ToolCallError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ToolCallError::Unknown { .. } => "tool_unknown",
+            ToolCallError::Invalid { .. } => "tool_arguments_invalid",
+            ToolCallError::NeedsApproval { .. } => "tool_needs_approval",
+            ToolCallError::Denied { .. } => "tool_denied",
+            ToolCallError::Failed { .. } => "tool_failed",
+            ToolCallError::TimedOut { .. } => "tool_timed_out",
+            ToolCallError::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    fn of(tool: &str, unmade: Unmade) -> Self {
+        let tool = tool.to_owned();
+        match unmade {
+            Unmade::Cancelled => ToolCallError::Cancelled { tool },
+            Unmade::TimedOut(timeout) => ToolCallError::TimedOut { tool, timeout },
+            Unmade::Panicked => ToolCallError::Failed { reason: "it panicked".to_owned(), tool },
+            Unmade::TooDeep => ToolCallError::Failed { reason: too_deep("its output"), tool },
+            Unmade::Failed(err) => match err.downcast::<Denied>() {
+                Ok(denied) => ToolCallError::Denied { tool, reason: denied.reason },
+                Err(err) => ToolCallError::Failed { reason: err.to_string(), tool },
+            },
+        }
+    }
+}
+
+impl Agent {
+    /// Returns the names of the tools that can be called, in order: those that every run offers, and those that run where a
+    /// prompt declares them.
+    pub fn tool_names(&self) -> Vec<&str> {
+        let tools = self.0.offered.iter().chain(self.0.declared.iter());
+        tools.map(AgentTool::name).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether somebody must approve a call before it is run; an error if it would not be run anyway.
+    pub fn needs_approval(&self, tool: &str, arguments: &Value) -> Result<bool, ToolCallError> {
+        Ok(self.callable(tool, arguments)?.asks(arguments))
+    }
+
+    /// Runs one of the agent's tools outside of any model's turn, and returns its raw value. The agent's own middleware
+    /// ([`AgentBuilder::wrap`](crate::AgentBuilder::wrap)) is around the call; that of a prompt is not. The tool sees the
+    /// newest turn of the thread, and nothing is written to the thread.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use contexture_agent::{Agent, AgentTool, Secrets, ToolRequest};
+    /// # use contexture_compose::BoxFuture;
+    /// # use contexture_history::Timestamp;
+    /// # use contexture_message::{Encoding, Tool};
+    /// # use contexture_model::Scripted;
+    /// # use contexture_session::{MemoryStore, Names, Ports, SessionConfig, SessionStart, Sessions, Time};
+    /// # use serde_json::json;
+    /// # #[derive(Debug)]
+    /// # struct Fixed;
+    /// # impl Time for Fixed {
+    /// #     fn now(&self) -> Timestamp { Timestamp(0) }
+    /// #     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::pending()) }
+    /// # }
+    /// # impl Names for Fixed { fn next(&self) -> String { "n".to_owned() } }
+    /// # impl Secrets for Fixed { fn next(&self) -> String { "secret".to_owned() } }
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(Encoding::O200kBase) };
+    /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+    /// # let session = sessions.create(SessionStart::default()).await?;
+    /// # let thread = session.main();
+    /// let pay = AgentTool::new(Tool::new("pay", "Pays."), |it| async move { Ok(it.call.arguments) })?;
+    /// let agent = Agent::builder(Scripted::new([]), Arc::new(Fixed), Fixed).tool(pay.needs_approval()).build()?;
+    ///
+    /// let request = ToolRequest::new("pay", json!({"euros": 5}));
+    /// let refused = agent.call(thread, request.clone()).await.unwrap_err();
+    /// assert_eq!(refused.code(), "tool_needs_approval");
+    ///
+    /// let paid = agent.call(thread, ToolRequest { approved: true, ..request }).await?;
+    /// assert_eq!(paid, json!({"euros": 5}));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn call(&self, thread: &Thread, request: ToolRequest) -> Result<Value, ToolCallError> {
+        let ToolRequest { tool: name, arguments, call_id, approved, cancel } = request;
+        let tool = match self.callable(&name, &arguments) {
+            Ok(tool) if approved || !tool.asks(&arguments) => tool,
+            refused => {
+                take_apart(arguments);
+                return Err(refused.err().unwrap_or(ToolCallError::NeedsApproval { tool: name }));
+            }
+        };
+        let call = ToolCall { id: call_id, name, arguments };
+        let turn = thread.get().turn();
+        let site = Site { agent: &self.0, layers: &self.0.layers, thread, turn, cancel: &cancel };
+        let span = span(&call);
+        let made = site.value(tool, &call).instrument(span.clone()).await;
+        made.map_err(|unmade| {
+            let err = ToolCallError::of(&call.name, unmade);
+            span.record("error.type", err.code());
+            err
+        })
+    }
+
+    /// Returns the tool that a call may run.
+    fn callable(&self, name: &str, arguments: &Value) -> Result<&AgentTool, ToolCallError> {
+        let unknown = || ToolCallError::Unknown { tool: name.to_owned() };
+        let invalid = |faults| ToolCallError::Invalid { tool: name.to_owned(), faults };
+        let tool = self.0.tool(name).ok_or_else(unknown)?;
+        if is_too_deep(arguments) {
+            return Err(invalid(too_deep("an argument")));
+        }
+        match tool.argument_faults(arguments) {
+            Some(faults) => Err(invalid(faults)),
+            None => Ok(tool),
+        }
+    }
+}

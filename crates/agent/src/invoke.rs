@@ -1,0 +1,112 @@
+//! One call of a tool on its way through middleware, with its limit of time.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_compose::BoxError;
+use contexture_history::TurnNo;
+use contexture_message::ToolCall;
+use contexture_session::Thread;
+use futures::FutureExt;
+use futures::future::{Either, select};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Inner;
+use crate::depth::{MAX_DEPTH, is_too_deep, take_apart};
+use crate::middleware::{Layer, LayerKind, Middleware, Next};
+use crate::tool::{AgentTool, Invocation};
+
+/// Where calls are made, and what is around them.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) agent: &'a Inner,
+    pub(crate) layers: &'a [Layer],
+    pub(crate) thread: &'a Thread,
+    pub(crate) turn: TurnNo,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// Why a call gave no value.
+pub(crate) enum Unmade {
+    /// The run was cancelled.
+    Cancelled,
+    /// The tool or its middleware panicked.
+    Panicked,
+    /// The value is nested too deep.
+    TooDeep,
+    /// It took too long.
+    TimedOut(Duration),
+    /// The tool failed, or middleware denied the call.
+    Failed(BoxError),
+}
+
+impl Site<'_> {
+    /// Makes a call whose arguments fit the tool.
+    pub(crate) async fn value(&self, tool: &AgentTool, call: &ToolCall) -> Result<Value, Unmade> {
+        let cancelled = std::pin::pin!(self.cancel.cancelled());
+        let work = AssertUnwindSafe(self.timed(tool, call)).catch_unwind();
+        let result = match select(cancelled, std::pin::pin!(work)).await {
+            Either::Left(_) => return Err(Unmade::Cancelled),
+            Either::Right((result, _)) => result.unwrap_or(Err(Unmade::Panicked)),
+        };
+        match result {
+            Ok(value) if is_too_deep(&value) => {
+                take_apart(value);
+                Err(Unmade::TooDeep)
+            }
+            result => result,
+        }
+    }
+
+    async fn timed(&self, tool: &AgentTool, call: &ToolCall) -> Result<Value, Unmade> {
+        let layers: Vec<&Layer> = self.layers.iter().filter(|it| it.is_for(&call.name)).collect();
+        let custom: Vec<Arc<dyn Middleware>> = layers
+            .iter()
+            .filter_map(|it| match &it.middleware {
+                LayerKind::Custom(middleware) => Some(Arc::clone(middleware)),
+                LayerKind::Approval | LayerKind::Timeout(_) => None,
+            })
+            .collect();
+        let named = layers.iter().filter_map(|it| match it.middleware {
+            LayerKind::Timeout(timeout) => Some(timeout),
+            LayerKind::Custom(_) | LayerKind::Approval => None,
+        });
+        let timeout = named.chain(tool.timeout).min().unwrap_or(self.agent.config.tool_timeout);
+        let invocation = Invocation {
+            call: call.clone(),
+            thread: self.thread.id().clone(),
+            log: self.thread.clone(),
+            turn: self.turn,
+            cancel: self.cancel.child_token(),
+        };
+        // A tool may have spawned work of its own: it hears when nobody waits any more.
+        let _stop = invocation.cancel.clone().drop_guard();
+        match select(Next::new(&custom, tool).run(invocation), self.agent.time.sleep(timeout)).await {
+            Either::Left((result, _)) => result.map_err(Unmade::Failed),
+            Either::Right(_) => Err(Unmade::TimedOut(timeout)),
+        }
+    }
+}
+
+/// Returns the span of a call.
+pub(crate) fn span(call: &ToolCall) -> tracing::Span {
+    tracing::info_span!(
+        "execute_tool",
+        otel.name = format!("execute_tool {}", call.name),
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.name,
+        gen_ai.tool.call.id = call.id,
+        gen_ai.tool.type = "function",
+        error.type = tracing::field::Empty,
+    )
+}
+
+pub(crate) fn too_deep(what: &str) -> String {
+    format!("{what} is nested deeper than {MAX_DEPTH} levels")
+}
+
+pub(crate) fn timed_out(tool: &str, timeout: Duration) -> String {
+    format!("tool `{tool}` gave no result within {timeout:?}")
+}

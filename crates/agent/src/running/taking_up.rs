@@ -1,0 +1,130 @@
+//! How a turn is taken up that did not come to its end. The rule is in [`earlier`](crate::earlier).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use contexture_compose::{GuardrailSide, Pass};
+use contexture_history::{Item, Seq, Turn, interrupted};
+use contexture_message::{Message, Part, Role, ToolCall, ToolOutput};
+
+use super::answering::Split;
+use super::{Break, End, Running, attend};
+use crate::AgentError;
+use crate::approval::{Verdict, Waiting};
+use crate::attempt::Attempt;
+use crate::earlier::{GoOn, TakenUp};
+use crate::resume::items_since;
+use crate::words::{calls_of, user_text};
+
+impl Running {
+    /// Goes on with a turn from where its log ends.
+    pub(crate) async fn take_up(&mut self, taken_up: TakenUp) -> Result<End, Break> {
+        let began = self.turn.snapshot().state().open.map_or(Seq(0), |it| it.began);
+        let items = items_since(&self.turn.thread(), began).await?;
+        self.attempts = Attempt::read(&items);
+        let n_steps = answers(&items).count() + self.attempts.len();
+        self.steps = u32::try_from(n_steps).unwrap_or(u32::MAX);
+        self.broken_off = Some(self.on_record()).filter(breaks_off).map(|it| it.messages().len());
+        let pass = self.settled(taken_up.has_user).await?;
+        let Some((message, left)) = unanswered(&items) else { return self.go(pass).await };
+        let waiting = Waiting::read(&items);
+        let is_asked = waiting.is_about(&left);
+        // Until everything is decided nothing of it was run.
+        if is_asked && (taken_up.how == GoOn::RepeatCalls || !waiting.is_over()) {
+            return self.go_on(waiting).await;
+        }
+        let end = match taken_up.how {
+            GoOn::CloseCalls => self.close(&waiting, &left).await?,
+            GoOn::RepeatCalls => self.repeat(&pass, message, left).await?,
+        };
+        if let Some(end) = end {
+            return Ok(end);
+        }
+        let pass = self.resolve_with_room(Some(&pass)).await?;
+        self.go(pass).await
+    }
+
+    /// Resolves the prompt, and settles what it says beside the user's message, as at the beginning of a turn.
+    async fn settled(&mut self, has_user: bool) -> Result<Pass, AgentError> {
+        if !has_user {
+            self.setting.own_words.get_or_insert_with(|| "".into());
+        }
+        let pass = self.resolve_with_room(None).await?;
+        if self.setting.own_words.is_some() {
+            return Ok(pass);
+        }
+        let own = user_text(&pass).unwrap_or_default();
+        if own.is_empty() {
+            self.setting.own_words = Some("".into());
+            return Ok(pass);
+        }
+        let guarding = self.setting.guard(&pass, GuardrailSide::Input, &own);
+        let guarded = attend(&mut self.turn, &self.cancel, guarding).await?;
+        self.remarks(guarded.remarks);
+        let is_rewritten = guarded.rewritten.is_some();
+        self.setting.own_words = Some(guarded.rewritten.unwrap_or(own).into());
+        if is_rewritten { self.resolve_with_room(None).await } else { Ok(pass) }
+    }
+
+    /// Answers calls of which nobody knows whether they ran, and those that a person denied.
+    async fn close(&mut self, waiting: &Waiting, calls: &[ToolCall]) -> Result<Option<End>, Break> {
+        let closed = calls.iter().map(|it| match waiting.verdict(&it.id) {
+            Some(Verdict::Deny { reason }) => {
+                self.unrun(it, ToolOutput::ExecutionDenied { reason: reason.clone() })
+            }
+            Some(Verdict::Approve) | None => self.unrun(it, ToolOutput::ErrorText(interrupted().to_owned())),
+        });
+        let closed = closed.collect();
+        self.record_results(closed).await
+    }
+
+    /// Runs calls about which nobody was asked yet.
+    async fn repeat(
+        &mut self,
+        pass: &Pass,
+        message: Arc<Message>,
+        calls: Vec<ToolCall>,
+    ) -> Result<Option<End>, Break> {
+        let layers = self.layers(pass)?;
+        let Split { asking, client, free } = self.split(pass, &layers, calls);
+        let answered = self.run_calls(pass, &layers, &free).await?;
+        self.conclude(message, answered, asking, client).await
+    }
+}
+
+/// Whether the last thing in a turn are words of the model that came to no end, or after which it had more to say.
+fn breaks_off(turn: &Turn) -> bool {
+    turn.messages().last().is_some_and(|it| is_mere_words(it))
+}
+
+fn is_mere_words(message: &Message) -> bool {
+    message.role == Role::Assistant && calls_of(message).next().is_none()
+}
+
+/// Returns messages without the words at their end that broke off.
+pub(super) fn without_broken_off(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let n_whole = messages.iter().rposition(|it| !is_mere_words(it)).map_or(0, |it| it + 1);
+    messages.iter().take(n_whole).cloned().collect()
+}
+
+fn messages(items: &[Item]) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
+    items.iter().filter_map(|it| it.body.as_message())
+}
+
+fn answers(items: &[Item]) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
+    messages(items).filter(|it| it.role == Role::Assistant)
+}
+
+/// Returns the last answer with calls of which some have no result, and these. They are read from the log itself: what
+/// the model sees of a call need not be what it said.
+fn unanswered(items: &[Item]) -> Option<(Arc<Message>, Vec<ToolCall>)> {
+    let results = messages(items).flat_map(|it| &it.content).filter_map(|it| match it {
+        Part::ToolResult(result) => Some(result.call_id.as_str()),
+        Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) => None,
+    });
+    let answered: BTreeSet<&str> = results.collect();
+    let last = answers(items).rfind(|it| calls_of(it).next().is_some())?;
+    let left: Vec<ToolCall> =
+        calls_of(last).filter(|it| !answered.contains(it.id.as_str())).cloned().collect();
+    (!left.is_empty()).then(|| (Arc::clone(last), left))
+}
