@@ -20,6 +20,7 @@ mod loops;
 mod own_tools;
 mod panics;
 mod past_the_window;
+mod prepended;
 mod reactive;
 mod scene;
 mod scratch;
