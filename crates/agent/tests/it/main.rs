@@ -29,6 +29,7 @@ mod stability;
 mod stage;
 mod this_run;
 mod tools;
+mod unasked;
 mod valid;
 mod whole;
 mod windows;
