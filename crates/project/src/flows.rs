@@ -20,6 +20,7 @@ use crate::error::{Fault, ProjectError};
 use crate::files::FileKind;
 use crate::flow_file::{FlowFile, flow_file};
 use crate::nearest::did_you_mean;
+use crate::project::{Project, listed};
 use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
 
@@ -130,6 +131,46 @@ impl Flows {
     }
 }
 
+impl Project {
+    /// Returns the flow with that id; a broken one returns its faults, and an id that several files have returns an error
+    /// that names them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_project::{InMemory, Project};
+    ///
+    /// let flow = "nodes:\n  shout: {type: transform, template: HELLO}\nedges:\n  - start -> shot\n";
+    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/greet.yaml", flow)])))?;
+    /// let error = project.flow("greet").unwrap_err();
+    /// assert_eq!(error.faults[0].to_string(), "flows/greet.yaml:4:5: edge `start -> shot`: there is no node `shot`");
+    /// # Ok::<(), contexture_project::ProjectError>(())
+    /// ```
+    pub fn flow(&self, id: &str) -> Result<&Flow, ProjectError> {
+        let clashes = self.flows.clashes(id);
+        if !clashes.is_empty() {
+            return Err(ProjectError::new(clashes));
+        }
+        match self.flows.get(id) {
+            Some((_, unit)) => unit.flow.as_ref().map_err(Clone::clone),
+            None => {
+                let known = self.flows.iter().map(|(_, it)| it.id.clone()).collect();
+                let (message, hint) = unknown("flow", id, &known);
+                Err(Fault { hint, ..Fault::new("unknown_flow", message) }.into())
+            }
+        }
+    }
+
+    /// Returns all flows with their ids, in the order of their files.
+    pub fn flows(&self) -> impl Iterator<Item = (&str, Result<&Flow, &ProjectError>)> {
+        self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
+    }
+
+    /// Returns the file of a flow, such as `flows/chat.yaml`.
+    pub fn flow_file(&self, id: &str) -> Option<&str> {
+        self.flows.get(id).map(|(file, _)| file)
+    }
+}
+
 const DUPLICATE: &str = "duplicate_id";
 
 fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>) -> bool {
@@ -214,37 +255,31 @@ impl<'a> Desk<'a> {
         let Names { prompts, tools } = self.names;
         let of_prompts = definition.prompts().into_iter().filter(|(name, _)| !prompts.contains(*name));
         let of_prompts = of_prompts.map(|(name, node)| {
-            let fault = at_node("unknown_prompt", format!("there is no prompt `{name}`"), node, "prompt");
-            let hint = did_you_mean(name, prompts.iter().map(String::as_str));
-            FlowFault { hint: hint.or_else(|| listed(prompts, "prompts")), ..fault }
+            let (message, hint) = unknown("prompt", name, prompts);
+            FlowFault { hint, ..at_node("unknown_prompt", message, node, "prompt") }
         });
         let of_tools = definition.tools().into_iter().filter(|(name, _)| !tools.contains(*name));
         let of_tools = of_tools.map(|(name, node)| {
-            let fault = at_node("unknown_tool", format!("there is no tool `{name}`"), node, "tool");
-            let hint = did_you_mean(name, tools.iter().map(String::as_str));
-            let fault = FlowFault { hint: hint.or_else(|| listed(tools, "tools")), ..fault };
-            match file.position(&["nodes", node, "names"], name) {
-                Some(idx) => {
-                    FlowFault { at: vec!["nodes".into(), node.into(), "names".into(), idx], ..fault }
-                }
-                None => fault,
+            let (message, hint) = unknown("tool", name, tools);
+            let mut fault = FlowFault { hint, ..at_node("unknown_tool", message, node, "tool") };
+            if let Some(idx) = file.position(&["nodes", node, "names"], name) {
+                fault.at = vec!["nodes".to_owned(), node.to_owned(), "names".to_owned(), idx];
             }
+            fault
         });
         of_prompts.chain(of_tools).map(|it| file.fault(it)).collect()
     }
 }
 
+/// Says that there is no such thing, and what was meant perhaps.
+fn unknown(what: &str, name: &str, known: &BTreeSet<String>) -> (String, Option<String>) {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let shown: String = name.chars().take(100).collect();
+    let message = format!("there is no {what} `{shown}`{}", listed(&known));
+    (message, did_you_mean(name, known))
+}
+
 fn at_node(code: &'static str, message: String, node: &str, field: &str) -> FlowFault {
     let at = ["nodes", node, field].map(str::to_owned).to_vec();
     FlowFault { code, message, at, hint: None }
-}
-
-fn listed(names: &BTreeSet<String>, what: &str) -> Option<String> {
-    const MAX: usize = 20;
-    let some: Vec<&str> = names.iter().take(MAX).map(String::as_str).collect();
-    Some(match (names.len(), names.len().saturating_sub(MAX)) {
-        (0, _) => format!("the project has no {what}"),
-        (_, 0) => format!("there are: {}", some.join(", ")),
-        (_, more) => format!("there are: {} and {more} more", some.join(", ")),
-    })
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use contexture_compose::tags::validate_tag_name;
 use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions};
-use contexture_flow::Flow;
 use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
@@ -56,7 +55,7 @@ pub struct Project {
     compiled: Compiled,
     /// By path, such as `support/refund`.
     prompts: BTreeMap<String, Held>,
-    flows: Flows,
+    pub(crate) flows: Flows,
 }
 
 /// A prompt as it is handed out.
@@ -185,46 +184,6 @@ impl Project {
         }
     }
 
-    /// Returns the flow with that id; a broken one returns its faults, and an id that several files have returns an error
-    /// that names them.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use contexture_project::{InMemory, Project};
-    ///
-    /// let flow = "nodes:\n  shout: {type: transform, template: HELLO}\nedges:\n  - start -> shot\n";
-    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/greet.yaml", flow)])))?;
-    /// let error = project.flow("greet").unwrap_err();
-    /// assert_eq!(error.faults[0].to_string(), "flows/greet.yaml:4:5: edge `start -> shot`: there is no node `shot`");
-    /// # Ok::<(), contexture_project::ProjectError>(())
-    /// ```
-    pub fn flow(&self, id: &str) -> Result<&Flow, ProjectError> {
-        let clashes = self.flows.clashes(id);
-        if !clashes.is_empty() {
-            return Err(ProjectError::new(clashes));
-        }
-        match self.flows.get(id) {
-            Some((_, unit)) => unit.flow.as_ref().map_err(Clone::clone),
-            None => {
-                let known: Vec<&str> = self.flows.iter().map(|(_, it)| it.id.as_str()).collect();
-                let shown: String = id.chars().take(100).collect();
-                let message = format!("there is no flow `{shown}`{}", listed(&known));
-                let hint = did_you_mean(id, known);
-                Err(Fault { hint, ..Fault::new("unknown_flow", message) }.into())
-            }
-        }
-    }
-
-    /// Returns all flows with their ids, in the order of their files.
-    pub fn flows(&self) -> impl Iterator<Item = (&str, Result<&Flow, &ProjectError>)> {
-        self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
-    }
-
-    /// Returns the file of a flow, such as `flows/chat.yaml`.
-    pub fn flow_file(&self, id: &str) -> Option<&str> {
-        self.flows.get(id).map(|(file, _)| file)
-    }
-
     /// Returns the options for a pass: the model of the call, of the prompt or of the configuration, in this order,
     /// with what the catalogue and the configuration know of it.
     pub fn options(&self, prompt: &Prompt, provider: Option<&str>, model: Option<&str>) -> ResolveOptions {
@@ -306,7 +265,8 @@ impl Project {
     }
 }
 
-fn listed(known: &[&str]) -> String {
+/// Lists the ids that there are, behind the words that one is not.
+pub(crate) fn listed(known: &[&str]) -> String {
     match known.get(..MAX_LISTED) {
         Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
         None if known.is_empty() => "; the project has none".to_owned(),
