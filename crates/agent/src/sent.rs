@@ -35,7 +35,9 @@ fn kept(snapshot: &Snapshot) -> Option<Kept> {
 
 fn view(snapshot: &Snapshot) -> (u64, Seq, Seq, Seq) {
     let state = snapshot.state();
-    (state.n_archives, state.history_after, state.aged_results, state.aged_hidden)
+    // What was prepended since then stands where the history began.
+    let began = state.prepended().unwrap_or(state.history_after);
+    (state.n_archives, began, state.aged_results, state.aged_hidden)
 }
 
 /// How many messages of the log the last call read: all but the answer to it.

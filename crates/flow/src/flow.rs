@@ -19,6 +19,7 @@ pub struct Flow(pub(crate) Arc<Lowered>);
 /// What lowering made of a definition.
 #[derive(Debug)]
 pub(crate) struct Lowered {
+    pub(crate) name: Arc<str>,
     pub(crate) definition: FlowDefinition,
     /// The flows that it has as nodes, by name.
     pub(crate) subs: BTreeMap<String, Arc<FlowDefinition>>,
@@ -48,6 +49,8 @@ pub(crate) struct FlowNode {
     pub(crate) is_repeatable: bool,
     /// Whether the author said that it may be run again.
     pub(crate) may_repeat: bool,
+    /// Its lazy inputs that something leads to.
+    pub(crate) lazy: Arc<[String]>,
     /// Runs when somebody asks for its outputs, not when its inputs come.
     pub(crate) is_pulled: bool,
     /// Whose default thread is its own.

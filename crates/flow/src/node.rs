@@ -79,13 +79,15 @@ pub struct Traits {
     pub pauses: bool,
     /// Whether it writes to its thread: then no other such node runs on that thread at the same time.
     pub writes: bool,
+    /// Whether its input `thread` names the thread that it works on.
+    pub is_told: bool,
     /// What it waits for before it runs.
     pub join: JoinPolicy,
 }
 
 impl Default for Traits {
     fn default() -> Self {
-        Self { is_repeatable: true, pauses: false, writes: false, join: JoinPolicy::All }
+        Self { is_repeatable: true, pauses: false, writes: false, is_told: true, join: JoinPolicy::All }
     }
 }
 
@@ -165,6 +167,8 @@ impl NodeError {
 pub struct NodeContext {
     /// The run.
     pub run: RunId,
+    /// The flow.
+    pub flow: Arc<str>,
     /// The node's own name.
     pub node: Arc<str>,
     /// How often the node has run in this run, this time included.
@@ -185,6 +189,8 @@ pub struct NodeContext {
     pub cancel: CancellationToken,
     /// Everything else that nodes work with.
     pub services: Arc<Services>,
+    /// Lazy inputs that something leads to.
+    pub(crate) lazy: Arc<[String]>,
     pub(crate) events: Events,
 }
 
@@ -204,6 +210,11 @@ impl NodeContext {
     /// Returns a JSON value that came in.
     pub fn data(&self, port: &str) -> Option<&Value> {
         self.inputs.get(port)?.as_data()
+    }
+
+    /// Whether a lazy input can be asked for, and was not yet.
+    pub fn can_ask_for(&self, port: &str) -> bool {
+        self.lazy.iter().any(|it| it == port) && !self.inputs.contains_key(port)
     }
 
     /// Tells those who follow the run of something that happens in a model call.

@@ -249,11 +249,10 @@ pub fn without_media() -> impl Transform + 'static {
 pub fn last_turns(count: usize) -> impl Transform + 'static {
     transform("last_turns", move |mut turns: Vec<Turn>| {
         let span = newest_turns(&turns, count);
-        let mut kept = turns.split_off(span.first);
-        if let Some(older) = span.older() {
-            kept.insert(0, turns.swap_remove(older));
-        }
-        kept
+        let newest = turns.split_off(span.first);
+        let is_kept = |idx: usize| idx < span.n_leading || Some(idx) == span.older();
+        let kept = turns.into_iter().enumerate().filter(|(idx, _)| is_kept(*idx)).map(|(_, it)| it);
+        kept.chain(newest).collect()
     })
 }
 

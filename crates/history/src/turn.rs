@@ -46,6 +46,7 @@ pub struct Turn {
     /// Where envelopes go: the last message of the user.
     user: Option<usize>,
     is_summary: bool,
+    is_leading: bool,
 }
 
 /// Whose costs were added up.
@@ -99,6 +100,7 @@ impl Turn {
             pairing: Pairing::default(),
             user: None,
             is_summary: false,
+            is_leading: false,
         }
     }
 
@@ -107,6 +109,31 @@ impl Turn {
         let id = format!("a{}", summary.number).into();
         let mut turn = Self { id, is_summary: true, ..Self::start(item.turn) };
         turn.apply(item);
+        turn
+    }
+
+    /// The id of the turn that stands before all others.
+    pub const LEADING: &str = "prepended";
+
+    /// Returns what stands before the whole history: it goes along under any limit and takes none of it. Each message comes
+    /// with its cost.
+    ///
+    /// ```
+    /// use contexture_history::{Cost, Limit, Turn, window};
+    /// use contexture_message::{Encoding, Message, Tokens};
+    ///
+    /// let cost = Cost { counter: "o200k_base".into(), tokens: Tokens(5) };
+    /// let first = Turn::leading([(Message::user("Before all."), cost)]);
+    /// let turns = [first, Turn::new("t1", vec![Message::user("a")]), Turn::new("t2", vec![Message::user("b")])];
+    /// let window = window(&turns, Some(Limit::Turns(1)), &Encoding::O200kBase);
+    /// let kept: Vec<&str> = window.kept().map(|it| &**it.id()).collect();
+    /// assert_eq!(kept, ["prepended", "t2"]);
+    /// ```
+    pub fn leading(messages: impl IntoIterator<Item = (Message, Cost)>) -> Self {
+        let mut turn = Self { id: Self::LEADING.into(), is_leading: true, ..Self::start(TurnNo(0)) };
+        for (message, cost) in messages {
+            turn.say(neutral_message(&Arc::new(message)), &cost);
+        }
         turn
     }
 
@@ -183,6 +210,11 @@ impl Turn {
     /// Whether it is a summary that stands in the place of older turns.
     pub fn is_summary(&self) -> bool {
         self.is_summary
+    }
+
+    /// Whether it stands before all others, see [`leading`](Turn::leading).
+    pub fn is_leading(&self) -> bool {
+        self.is_leading
     }
 
     /// Whether it contributes anything.

@@ -10,7 +10,8 @@
 //!    they may belong to no call.
 //! 5. A turn that contributes nothing takes a place of `{turns}`; it costs no tokens.
 //!    A turn whose calls lack results is packed with what they will be completed with.
-//! 6. A turn costs what was counted when it was stored, if the same counter asks; otherwise it is counted here, once.
+//! 6. A [leading](Turn::leading) turn, which can only be the first, always goes along. It takes none of the limit.
+//! 7. A turn costs what was counted when it was stored, if the same counter asks; otherwise it is counted here, once.
 //!
 //! Turns outside are not looked at: a window costs what it returns, whatever the age of the conversation. Calls and
 //! results are paired on the way out, see [`repair`](crate::repair()).
@@ -33,9 +34,11 @@ pub struct Window<'a, T> {
     costs: Vec<Tokens>,
 }
 
-/// Which turns are kept: the newest ones, and maybe one older turn.
+/// Which turns are kept: one that stands before all others, the newest ones, and maybe one older turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
+    /// How many stand before all others.
+    pub(crate) n_leading: usize,
     /// The first of the newest turns that are kept.
     pub(crate) first: usize,
     /// The newest turn that has content, besides one in flight. It may be older than those.
@@ -74,15 +77,15 @@ pub fn window<'a, T: Borrow<Turn>>(
 ) -> Window<'a, T> {
     let name = counter.profile().name;
     let cost = |turn: &T| turn.borrow().tokens(counter, &name);
-    let n_settled = n_settled(turns);
-    let newest = newest_speaking(&turns[..n_settled]);
+    let (n_leading, n_settled) = (n_leading(turns), n_settled(turns));
+    let newest = newest_speaking(turns);
     let mut costs: Vec<Tokens> = turns[n_settled..].iter().map(cost).collect();
     let first = match limit {
-        None => 0,
-        Some(Limit::Turns(count)) => n_settled.saturating_sub(count),
+        None => n_leading,
+        Some(Limit::Turns(count)) => n_settled.saturating_sub(count).max(n_leading),
         Some(Limit::Tokens(limit)) => {
             let (mut first, mut used) = (n_settled, Tokens(0));
-            while let Some(position) = first.checked_sub(1) {
+            while let Some(position) = first.checked_sub(1).filter(|it| *it >= n_leading) {
                 let tokens = cost(&turns[position]);
                 let packed = packed(turns[position].borrow(), tokens, counter);
                 if used + packed > limit && Some(position) != newest {
@@ -95,10 +98,11 @@ pub fn window<'a, T: Borrow<Turn>>(
             first
         }
     };
-    let span = Span { first, newest };
+    let span = Span { n_leading, first, newest };
     let n_counted = costs.len();
     costs.extend(turns[first..].iter().rev().skip(n_counted).map(cost));
     costs.extend(span.older().map(|it| cost(&turns[it])));
+    costs.extend(turns[..n_leading].iter().map(cost));
     Window { turns, limit, span, costs }
 }
 
@@ -118,16 +122,22 @@ fn n_settled<T: Borrow<Turn>>(turns: &[T]) -> usize {
     turns.len() - usize::from(is_in_flight)
 }
 
-/// Returns the last turn that has content.
+/// Returns how many turns stand before all others: one or none.
+fn n_leading<T: Borrow<Turn>>(turns: &[T]) -> usize {
+    usize::from(turns.first().is_some_and(|it| it.borrow().is_leading()))
+}
+
+/// Returns the last turn that has content, besides one in flight and one that stands before all others.
 fn newest_speaking<T: Borrow<Turn>>(turns: &[T]) -> Option<usize> {
-    turns.iter().rposition(|it| it.borrow().has_words())
+    let newest = turns[..n_settled(turns)].iter().rposition(|it| it.borrow().has_words());
+    newest.filter(|it| *it >= n_leading(turns))
 }
 
 /// Returns which turns `{turns: count}` keeps.
 pub(crate) fn newest_turns<T: Borrow<Turn>>(turns: &[T], count: usize) -> Span {
-    let n_settled = n_settled(turns);
-    let first = n_settled.saturating_sub(count);
-    Span { first, newest: newest_speaking(&turns[..n_settled]) }
+    let n_leading = n_leading(turns);
+    let first = n_settled(turns).saturating_sub(count).max(n_leading);
+    Span { n_leading, first, newest: newest_speaking(turns) }
 }
 
 impl Span {
@@ -140,8 +150,9 @@ impl Span {
 impl<'a, T: Borrow<Turn>> Window<'a, T> {
     /// Lists the turns that go along, oldest first; also those that contribute nothing.
     pub fn kept(&self) -> impl Iterator<Item = &'a Turn> + use<'a, T> {
-        let older = self.span.older().map(|it| &self.turns[it]);
-        older.into_iter().chain(&self.turns[self.span.first..]).map(Borrow::borrow)
+        let (leading, older) = (&self.turns[..self.span.n_leading], self.span.older());
+        let older = older.map(|it| &self.turns[it]);
+        leading.iter().chain(older).chain(&self.turns[self.span.first..]).map(Borrow::borrow)
     }
 
     /// Lists the turns that do not go along, oldest first, each with the reason.
@@ -153,19 +164,23 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
             Some(Limit::Turns(count)) => format!("older than the newest {count} turns"),
             Some(Limit::Tokens(limit)) => format!("beyond {limit} tokens of history"),
         };
-        let outside =
-            self.turns[..self.span.first].iter().enumerate().filter(move |(idx, _)| Some(*idx) != older);
+        let before = self.turns[..self.span.first].iter().enumerate().skip(self.span.n_leading);
+        let outside = before.filter(move |(idx, _)| Some(*idx) != older);
         outside.map(move |(_, it)| (it.borrow(), reason.clone()))
     }
 
     /// Whether the turn at this position goes along.
     pub fn is_kept(&self, idx: usize) -> bool {
-        (self.span.first..self.turns.len()).contains(&idx) || Some(idx) == self.span.older()
+        let is_newest = (self.span.first..self.turns.len()).contains(&idx);
+        is_newest || idx < self.span.n_leading || Some(idx) == self.span.older()
     }
 
-    /// Whether the turn at this position goes along under any limit: the newest with content, and one in flight.
+    /// Whether the turn at this position goes along under any limit: the newest with content, one in flight, and one that
+    /// stands before all others.
     pub fn is_pinned(&self, idx: usize) -> bool {
-        Some(idx) == self.span.newest || (n_settled(self.turns)..self.turns.len()).contains(&idx)
+        Some(idx) == self.span.newest
+            || idx < self.span.n_leading
+            || (n_settled(self.turns)..self.turns.len()).contains(&idx)
     }
 
     /// Returns what the kept turns cost together, as they were handed in.

@@ -29,6 +29,7 @@ mod lost;
 mod memory;
 mod new_item;
 mod once;
+mod prepend;
 pub mod records;
 mod scratch;
 pub mod search;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::live::{Draft, Patience, begins, closing, ended};
 use crate::session_error::SessionError;
 use crate::store::Guard;
-use crate::{NewItem, State, Thread, ids};
+use crate::{NewItem, State, Thread, ids, prepend};
 
 /// The note that takes a key where no turn begins. Only the newest is remembered; the store knows all keys.
 const ADDED: &str = "contexture.added";
@@ -105,6 +105,6 @@ pub(crate) fn taken(key: &str) -> NewItem {
 pub(crate) fn key_of(change: &Change) -> Option<&str> {
     match change {
         Change::Noted { key, value: Some(value) } if key == ADDED => value.as_str(),
-        _ => None,
+        _ => prepend::key_of(change),
     }
 }

@@ -51,6 +51,16 @@ pub enum SessionError {
         /// What was asked for.
         what: String,
     },
+    /// A message that can't stand before the history.
+    #[error(
+        "message {number} can't be put before thread `{thread}`: tool calls and results stay where they were made"
+    )]
+    NotPrependable {
+        /// The thread.
+        thread: String,
+        /// Which message, from 1.
+        number: usize,
+    },
     /// What the model reads of the thread was changed by someone else meanwhile.
     #[error("the archives of thread `{thread}` changed meanwhile")]
     ViewChanged {
@@ -78,6 +88,7 @@ impl SessionError {
             SessionError::NotSuspended { .. } => "turn_not_suspended",
             SessionError::TurnSuperseded { .. } => "turn_superseded",
             SessionError::NoSuchPlace { .. } => "not_found",
+            SessionError::NotPrependable { .. } => "message_not_prependable",
             SessionError::ViewChanged { .. } => "version_conflict",
             SessionError::Import { .. } => "import_invalid",
         }

@@ -7,7 +7,7 @@ use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, Window, window
 use contexture_message::TokenCounter;
 use serde_json::Value;
 
-use crate::{Absent, ModelChoice, State, absent};
+use crate::{Absent, ModelChoice, State, absent, prepend};
 
 /// A thread at one moment, immutable: its state, its instructions and the newest turns.
 ///
@@ -36,7 +36,9 @@ impl Snapshot {
         absent: Vec<Absent>,
         hidden: Vec<TurnNo>,
     ) -> Self {
-        let turns = contexture_history::turns(items).into_iter().map(Arc::new).collect();
+        let said = contexture_history::turns(items).into_iter().map(Arc::new);
+        let leading = state.prepended().and_then(|_| prepend::turn(notes.get(prepend::KEY)?));
+        let turns = leading.into_iter().chain(said).collect();
         let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
         let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| it.n_tool_results()).sum();
         Self { state, instructions, turns, notes, absent, hidden, n_old_results }
@@ -51,17 +53,19 @@ impl Snapshot {
         next
     }
 
-    /// Lets go of turns outside of the window. Summaries stay: what they stand for is older than any window.
+    /// Lets go of turns outside of the window. Summaries stay: what they stand for is older than any window. So does what
+    /// was prepended.
     fn slide(&mut self, window: usize) {
         let is_open = self.state.open.is_some() && self.is_open_at_hand();
-        let counted = self.turns.iter().filter(|it| !it.is_summary()).count() - usize::from(is_open);
+        let is_counted = |it: &Turn| !it.is_summary() && !it.is_leading();
+        let counted = self.turns.iter().filter(|it| is_counted(it)).count() - usize::from(is_open);
         let mut surplus = counted.saturating_sub(window);
         if surplus == 0 {
             return;
         }
         let mut n_gone = 0;
         self.turns.retain(|turn| {
-            let stays = turn.is_summary() || surplus == 0;
+            let stays = !is_counted(turn) || surplus == 0;
             if !stays {
                 surplus -= 1;
                 n_gone += turn.n_tool_results();
@@ -88,10 +92,18 @@ impl Snapshot {
                 return;
             }
             Body::Change(Change::Noted { key, value: Some(value) }) => {
-                self.notes.insert(key.clone(), Arc::new(value.clone()));
+                let value = Arc::new(value.clone());
+                if key == prepend::KEY {
+                    self.turns.retain(|it| !it.is_leading());
+                    self.turns.splice(..0, prepend::turn(&value));
+                }
+                self.notes.insert(key.clone(), value);
             }
             Body::Change(Change::Noted { key, value: None }) => {
                 self.notes.remove(key);
+                if key == prepend::KEY {
+                    self.turns.retain(|it| !it.is_leading());
+                }
             }
             Body::Change(Change::Instructions { text }) => self.instructions = text.as_deref().map(Arc::from),
             _ => {}

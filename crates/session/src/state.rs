@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use contexture_history::{Archived, Body, Change, Item, Seq, Timestamp, TurnNo, TurnStatus};
 use serde::{Deserialize, Serialize};
 
+use crate::prepend;
+
 /// The state of a thread after its last item. Small on purpose: it is written with every append.
 ///
 /// ```
@@ -86,6 +88,11 @@ impl State {
         let mut state = State::default();
         items.into_iter().for_each(|it| state.apply(it));
         state
+    }
+
+    /// Returns where the newest record stands of what was put before the history, unless that was reset since.
+    pub fn prepended(&self) -> Option<Seq> {
+        self.notes.get(prepend::KEY).copied().filter(|it| *it > self.history_after)
     }
 
     /// Takes one more item into account.

@@ -180,7 +180,8 @@ impl Thread {
             _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
         };
         let items = load::view(&self.live.shared, &self.live.key, wanted).await?.items;
-        Ok(contexture_history::turns(&items).into_iter().map(Arc::new).collect())
+        let leading = snapshot.turns().iter().filter(|it| it.is_leading()).cloned();
+        Ok(leading.chain(contexture_history::turns(&items).into_iter().map(Arc::new)).collect())
     }
 
     /// Returns the newest items that a user interface shows.

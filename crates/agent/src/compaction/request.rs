@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Body, Pass, Slot};
+use contexture_compose::{Body, Pass, Segment, Slot, Source};
 use contexture_history::compaction::{Strategy, SummaryPrompt};
 use contexture_history::{Transforms, Turn, without_media, without_thinking};
 use contexture_message::{Breakpoint, Message, Request, Settings, ToolChoice};
@@ -78,10 +78,12 @@ fn apart(pass: &Pass, turns: Vec<Turn>, prompt: &SummaryPrompt) -> Request {
     Request { messages, tools, tool_choice, output, settings, breakpoints, ..pass.request().clone() }
 }
 
-/// How many messages of a request stand before the history.
+/// How many messages of a request stand before the history; what was prepended to it is never summarised.
 fn n_before_history(pass: &Pass) -> usize {
-    let is_before = |slot: Slot| matches!(slot, Slot::Context | Slot::Provider);
-    let before = pass.segments().iter().filter(|it| is_before(it.slot) && it.fate.is_sent());
+    let prepended = Source::named("history", Turn::LEADING);
+    let is_before =
+        |it: &Segment| matches!(it.slot, Slot::Context | Slot::Provider) || it.source == prepended;
+    let before = pass.segments().iter().filter(|it| is_before(it) && it.fate.is_sent());
     let n_messages: usize = before
         .map(|it| match &it.body {
             Body::Messages(messages) => messages.len(),

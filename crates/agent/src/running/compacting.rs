@@ -229,5 +229,5 @@ fn decision(report: &CompactionReport) -> EditDecision {
 }
 
 fn is_settled(turn: &Turn) -> bool {
-    !turn.is_summary() && turn.status() != TurnStatus::InFlight
+    !turn.is_summary() && !turn.is_leading() && turn.status() != TurnStatus::InFlight
 }

@@ -180,7 +180,12 @@ impl PromptBuilder {
 
     /// Declares the answer by a type.
     pub fn output<O: JsonSchema>(self) -> Self {
-        self.with(|it| it.output = Some(Schema::of::<O>()))
+        self.output_schema(Schema::of::<O>())
+    }
+
+    /// Declares the answer.
+    pub fn output_schema(self, schema: Schema) -> Self {
+        self.with(|it| it.output = Some(schema))
     }
 
     /// Lets the prompt's own declaration of an input key win over an entry's.

@@ -90,10 +90,12 @@ fn mark_feeders(nodes: &mut [FlowNode]) {
     }
 }
 
-/// What leads from one pulled node to another is asked for when the second one is.
+/// What leads from one pulled node to another is asked for when the second one is. Also notes which lazy inputs can be asked for.
 fn mark_asked(nodes: &mut [FlowNode]) {
     let pulled: Vec<bool> = nodes.iter().map(|it| it.is_pulled).collect();
     for node in nodes {
+        let lazy = node.inputs.iter().filter(|it| it.port.lazy && !it.sources.is_empty());
+        node.lazy = lazy.map(|it| it.port.name.clone()).collect();
         for input in &mut node.inputs {
             input.is_asked = !input.port.lazy && input.sources.iter().any(|(from, _)| pulled[*from]);
         }

@@ -90,6 +90,7 @@ fn made(id: &str, node: &FlatNode, shelf: &Shelf) -> Result<FlowNode, Vec<FlowFa
         on_error: definition.on_error,
         is_repeatable: definition.repeat.unwrap_or(traits.is_repeatable),
         may_repeat: definition.repeat == Some(true),
+        lazy: Arc::default(),
         is_pulled: false,
         scope: node.scope,
         opens: node.start.as_ref().map(|it| it.opens),

@@ -64,6 +64,7 @@ pub fn lower(definition: &FlowDefinition, shelf: &Shelf) -> Result<Flow, FlowInv
     }
     let subs = flat.subs;
     let mut flow = Lowered {
+        name: Arc::from(definition.id.as_str()),
         definition: definition.clone(),
         subs,
         fingerprint: String::new(),

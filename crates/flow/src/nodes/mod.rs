@@ -1,8 +1,15 @@
 //! The nodes: one file a kind, or a few that belong together.
 
+mod approval;
+mod cache;
 mod control;
+mod input;
+mod llm;
+mod router;
 mod start;
 mod text;
+mod threads;
+mod tools;
 
 use std::sync::Arc;
 
@@ -17,6 +24,16 @@ pub(crate) fn make(node: &FlatNode, shelf: &Shelf) -> Result<Arc<dyn Node>, Vec<
         return Ok(Arc::new(start::StartNode::new(start)));
     }
     Ok(match &node.definition.kind {
+        NodeKind::LlmRequest(config) => Arc::new(llm::LlmNode::new(config)),
+        NodeKind::UserInput(config) => Arc::new(input::UserInputNode::new(config)?),
+        NodeKind::ManualInput(config) => Arc::new(input::ManualInputNode::new(config)?),
+        NodeKind::NewThread(config) => Arc::new(threads::NewThreadNode::new(config)?),
+        NodeKind::InjectMessages(config) => Arc::new(threads::InjectNode::new(config)),
+        NodeKind::ReleaseThread => Arc::new(threads::ReleaseNode),
+        NodeKind::Tools(config) => Arc::new(tools::ToolsNode::new(config)),
+        NodeKind::ToolCall(config) => Arc::new(tools::ToolCallNode::new(config)),
+        NodeKind::IntentRouter(config) => Arc::new(router::IntentNode::new(config)?),
+        NodeKind::Cache(config) => Arc::new(cache::CacheNode::new(config)),
         NodeKind::Parallel(config) => Arc::new(control::ParallelNode::new(config)),
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),
@@ -25,8 +42,10 @@ pub(crate) fn make(node: &FlatNode, shelf: &Shelf) -> Result<Arc<dyn Node>, Vec<
             let known = shelf.nodes.get(&config.name).cloned();
             known.ok_or_else(|| vec![unknown_custom(&config.name)])?
         }
-        // The others were taken out when the flow was expanded.
-        other => return Err(vec![FlowFault::new("flow_invalid", format!("`{}` is no node", other.name()))]),
+        // These were taken out when the flow was expanded.
+        NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => {
+            return Err(vec![FlowFault::new("flow_invalid", "it is no node of its own")]);
+        }
     })
 }
 

@@ -273,7 +273,9 @@ impl Driver {
             let checked = check_inputs(node, active);
             let attempted = Attempt {
                 work: Arc::clone(&node.work),
+                flow: Arc::clone(&self.flow.0.name),
                 node: Arc::clone(&node.id),
+                lazy: Arc::clone(&node.lazy),
                 run: self.pen.keys.run.clone(),
                 active: active.clone(),
                 thread: active.thread.clone().unwrap_or_else(|| self.given.main.clone()),

@@ -113,7 +113,7 @@ impl State {
     }
 
     fn thread_of(&self, node: &FlowNode, inputs: &BTreeMap<String, PortValue>, given: &Given) -> ThreadId {
-        let told = inputs.get("thread").and_then(PortValue::as_thread);
+        let told = inputs.get("thread").filter(|_| node.traits.is_told).and_then(PortValue::as_thread);
         let usual = || self.threads.get(node.scope).and_then(Option::as_ref);
         told.or_else(usual).unwrap_or(&given.main).clone()
     }

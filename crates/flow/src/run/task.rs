@@ -18,7 +18,9 @@ use crate::services::Services;
 /// What one attempt of a node needs.
 pub(crate) struct Attempt {
     pub(crate) work: Arc<dyn Node>,
+    pub(crate) flow: Arc<str>,
     pub(crate) node: Arc<str>,
+    pub(crate) lazy: Arc<[String]>,
     pub(crate) run: RunId,
     pub(crate) active: Active,
     pub(crate) thread: ThreadId,
@@ -85,6 +87,8 @@ async fn work(it: Attempt) -> Result<Step, NodeError> {
     let thread = thread.map_err(|err| NodeError::new(err.code(), err.to_string()))?;
     let context = NodeContext {
         run: it.run,
+        flow: it.flow,
+        lazy: it.lazy,
         node: it.node,
         firing: it.active.firing,
         attempt: it.active.attempt,

@@ -7,5 +7,6 @@ mod codec;
 mod conformance;
 mod going_on;
 mod once;
+mod prepend;
 mod scratch;
 mod threads;

@@ -64,7 +64,7 @@ proptest! {
         window in 1..5_usize,
     ) {
         let script = |steps: &[u8]| -> String {
-            steps.iter().map(|it| char::from(b"uaerimcfsdn"[*it as usize % 11])).collect()
+            steps.iter().map(|it| char::from(b"uaerimcfsdnp"[*it as usize % 12])).collect()
         };
         let processes = Processes::new(SessionConfig { history_window: window, ..SessionConfig::default() });
         let main = processes.main("a");

@@ -102,10 +102,16 @@ pub(crate) fn run(thread: &Thread, script: &str) {
             's' => drop(block_on(begin().suspend("wait", Vec::new())).unwrap()),
             'd' => drop(begin()),
             'n' => drop(block_on(thread.add(vec![NewItem::note("n", Some(text.into()))])).unwrap()),
+            'p' => assert!(block_on(thread.prepend_once(&key(thread), vec![Message::user(text)])).unwrap()),
             'k' | 'g' => keyed(thread, letter == 'g'),
             other => panic!("no step `{other}`"),
         }
     }
+}
+
+/// A key that nobody took.
+fn key(thread: &Thread) -> String {
+    thread.get().state().end.to_string()
 }
 
 /// Lets a turn fail that goes on if it can (`g`), or begins the same one and is lost (`k`).
@@ -254,7 +260,7 @@ proptest! {
     fn a_replayed_log_is_the_live_thread(steps in collection::vec(any::<u8>(), 0..60), window in 1..6_usize) {
         let config = SessionConfig { history_window: window, ..SessionConfig::default() };
         let (sessions, thread) = main_thread(config.clone());
-        let script: String = steps.iter().map(|it| char::from(b"uaerimcfsdkgn"[*it as usize % 13])).collect();
+        let script: String = steps.iter().map(|it| char::from(b"uaerimcfsdkgnp"[*it as usize % 14])).collect();
         run(&thread, &script);
         let items = block_on(thread.all(None)).unwrap();
         assert_eq!(State::replay(&items), *thread.get().state());

@@ -1,0 +1,96 @@
+//! `cache`: remembers a value by a key, and asks for it only when it is not known.
+
+use std::sync::Arc;
+
+use contexture_compose::BoxFuture;
+use contexture_session::{Document, DocumentKey, StoreError, Writes};
+use serde_json::Value;
+
+use crate::define::{CacheConfig, CacheScope};
+use crate::key::digest;
+use crate::node::{Node, NodeContext, NodeError, Step};
+use crate::port::{JsonType, Port, PortType};
+use crate::value::PortValue;
+
+const KIND: &str = "flow.cache";
+const VALUE: &str = "value";
+
+/// Remembers a value by a key.
+#[derive(Debug)]
+pub(crate) struct CacheNode {
+    config: CacheConfig,
+}
+
+impl CacheNode {
+    pub(crate) fn new(config: &CacheConfig) -> Self {
+        Self { config: config.clone() }
+    }
+
+    fn place(&self, cx: &NodeContext) -> DocumentKey {
+        let key = cx.data("key").unwrap_or(&Value::Null).to_string();
+        let run = match self.config.scope {
+            CacheScope::Run => cx.run.name(),
+            CacheScope::Session | CacheScope::Tenant => "",
+        };
+        let name = digest(&[&cx.flow, &cx.node, run, &key]);
+        match self.config.scope {
+            CacheScope::Tenant => DocumentKey::of_tenant(&cx.services.tenant, KIND, name),
+            CacheScope::Session | CacheScope::Run => {
+                DocumentKey::of_session(&cx.services.tenant, cx.run.session(), KIND, name)
+            }
+        }
+    }
+
+    async fn remembered(&self, cx: &NodeContext) -> Result<Option<Value>, NodeError> {
+        let found = cx.services.document(self.place(cx)).await.map_err(error_of)?;
+        let now = cx.services.time.now();
+        let is_fresh = |it: &Document| match self.config.ttl_seconds {
+            Some(seconds) => {
+                let millis = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
+                now.0.saturating_sub(it.at.0) < millis
+            }
+            None => true,
+        };
+        // What can't be read any more is made again.
+        Ok(found.filter(is_fresh).and_then(|it| serde_json::from_str(&it.data).ok()))
+    }
+
+    async fn remember(&self, cx: &NodeContext, value: &Value) -> Result<(), NodeError> {
+        let document = Document { key: self.place(cx), at: cx.services.time.now(), data: value.to_string() };
+        let writes = Writes { puts: vec![document], ..Writes::default() };
+        cx.services.records.write(writes).await.map(|_| ()).map_err(error_of)
+    }
+}
+
+fn error_of(err: StoreError) -> NodeError {
+    NodeError::new(err.code(), err.to_string())
+}
+
+impl Node for CacheNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![
+            Port::new("key", PortType::ANY).required(),
+            Port::new(VALUE, PortType::ANY).required().lazy(),
+        ]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![Port::new(VALUE, PortType::ANY), Port::new("hit", PortType::data(JsonType::Boolean))]
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            let (value, hit) = match cx.data(VALUE) {
+                Some(value) => {
+                    self.remember(&cx, value).await?;
+                    (value.clone(), false)
+                }
+                None => match self.remembered(&cx).await? {
+                    Some(value) => (value, true),
+                    None => return Ok(Step::Pull(vec![VALUE.to_owned()])),
+                },
+            };
+            Ok(Step::done([(VALUE, PortValue::data(value)), ("hit", PortValue::data(hit))]))
+        })
+    }
+}

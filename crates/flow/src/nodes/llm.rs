@@ -1,0 +1,175 @@
+//! `llm_request`: one turn of a thread.
+//!
+//! The turn has an idempotency key of its own, so that a node which is repeated or tried again goes on with the same turn: the user's message
+//! is appended once, whatever happens in between.
+
+use std::sync::Arc;
+
+use contexture_agent::{AgentError, Event, GoOn, Outcome, Pending, Run, RunRequest, Verdict};
+use contexture_compose::{BoxFuture, Prompt, Scope};
+use contexture_history::TurnStatus;
+use contexture_message::Message;
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use super::approval::{self, decision};
+use crate::define::LlmConfig;
+use crate::node::{Node, NodeContext, NodeError, Step, Traits};
+use crate::port::{JsonType, Port, PortType};
+use crate::value::PortValue;
+
+const TOOLS: &str = "tools";
+
+/// Asks a model, in one turn of a thread.
+#[derive(Debug)]
+pub(crate) struct LlmNode {
+    config: LlmConfig,
+}
+
+impl LlmNode {
+    pub(crate) fn new(config: &LlmConfig) -> Self {
+        Self { config: config.clone() }
+    }
+
+    fn request(&self, cx: &NodeContext) -> RunRequest {
+        let tools = match cx.inputs.get(TOOLS) {
+            Some(PortValue::Tools(names)) => names.clone(),
+            _ => Vec::new(),
+        };
+        let calls = if cx.may_repeat { GoOn::RepeatCalls } else { GoOn::CloseCalls };
+        RunRequest {
+            input: cx.data("input").cloned().unwrap_or(Value::Null),
+            user: cx.text("user").map(Message::user),
+            key: Some(cx.key()),
+            go_on: Some(calls),
+            scope: scope(cx),
+            model: self.config.overrides.model.clone(),
+            settings: self.config.overrides.settings.clone(),
+            instructions: self.config.overrides.instructions.clone(),
+            tools,
+            cancel: cx.cancel.clone(),
+            ..RunRequest::default()
+        }
+    }
+
+    async fn ask(&self, cx: &NodeContext) -> Result<Step, NodeError> {
+        let prompt = prompt(cx, &self.config.prompt)?;
+        let agent = &cx.services.agent;
+        if self.config.skip_history {
+            let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+            let outcome = told(cx, agent.run(&prompt, &scratch, self.request(cx))).await?;
+            return answered(cx, &outcome).ok_or_else(|| {
+                let message = "a call waits for somebody, which a request without history can't";
+                NodeError::new("flow_cannot_wait", message)
+            });
+        }
+        if let Some(step) = self.decide(cx, &prompt).await? {
+            return Ok(step);
+        }
+        let outcome = told(cx, agent.run(&prompt, &cx.thread, self.request(cx))).await?;
+        self.step(cx, &outcome).await
+    }
+
+    /// Passes on what somebody decided, unless the turn knows it already.
+    async fn decide(&self, cx: &NodeContext, prompt: &Prompt) -> Result<Option<Step>, NodeError> {
+        let Some(answer) = &cx.answer else { return Ok(None) };
+        let id = answer.asked.about["approval"].as_str().unwrap_or_default();
+        let pending = Pending::of(&cx.thread).await.map_err(error_of)?;
+        let asked = pending.into_iter().flat_map(|it| it.approvals);
+        if !asked.into_iter().any(|it| it.id == id && !it.decided) {
+            return Ok(None);
+        }
+        let verdict: Verdict = decision(&answer.value);
+        let run = cx.services.agent.decide_as_owner(prompt, &cx.thread, id, verdict, cx.cancel.clone());
+        let outcome = told(cx, run).await?;
+        self.step(cx, &outcome).await.map(Some)
+    }
+
+    async fn step(&self, cx: &NodeContext, outcome: &Outcome) -> Result<Step, NodeError> {
+        if let Some(step) = answered(cx, outcome) {
+            return Ok(step);
+        }
+        let pending = Pending::of(&cx.thread).await.map_err(error_of)?;
+        let next = pending.into_iter().flat_map(|it| it.approvals).find(|it| !it.decided);
+        let next = next.ok_or_else(|| {
+            let message = format!("the turn ended as {:?} without an answer", outcome.status).to_lowercase();
+            NodeError::new("turn_unfinished", message)
+        })?;
+        let about = json!({"approval": next.id, "tool": next.tool, "arguments": next.arguments});
+        Ok(Step::Wait(approval::asked(&next.tool, about)))
+    }
+}
+
+impl Node for LlmNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![
+            Port::new("user", PortType::STRING),
+            Port::new("input", PortType::OBJECT),
+            Port::new("thread", PortType::Thread),
+            Port::new(TOOLS, PortType::Tools).lazy(),
+        ]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![
+            Port::new("text", PortType::STRING),
+            Port::new("output", PortType::ANY),
+            Port::new("thread", PortType::Thread),
+            Port::new("ended", PortType::STRING),
+            Port::new("steps", PortType::data(JsonType::Integer)),
+        ]
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { writes: !self.config.skip_history, ..Traits::default() }
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            if cx.can_ask_for(TOOLS) {
+                return Ok(Step::Pull(vec![TOOLS.to_owned()]));
+            }
+            self.ask(&cx).await
+        })
+    }
+}
+
+/// Returns what a turn gives that has come to its end; nothing if it waits.
+fn answered(cx: &NodeContext, outcome: &Outcome) -> Option<Step> {
+    if outcome.status != TurnStatus::Completed {
+        return None;
+    }
+    let text = outcome.text();
+    let output = outcome.output.clone().unwrap_or_else(|| Value::String(text.clone()));
+    Some(Step::done([
+        ("text", PortValue::data(text)),
+        ("output", PortValue::data(output)),
+        ("thread", PortValue::Thread(cx.thread.id().clone())),
+        ("ended", PortValue::data(outcome.ended.as_str())),
+        ("steps", PortValue::data(outcome.steps)),
+    ]))
+}
+
+/// Finds a prompt.
+pub(crate) fn prompt(cx: &NodeContext, id: &str) -> Result<Prompt, NodeError> {
+    cx.services.library.prompt(id).map_err(|message| NodeError::new("unknown_prompt", message))
+}
+
+/// Says who a model call is for.
+pub(crate) fn scope(cx: &NodeContext) -> Scope {
+    Scope { session: Some(cx.run.session().to_string()), ..Scope::default() }
+}
+
+/// Waits for a run, and tells what happens in it. What an approval is decided with is told nobody: here, answering the wait decides.
+pub(crate) async fn told(cx: &NodeContext, mut run: Run) -> Result<Outcome, NodeError> {
+    while let Some(event) = run.next().await {
+        if !matches!(event, Event::ApprovalRequired { .. }) {
+            cx.tell(event);
+        }
+    }
+    run.outcome().await.map_err(error_of)
+}
+
+pub(crate) fn error_of(err: AgentError) -> NodeError {
+    NodeError::new(err.code(), err.to_string())
+}

@@ -1,0 +1,117 @@
+//! `intent_router`: a model chooses one of several ways. Exactly one is taken, whatever the model says.
+
+use std::sync::Arc;
+
+use contexture_agent::RunRequest;
+use contexture_compose::{BoxFuture, Prompt, Schema};
+use contexture_message::Message;
+use serde_json::{Value, json};
+
+use super::llm::{error_of, prompt, scope};
+use crate::define::IntentConfig;
+use crate::fault::FlowFault;
+use crate::node::{Node, NodeContext, NodeError, Step};
+use crate::port::{Port, PortType};
+use crate::value::PortValue;
+
+/// What the built-in prompt says.
+const INSTRUCTIONS: &str = include_str!("../templates/intent.md");
+/// The way that is taken if none of the others is.
+const OTHERWISE: &str = "otherwise";
+const INTENT: &str = "intent";
+
+/// Lets a model choose one of several ways.
+#[derive(Debug)]
+pub(crate) struct IntentNode {
+    config: IntentConfig,
+    own: Prompt,
+}
+
+impl IntentNode {
+    pub(crate) fn new(config: &IntentConfig) -> Result<Self, Vec<FlowFault>> {
+        if config.intents.is_empty() {
+            let fault = FlowFault::new("flow_invalid", "a router has at least one intent");
+            return Err(vec![fault.at(["intents"])]);
+        }
+        let own = built_in(config)
+            .map_err(|err| vec![FlowFault::new("flow_invalid", err.to_string()).at(["intents"])])?;
+        Ok(Self { config: config.clone(), own })
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.config.intents.keys().map(String::as_str)
+    }
+
+    fn input(&self, text: &str) -> Value {
+        let intents = self.config.intents.iter().map(|(name, when)| json!({"name": name, "when": when}));
+        json!({"text": text, "intents": intents.collect::<Vec<_>>()})
+    }
+
+    async fn choose(&self, cx: &NodeContext, text: &str) -> Result<&str, NodeError> {
+        let prompt = match &self.config.prompt {
+            Some(id) => prompt(cx, id)?,
+            None => self.own.clone(),
+        };
+        let request = RunRequest {
+            input: self.input(text),
+            user: Some(Message::user(text)),
+            scope: scope(cx),
+            model: self.config.model.clone(),
+            cancel: cx.cancel.clone(),
+            ..RunRequest::default()
+        };
+        // The thread says what the message is about; nothing is written to it.
+        let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
+        let outcome = cx.services.agent.run(&prompt, &scratch, request).outcome().await.map_err(error_of)?;
+        let said = outcome.output.unwrap_or_else(|| Value::String(outcome.message.as_deref().map(text_of).unwrap_or_default()));
+        Ok(self.understood(&said))
+    }
+
+    /// Finds the way that the model named.
+    fn understood(&self, said: &Value) -> &str {
+        let name = said.get(INTENT).unwrap_or(said).as_str().unwrap_or_default();
+        let name = name.trim().trim_matches(['`', '"', '\'', '.']);
+        self.names().find(|it| it.eq_ignore_ascii_case(name)).unwrap_or(OTHERWISE)
+    }
+}
+
+fn text_of(message: &Message) -> String {
+    message.content.iter().filter_map(|it| it.as_text()).collect()
+}
+
+fn built_in(config: &IntentConfig) -> Result<Prompt, contexture_compose::Error> {
+    let names: Vec<&str> = config.intents.keys().map(String::as_str).chain([OTHERWISE]).collect();
+    let input = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "intents": {"type": "array"}},
+    });
+    let output = json!({
+        "type": "object",
+        "properties": {INTENT: {"type": "string", "enum": names}},
+        "required": [INTENT],
+        "additionalProperties": false,
+    });
+    Prompt::builder("intent_router")
+        .input_schema(Schema::from_json(input))
+        .output_schema(Schema::from_json(output))
+        .system(contexture_compose::Text::template(INSTRUCTIONS)?)
+        .build()
+}
+
+impl Node for IntentNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![Port::new("text", PortType::STRING).required(), Port::new("thread", PortType::Thread)]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        self.names().chain([OTHERWISE, INTENT]).map(|it| Port::new(it, PortType::STRING)).collect()
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            let text = cx.text("text").unwrap_or_default().to_owned();
+            let intent = self.choose(&cx, &text).await?;
+            Ok(Step::done([(intent, PortValue::data(text)), (INTENT, PortValue::data(intent))]))
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Threads: `new_thread`, `inject_messages`, `release_thread`.
+
+use std::sync::Arc;
+
+use contexture_compose::BoxFuture;
+use contexture_message::Message;
+use contexture_session::{IsolatedStart, ModelChoice, NewItem, SessionError, StoreError};
+
+use crate::define::{InjectConfig, NewThreadConfig, Position};
+use crate::fault::FlowFault;
+use crate::key::digest;
+use crate::node::{Node, NodeContext, NodeError, Step, Traits};
+use crate::port::{JsonType, Port, PortType};
+use crate::value::PortValue;
+
+fn error_of(err: SessionError) -> NodeError {
+    NodeError::new(err.code(), err.to_string())
+}
+
+/// Creates an isolated thread.
+#[derive(Debug)]
+pub(crate) struct NewThreadNode {
+    config: NewThreadConfig,
+    model: Option<ModelChoice>,
+}
+
+impl NewThreadNode {
+    pub(crate) fn new(config: &NewThreadConfig) -> Result<Self, Vec<FlowFault>> {
+        let model = config.model.as_deref().map(|it| {
+            let (provider, model) = it.split_once('/').ok_or_else(|| {
+                vec![FlowFault::new("flow_invalid", format!("`{it}` is no `provider/model`")).at(["model"])]
+            })?;
+            Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
+        });
+        Ok(Self { config: config.clone(), model: model.transpose()? })
+    }
+}
+
+impl Node for NewThreadNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![Port::new("base", PortType::Thread), Port::new("instructions", PortType::STRING)]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![Port::new("thread", PortType::Thread)]
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            let base = cx.inputs.get("base").and_then(PortValue::as_thread).cloned();
+            let instructions = cx.text("instructions").map(str::to_owned);
+            let start = IsolatedStart {
+                // The same name each time the node is repeated: then the thread is there already.
+                name: Some(cx.key()),
+                model: self.model.clone(),
+                system_instructions: instructions.or_else(|| self.config.instructions.clone()),
+                inherit_history: self.config.inherit_history,
+                initial_messages: self.config.messages.clone(),
+                label: self.config.label.clone(),
+                base: base.or_else(|| Some(cx.thread.id().clone())),
+            };
+            let thread = cx.services.session.create_isolated(start).await.map_err(error_of)?;
+            Ok(Step::done([("thread", PortValue::Thread(thread.id().clone()))]))
+        })
+    }
+}
+
+/// Puts messages into a thread.
+#[derive(Debug)]
+pub(crate) struct InjectNode {
+    config: InjectConfig,
+}
+
+impl InjectNode {
+    pub(crate) fn new(config: &InjectConfig) -> Self {
+        Self { config: config.clone() }
+    }
+
+    /// Returns the messages, each with an id: those of the author, then those that came in.
+    fn messages(&self, cx: &NodeContext) -> Result<Vec<(String, Message)>, NodeError> {
+        let mut messages = self.config.messages.clone();
+        if let Some(came) = cx.data("messages") {
+            let came: Vec<Message> = serde_json::from_value(came.clone()).map_err(|err| {
+                NodeError::new("message_invalid", format!("input `messages` has no messages: {err}"))
+            })?;
+            messages.extend(came);
+        }
+        messages.extend(cx.text("text").map(Message::user));
+        let with_id = |(idx, message): (usize, Message)| {
+            let id = message.id.clone().unwrap_or_else(|| format!("{}-{idx}", cx.key()));
+            (format!("inject-{}", digest(&[&id])), Message { id: Some(id), ..message })
+        };
+        Ok(messages.into_iter().enumerate().map(with_id).collect())
+    }
+}
+
+impl Node for InjectNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![
+            Port::new("thread", PortType::Thread),
+            Port::new("messages", PortType::data(JsonType::Array)),
+            Port::new("text", PortType::STRING),
+        ]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        let injected = Port::new("injected", PortType::data(JsonType::Integer));
+        vec![Port::new("thread", PortType::Thread), injected]
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { writes: true, ..Traits::default() }
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            let mut messages = self.messages(&cx)?;
+            if self.config.position == Position::Prepend {
+                // What is prepended last stands first.
+                messages.reverse();
+            }
+            let mut injected = 0_u32;
+            for (key, message) in messages {
+                let is_new = match self.config.position {
+                    Position::Append => cx.thread.add_once(&key, vec![NewItem::from(message)]).await,
+                    Position::Prepend => cx.thread.prepend_once(&key, vec![message]).await,
+                };
+                injected += u32::from(is_new.map_err(error_of)?);
+            }
+            let thread = PortValue::Thread(cx.thread.id().clone());
+            Ok(Step::done([("thread", thread), ("injected", PortValue::data(injected))]))
+        })
+    }
+}
+
+/// Removes an isolated thread.
+#[derive(Debug)]
+pub(crate) struct ReleaseNode;
+
+impl Node for ReleaseNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![Port::new("thread", PortType::Thread).required()]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![Port::new("was_there", PortType::data(JsonType::Boolean))]
+    }
+
+    fn traits(&self) -> Traits {
+        // It works on no thread: the one that it is told may be gone.
+        Traits { is_told: false, ..Traits::default() }
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            let id = cx.inputs.get("thread").and_then(PortValue::as_thread).cloned();
+            let id = id.unwrap_or_else(|| cx.run.session().main());
+            let was_there = match cx.services.session.release(&id).await {
+                Err(SessionError::Store(StoreError::NotFound { .. })) => false,
+                done => done.map_err(error_of)?,
+            };
+            cx.services.forget(&id);
+            Ok(Step::done([("was_there", PortValue::data(was_there))]))
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Tools: `tools` names them for model calls, `tool_call` runs one without a model.
+
+use std::sync::Arc;
+
+use contexture_agent::{ToolCallError, ToolRequest, Verdict};
+use contexture_compose::BoxFuture;
+use serde_json::{Map, Value, json};
+
+use super::approval::{asked, decision};
+use crate::define::{ToolCallConfig, ToolsConfig};
+use crate::node::{Node, NodeContext, NodeError, Step, Traits};
+use crate::port::{Port, PortType};
+use crate::value::PortValue;
+
+/// Names tools for model calls.
+#[derive(Debug)]
+pub(crate) struct ToolsNode {
+    names: Vec<String>,
+}
+
+impl ToolsNode {
+    pub(crate) fn new(config: &ToolsConfig) -> Self {
+        Self { names: config.names.clone() }
+    }
+}
+
+impl Node for ToolsNode {
+    fn inputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![Port::new("tools", PortType::Tools)]
+    }
+
+    fn run(self: Arc<Self>, _: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move { Ok(Step::done([("tools", PortValue::Tools(self.names.clone()))])) })
+    }
+}
+
+/// Runs a tool, without a model.
+#[derive(Debug)]
+pub(crate) struct ToolCallNode {
+    tool: String,
+}
+
+impl ToolCallNode {
+    pub(crate) fn new(config: &ToolCallConfig) -> Self {
+        Self { tool: config.tool.clone() }
+    }
+
+    async fn call(&self, cx: &NodeContext) -> Result<Step, NodeError> {
+        let arguments = cx.data("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+        let agent = &cx.services.agent;
+        let approved = match &cx.answer {
+            Some(answer) => self.approved(decision(&answer.value))?,
+            None => false,
+        };
+        if !approved && agent.needs_approval(&self.tool, &arguments).map_err(error_of)? {
+            let about = json!({"tool": self.tool, "arguments": arguments});
+            return Ok(Step::Wait(asked(&self.tool, about)));
+        }
+        let request = ToolRequest {
+            tool: self.tool.clone(),
+            arguments,
+            call_id: cx.key(),
+            approved,
+            cancel: cx.cancel.clone(),
+        };
+        let value = agent.call(&cx.thread, request).await.map_err(error_of)?;
+        Ok(Step::done([("result", PortValue::data(value))]))
+    }
+
+    fn approved(&self, verdict: Verdict) -> Result<bool, NodeError> {
+        match verdict {
+            Verdict::Approve => Ok(true),
+            Verdict::Deny { reason } => {
+                Err(error_of(ToolCallError::Denied { tool: self.tool.clone(), reason }))
+            }
+        }
+    }
+}
+
+impl Node for ToolCallNode {
+    fn inputs(&self) -> Vec<Port> {
+        vec![Port::new("arguments", PortType::OBJECT), Port::new("thread", PortType::Thread)]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![Port::new("result", PortType::ANY)]
+    }
+
+    fn traits(&self) -> Traits {
+        // Whether it ran when its process was lost, nobody knows; only the author knows whether that matters.
+        Traits { is_repeatable: false, ..Traits::default() }
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move { self.call(&cx).await })
+    }
+}
+
+fn error_of(err: ToolCallError) -> NodeError {
+    NodeError::new(err.code(), err.to_string())
+}
