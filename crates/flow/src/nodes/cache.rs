@@ -68,10 +68,7 @@ fn error_of(err: StoreError) -> NodeError {
 
 impl Node for CacheNode {
     fn inputs(&self) -> Vec<Port> {
-        vec![
-            Port::new("key", PortType::ANY).required(),
-            Port::new(VALUE, PortType::ANY).required().lazy(),
-        ]
+        vec![Port::new("key", PortType::ANY).required(), Port::new(VALUE, PortType::ANY).required().lazy()]
     }
 
     fn outputs(&self) -> Vec<Port> {

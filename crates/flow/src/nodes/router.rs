@@ -63,7 +63,9 @@ impl IntentNode {
         // The thread says what the message is about; nothing is written to it.
         let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
         let outcome = cx.services.agent.run(&prompt, &scratch, request).outcome().await.map_err(error_of)?;
-        let said = outcome.output.unwrap_or_else(|| Value::String(outcome.message.as_deref().map(text_of).unwrap_or_default()));
+        let said = outcome
+            .output
+            .unwrap_or_else(|| Value::String(outcome.message.as_deref().map(text_of).unwrap_or_default()));
         Ok(self.understood(&said))
     }
 
