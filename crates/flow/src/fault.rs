@@ -25,14 +25,6 @@ impl FlowFault {
         self
     }
 
-    pub(crate) fn at_node(self, node: &str) -> Self {
-        self.at(["nodes", node])
-    }
-
-    pub(crate) fn at_edge(self, edge: usize) -> Self {
-        self.at(["edges".to_owned(), edge.to_string()])
-    }
-
     pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self

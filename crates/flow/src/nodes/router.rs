@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_agent::RunRequest;
-use contexture_compose::{BoxFuture, Prompt, Schema};
+use contexture_compose::{BoxFuture, Prompt, Schema, Text};
 use contexture_message::Message;
 use serde_json::{Value, json};
 
@@ -63,9 +63,7 @@ impl IntentNode {
         // The thread says what the message is about; nothing is written to it.
         let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
         let outcome = cx.services.agent.run(&prompt, &scratch, request).outcome().await.map_err(error_of)?;
-        let said = outcome
-            .output
-            .unwrap_or_else(|| Value::String(outcome.message.as_deref().map(text_of).unwrap_or_default()));
+        let said = outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text()));
         Ok(self.understood(&said))
     }
 
@@ -77,11 +75,7 @@ impl IntentNode {
     }
 }
 
-fn text_of(message: &Message) -> String {
-    message.content.iter().filter_map(|it| it.as_text()).collect()
-}
-
-fn built_in(config: &IntentConfig) -> Result<Prompt, contexture_compose::Error> {
+fn built_in(config: &IntentConfig) -> Result<Prompt, Box<dyn std::error::Error>> {
     let names: Vec<&str> = config.intents.keys().map(String::as_str).chain([OTHERWISE]).collect();
     let input = json!({
         "type": "object",
@@ -93,11 +87,12 @@ fn built_in(config: &IntentConfig) -> Result<Prompt, contexture_compose::Error> 
         "required": [INTENT],
         "additionalProperties": false,
     });
-    Prompt::builder("intent_router")
+    let prompt = Prompt::builder("intent_router")
         .input_schema(Schema::from_json(input))
         .output_schema(Schema::from_json(output))
-        .system(contexture_compose::Text::template(INSTRUCTIONS)?)
-        .build()
+        .system(Text::template(INSTRUCTIONS)?)
+        .build()?;
+    Ok(prompt)
 }
 
 impl Node for IntentNode {

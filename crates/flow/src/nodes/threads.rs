@@ -26,13 +26,12 @@ pub(crate) struct NewThreadNode {
 
 impl NewThreadNode {
     pub(crate) fn new(config: &NewThreadConfig) -> Result<Self, Vec<FlowFault>> {
-        let model = config.model.as_deref().map(|it| {
-            let (provider, model) = it.split_once('/').ok_or_else(|| {
-                vec![FlowFault::new("flow_invalid", format!("`{it}` is no `provider/model`")).at(["model"])]
-            })?;
-            Ok(ModelChoice { provider: provider.to_owned(), model: model.to_owned() })
-        });
-        Ok(Self { config: config.clone(), model: model.transpose()? })
+        let Some(named) = &config.model else { return Ok(Self { config: config.clone(), model: None }) };
+        let (provider, model) = named.split_once('/').ok_or_else(|| {
+            vec![FlowFault::new("flow_invalid", format!("`{named}` is no `provider/model`")).at(["model"])]
+        })?;
+        let model = Some(ModelChoice { provider: provider.to_owned(), model: model.to_owned() });
+        Ok(Self { config: config.clone(), model })
     }
 }
 

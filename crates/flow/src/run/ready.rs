@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::event::RunEvent;
 use super::state::State;
 use crate::define::JoinPolicy;
-use crate::flow::{Flow, FlowNode, Input};
+use crate::flow::{Flow, FlowNode};
 use crate::value::PortValue;
 
 /// The name under which the run's own input stands among the inputs of its start.
@@ -132,15 +132,16 @@ impl State {
     fn starved(&self, idx: usize, node: &FlowNode) -> Option<(String, String)> {
         let state = &self.nodes[idx];
         let has = |input: usize| state.queues.get(input).is_some_and(|it| !it.is_empty());
-        let is_asked = !state.asked.is_empty() || state.active.is_some();
         let awaited = || node.inputs.iter().enumerate().filter(|(_, it)| it.is_awaited());
-        let came = |(input, it): (usize, &Input)| (!it.keeps && has(input)).then(|| it.port.name.clone());
-        let n_came = awaited().filter_map(came).count();
-        if n_came == 0 && !is_asked || node.is_pulled && !is_asked {
-            return None;
-        }
+        let is_wanted = match node.is_pulled {
+            true => !state.asked.is_empty(),
+            false => awaited().any(|(input, it)| !it.keeps && has(input)),
+        };
         let lacks: Vec<&str> =
             awaited().filter(|(input, _)| !has(*input)).map(|(_, it)| it.port.name.as_str()).collect();
+        if !is_wanted || lacks.is_empty() {
+            return None;
+        }
         let message = format!("node `{}` waits in vain for input `{}`", node.id, lacks.join("`, `"));
         Some((node.id.to_string(), message))
     }

@@ -1,0 +1,277 @@
+//! What tests of flows work with: a store, a model that parrots, a runtime.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use contexture_agent::{Agent, AgentConfig, AgentTool, CancellationToken, Secrets};
+use contexture_compose::Prompt;
+use contexture_flow::{
+    Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime, RuntimeConfig, RuntimeParts,
+    Shelf, lower,
+};
+use contexture_message::{Answer, Encoding, Message, Part, Request, Role, Tool, ToolCall};
+use contexture_model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
+use contexture_session::conformance::{SystemTime, TestNames};
+use contexture_session::{
+    MemoryStore, Ports, Records, SessionConfig, SessionId, Sessions, Store, Thread, ThreadId,
+};
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+
+/// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
+///
+/// `!tool NAME {…}` calls a tool, `!fail` fails. If an answer of a certain form is expected, `intent` is the first of the choices that
+/// stands in the text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parrot {
+    pub(crate) requests: Arc<Mutex<Vec<Arc<Request>>>>,
+    /// How often `!flaky` fails.
+    pub(crate) failures: Arc<Mutex<u32>>,
+}
+
+impl Model for Parrot {
+    fn stream(&self, call: ModelCall) -> Deltas {
+        let parrot = self.clone();
+        stream::once(async move {
+            parrot.requests.lock().unwrap().push(Arc::clone(&call.request));
+            stream::iter(match parrot.answer(&call.request) {
+                Ok(answer) => answer.deltas().into_iter().map(Ok).collect::<Vec<_>>(),
+                Err(err) => vec![Err(err)],
+            })
+        })
+        .flatten()
+        .boxed()
+    }
+}
+
+impl Parrot {
+    fn answer(&self, request: &Request) -> Result<Answer, ModelError> {
+        let last = request.messages.last().unwrap();
+        let results = last.content.iter().any(|it| matches!(it, Part::ToolResult(_)));
+        let text = request
+            .messages
+            .iter()
+            .rev()
+            .find(|it| it.role == Role::User)
+            .map(|it| text_of(it))
+            .unwrap_or_default();
+        if let Some(output) = &request.output {
+            let names = output["properties"]["intent"]["enum"].as_array().unwrap();
+            let name = names.iter().find(|it| text.contains(it.as_str().unwrap()));
+            let name = name.cloned().unwrap_or(json!("otherwise"));
+            return Ok(Answer::text(json!({"intent": name}).to_string()));
+        }
+        if text.contains("!fail") {
+            return Err(ModelError::new(ModelErrorKind::Invalid, "asked to fail"));
+        }
+        let mut failures = self.failures.lock().unwrap();
+        if text.contains("!flaky") && *failures > 0 {
+            *failures -= 1;
+            return Err(ModelError::new(ModelErrorKind::Invalid, "flaky"));
+        }
+        match text.split_once("!tool ").filter(|_| !results) {
+            Some((_, call)) => {
+                let (name, arguments) = call.split_once(' ').unwrap_or((call, "{}"));
+                let arguments = serde_json::from_str(arguments).unwrap();
+                let call = ToolCall {
+                    id: format!("call-{}", request.messages.len()),
+                    name: name.to_owned(),
+                    arguments,
+                };
+                Ok(Answer::parts(vec![Part::ToolCall(call)]))
+            }
+            None => Ok(Answer::text(format!("re: {text}"))),
+        }
+    }
+}
+
+pub(crate) fn text_of(message: &Message) -> String {
+    let texts = message.content.iter().filter_map(|it| match it {
+        Part::Text { text, .. } => Some(text.to_string()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[derive(Debug)]
+struct Fixed;
+
+impl Secrets for Fixed {
+    fn next(&self) -> String {
+        "secret".to_owned()
+    }
+}
+
+/// What runs take from the application.
+#[derive(Debug)]
+pub(crate) struct Shop {
+    pub(crate) agent: Agent,
+    pub(crate) prompts: BTreeMap<String, Prompt>,
+    pub(crate) flows: Mutex<BTreeMap<String, Flow>>,
+}
+
+impl Library for Shop {
+    fn agent(&self) -> Agent {
+        self.agent.clone()
+    }
+
+    fn prompt(&self, id: &str) -> Result<Prompt, String> {
+        self.prompts.get(id).cloned().ok_or_else(|| format!("there is no prompt `{id}`"))
+    }
+
+    fn flow(&self, id: &str) -> Option<Flow> {
+        self.flows.lock().unwrap().get(id).cloned()
+    }
+}
+
+/// A store and everything on top of it. Another scene on the same store is another process.
+#[derive(Clone)]
+pub(crate) struct Scene {
+    pub(crate) sessions: Sessions,
+    pub(crate) runtime: Runtime,
+    pub(crate) library: Arc<Shop>,
+    pub(crate) parrot: Parrot,
+    /// What tools did.
+    pub(crate) calls: Arc<Mutex<Vec<Value>>>,
+}
+
+/// The lease of drivers and writers in tests: a process that is gone is missed soon.
+pub(crate) const LEASE: Duration = Duration::from_millis(200);
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+        Self::on(store.clone(), store)
+    }
+
+    pub(crate) fn on(store: Arc<dyn Store>, records: Arc<dyn Records>) -> Self {
+        let parrot = Parrot::default();
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let agent = agent(parrot.clone(), Arc::clone(&calls));
+        let prompts = ["chat", "expert"].map(|it| (it.to_owned(), prompt(it)));
+        let library = Arc::new(Shop { agent, prompts: prompts.into(), flows: Mutex::default() });
+        let ports = Ports {
+            time: Arc::new(SystemTime),
+            names: Arc::new(TestNames),
+            counter: Arc::new(Encoding::O200kBase),
+        };
+        let sessions =
+            Sessions::new(store, ports, SessionConfig { lease: LEASE, ..SessionConfig::default() });
+        let runtime = Runtime::new(RuntimeParts {
+            sessions: sessions.clone(),
+            records,
+            time: Arc::new(SystemTime),
+            names: Arc::new(TestNames),
+            library: Arc::clone(&library) as Arc<dyn Library>,
+            config: RuntimeConfig { lease: LEASE, grace: Duration::from_secs(2) },
+        });
+        Self { sessions, runtime, library, parrot, calls }
+    }
+
+    /// Makes a flow known.
+    pub(crate) fn add(&self, flow: Flow) -> Flow {
+        self.library.flows.lock().unwrap().insert(flow.id().to_owned(), flow.clone());
+        flow
+    }
+
+    /// Makes a flow of a document known.
+    pub(crate) fn flow(&self, document: Value) -> Flow {
+        self.add(flow(document))
+    }
+
+    pub(crate) async fn start(&self, flow: &Flow, session: &str, input: Value) -> RunId {
+        let session = Some(SessionId::parse(session).unwrap());
+        self.runtime.start(flow, RunStart { session, input, key: None }).await.unwrap()
+    }
+
+    pub(crate) async fn drive(&self, run: &RunId) -> RunInfo {
+        self.runtime.drive(run, CancellationToken::new()).await.unwrap()
+    }
+
+    pub(crate) async fn run(&self, flow: &Flow, session: &str, input: Value) -> RunInfo {
+        let run = self.start(flow, session, input).await;
+        self.drive(&run).await
+    }
+
+    /// Answers the only thing that a run waits for, and drives it on.
+    pub(crate) async fn say(&self, info: &RunInfo, value: impl Into<Value>) -> RunInfo {
+        assert_eq!(info.waits.len(), 1, "{info:?}");
+        self.runtime.answer(&info.run, &info.waits[0].id, value.into()).await.unwrap();
+        self.drive(&info.run).await
+    }
+
+    pub(crate) async fn thread(&self, id: &str) -> Thread {
+        self.sessions.open_thread(&ThreadId::parse(id).unwrap()).await.unwrap()
+    }
+
+    /// Returns what a thread's model reads, a line a message.
+    pub(crate) async fn says(&self, thread: &str) -> Vec<String> {
+        let thread = self.sessions.current_thread(&ThreadId::parse(thread).unwrap()).await.unwrap();
+        let messages = thread.get().turns().iter().flat_map(|it| it.messages().to_vec()).collect::<Vec<_>>();
+        messages.iter().map(|it| said(it)).collect()
+    }
+
+    /// Returns what happened in a run.
+    pub(crate) async fn events(&self, run: &RunId) -> Vec<RunEvent> {
+        self.runtime.events(run, 0, 10_000).await.unwrap().into_iter().map(|(_, it)| it).collect()
+    }
+
+    /// Returns what happened in a run, a line an event.
+    pub(crate) async fn log(&self, run: &RunId) -> Vec<String> {
+        let line = |event: RunEvent| match event {
+            RunEvent::NodeStart { node, firing, .. } => format!("start {node} {firing}"),
+            RunEvent::NodeEnd { node, firing, error: None, .. } => format!("end {node} {firing}"),
+            RunEvent::NodeEnd { node, error: Some(error), .. } => format!("end {node}: {}", error.code),
+            RunEvent::NodeWait { wait, .. } => format!("wait {}", wait.id),
+            RunEvent::NodeAnswer { wait, value, .. } => format!("answer {wait} {value}"),
+            RunEvent::NodeRetry { node, attempt, .. } => format!("retry {node} {attempt}"),
+            RunEvent::NodePull { node, ports, .. } => format!("pull {node} {}", ports.join(" ")),
+            RunEvent::NodeRepeat { node, .. } => format!("repeat {node}"),
+            RunEvent::RunEnd { status, .. } => format!("over {}", status.as_str()),
+            other => other.name().to_owned(),
+        };
+        let events = self.events(run).await;
+        events.into_iter().filter(|it| !matches!(it, RunEvent::NodeEvent { .. })).map(line).collect()
+    }
+}
+
+fn said(message: &Message) -> String {
+    let parts = message.content.iter().map(|it| match it {
+        Part::Text { text, .. } => text.to_string(),
+        Part::ToolCall(call) => format!("<call {} {}>", call.name, call.arguments),
+        Part::ToolResult(result) => format!("<result {}>", serde_json::to_string(&result.output).unwrap()),
+        other => format!("{other:?}"),
+    });
+    format!("{:?}: {}", message.role, parts.collect::<Vec<_>>().join(" ")).to_lowercase()
+}
+
+fn prompt(id: &str) -> Prompt {
+    Prompt::builder(id).model("test/model").system(format!("You are the {id}.")).build().unwrap()
+}
+
+fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>) -> Agent {
+    let tool = |name: &str| {
+        let calls = Arc::clone(&calls);
+        AgentTool::new(Tool::new(name, "Does something."), move |invocation| {
+            let calls = Arc::clone(&calls);
+            async move {
+                calls.lock().unwrap().push(json!([invocation.call.name, invocation.call.arguments]));
+                Ok(json!({"did": invocation.call.name}))
+            }
+        })
+        .unwrap()
+    };
+    Agent::builder(parrot, Arc::new(SystemTime), Fixed)
+        .config(AgentConfig { model: Some("test/model".to_owned()), ..AgentConfig::default() })
+        .declared_tool(tool("look"))
+        .declared_tool(tool("pay").needs_approval())
+        .build()
+        .unwrap()
+}
+
+/// Makes a flow of a document.
+pub(crate) fn flow(document: Value) -> Flow {
+    let id = document["id"].as_str().unwrap_or("flow").to_owned();
+    lower(&FlowDefinition::read(&id, &document).unwrap(), &Shelf::default()).unwrap()
+}
