@@ -32,6 +32,7 @@ mod lost;
 mod memory;
 mod new_item;
 mod once;
+mod outcome;
 mod prepend;
 pub mod records;
 mod scratch;
@@ -58,6 +59,7 @@ pub use guard::{LeaseRow, Refused};
 pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
 pub use memory::MemoryStore;
 pub use new_item::NewItem;
+pub use outcome::TurnOutcome;
 pub use records::{
     Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
 };
@@ -74,5 +76,5 @@ pub use store::{
 pub use thread::Thread;
 pub use time::{Names, Time};
 pub use transfer::{Imported, export, fork_session, import, list_all};
-pub use turn::{Begun, RunningTurn, TurnConfig, TurnOutcome};
+pub use turn::{Begun, RunningTurn, TurnConfig};
 pub use view::{NewArchive, View};
