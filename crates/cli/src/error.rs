@@ -242,6 +242,7 @@ impl From<AgentError> for Failure {
             | AgentError::Approval(_)
             | AgentError::ClientTool(_)
             | AgentError::NoModel
+            | AgentError::NoSuchTool { .. }
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,
         }
