@@ -6,6 +6,7 @@ mod commands;
 mod compaction;
 mod docs;
 mod errors;
+mod flow;
 mod judge;
 mod local;
 mod pages;
