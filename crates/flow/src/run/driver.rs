@@ -511,8 +511,7 @@ impl Driver {
             }
             self.end_node(idx, Outputs::new(), Some(cancelled()));
         }
-        let outputs: BTreeMap<String, serde_json::Value> =
-            self.state.outputs.iter().map(|(name, value)| (name.clone(), value.to_json())).collect();
+        let outputs = self.state.results();
         self.book.outputs.clone_from(&outputs);
         (self.book.status, self.book.node, self.book.error) = (status, node.clone(), error.clone());
         self.note(RunEvent::RunEnd { status, outputs, node, error });
@@ -538,6 +537,7 @@ impl Driver {
         }
         self.note(RunEvent::RunWait { waits });
         self.book.status = RunStatus::Waiting;
+        self.book.outputs = self.state.results();
         let state = std::mem::take(&mut self.state);
         let taken = self.book.taken;
         self.leave(state).await?;

@@ -116,6 +116,11 @@ impl State {
         self
     }
 
+    /// Returns what the run comes to, as far as it is known, for people and programs.
+    pub(crate) fn results(&self) -> BTreeMap<String, serde_json::Value> {
+        self.outputs.iter().map(|(name, value)| (name.clone(), value.to_json())).collect()
+    }
+
     /// Takes note of what happened.
     pub(crate) fn apply(&mut self, flow: &Flow, event: &RunEvent) {
         match event {
