@@ -102,11 +102,13 @@ impl FlowFile {
 
     /// Says what was meant perhaps, where the flow crate can only list what there is.
     fn hint(&self, fault: &FlowFault) -> Option<String> {
-        let Data::Text(kind) = &self.at(&fault.at)?.0.data else { return fault.hint.clone() };
-        let guess = (fault.code == "flow_unknown_type")
-            .then(|| did_you_mean(kind, NodeKind::NAMES.iter().copied()))
-            .flatten();
-        guess.or_else(|| fault.hint.clone())
+        let value = self.at(&fault.at).map(|(node, _)| &node.data);
+        match (fault.at.last().map(String::as_str), value) {
+            (Some("type"), Some(Data::Text(kind))) => {
+                did_you_mean(kind, NodeKind::NAMES.iter().copied()).or_else(|| fault.hint.clone())
+            }
+            _ => fault.hint.clone(),
+        }
     }
 
     /// Returns the deepest value along a path, with the place of its name.
