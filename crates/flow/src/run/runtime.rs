@@ -357,17 +357,28 @@ impl Runtime {
 
     /// Lists runs of all tenants that need a driver: nobody drives them, or their driver has been silent for too long.
     pub async fn due(&self, max: usize) -> Result<Vec<(Tenant, RunId)>, RunError> {
-        let list = DocumentList { kind: keys::DUE.to_owned(), tenant: None, session: None, after: None, max };
+        const PAGE: usize = 256;
         let now = self.parts.time.now();
-        let documents = self.records().list(list).await?;
-        let stale = documents.into_iter().filter(|it| self.is_old(it.at, now));
-        let mut due: Vec<(Tenant, RunId)> = stale
-            .filter_map(|it| {
-                let name = it.key.name.split('/').next()?.to_owned();
-                Some((it.key.tenant, RunId::new(it.key.session?, name)))
-            })
-            .collect();
-        due.dedup();
+        let mut due = Vec::new();
+        let mut after = None;
+        // Runs that somebody drives are listed as well, and may be many: they are passed over.
+        while due.len() < max {
+            let kind = keys::DUE.to_owned();
+            let list = DocumentList { kind, tenant: None, session: None, after: after.take(), max: PAGE };
+            let page = self.records().list(list).await?;
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|it| it.key.clone());
+            let stale = page.into_iter().filter(|it| self.is_old(it.at, now)).filter_map(due_run);
+            for run in stale {
+                if !due.contains(&run) {
+                    due.push(run);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        due.truncate(max);
         Ok(due)
     }
 
@@ -418,6 +429,12 @@ impl Runtime {
     pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
         Ok(self.records().grown(self.keys(run).log(), after).await?)
     }
+}
+
+/// Reads which run a document says to need a driver.
+fn due_run(document: Document) -> Option<(Tenant, RunId)> {
+    let name = document.key.name.split('/').next()?.to_owned();
+    Some((document.key.tenant, RunId::new(document.key.session?, name)))
 }
 
 /// Fills in what is missing, and says what does not fit.
