@@ -125,27 +125,12 @@ impl Flow {
 
     /// Lists the prompts that its nodes name, with the nodes.
     pub fn prompts(&self) -> Vec<(&str, &str)> {
-        self.named(|kind| match kind {
-            NodeKind::LlmRequest(config) => vec![config.prompt.as_str()],
-            NodeKind::IntentRouter(config) => config.prompt.as_deref().into_iter().collect(),
-            _ => Vec::new(),
-        })
+        self.0.definition.prompts()
     }
 
     /// Lists the tools that its nodes name, with the nodes.
     pub fn tools(&self) -> Vec<(&str, &str)> {
-        self.named(|kind| match kind {
-            NodeKind::Tools(config) => config.names.iter().map(String::as_str).collect(),
-            NodeKind::ToolCall(config) => vec![config.tool.as_str()],
-            _ => Vec::new(),
-        })
-    }
-
-    fn named<'a>(&'a self, names: impl Fn(&'a NodeKind) -> Vec<&'a str>) -> Vec<(&'a str, &'a str)> {
-        let nodes = self.0.definition.nodes.iter();
-        let each =
-            nodes.flat_map(|(id, node)| names(&node.kind).into_iter().map(move |it| (it, id.as_str())));
-        each.collect()
+        self.0.definition.tools()
     }
 
     /// Whether a node of the application's own is in it: then only the application can make it again.

@@ -134,7 +134,7 @@ impl FileKind {
             "prompts" | "contexts" if rest.ends_with(".liquid") => Some(FileKind::Partial),
             "partials" => Some(FileKind::Partial),
             "blocks" if is_direct && rest.ends_with(".md") => Some(FileKind::Block),
-            "flows" if is_direct && rest.ends_with(".yaml") => Some(FileKind::Flow),
+            "flows" if rest.ends_with(".yaml") || rest.ends_with(".yml") => Some(FileKind::Flow),
             "skills" => {
                 let inner = rest.split_once('/').map(|(_, file)| file);
                 (inner == Some("SKILL.md")).then_some(FileKind::Skill)

@@ -19,7 +19,7 @@ use crate::front;
 use crate::index::context_name;
 use crate::partials::Library;
 use crate::sources::Sources;
-use crate::yaml::{self, Data};
+use crate::yaml::Data;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -61,9 +61,15 @@ impl fmt::Display for Lint {
     }
 }
 
-/// Looks at all files; `faults` are those of the prompts.
-pub(crate) fn lint(sources: &Sources, compiled: &Compiled, mut faults: Vec<Fault>) -> Vec<Lint> {
+/// Looks at all files; `faults` are those of the prompts, `of_flows` those of the flows.
+pub(crate) fn lint(
+    sources: &Sources,
+    compiled: &Compiled,
+    mut faults: Vec<Fault>,
+    of_flows: Vec<Fault>,
+) -> Vec<Lint> {
     let is_broken = !faults.is_empty();
+    faults.extend(of_flows);
     faults.extend(compiled.contexts.values().flat_map(|it| it.faults.clone()));
     faults.extend(compiled.blocks.values().flat_map(|it| it.faults.clone()));
     let mut findings = Findings { compiled, found: Vec::new() };
@@ -123,7 +129,7 @@ impl Findings<'_> {
         });
     }
 
-    /// Reads the files that no unit reads: flows, skills and partials.
+    /// Reads the files that no unit reads: skills and partials.
     fn other_files(&mut self, sources: &Sources, faults: &mut Vec<Fault>) {
         let library = Library::new(sources);
         let mut note = |file: &str, problems: Vec<Problem>| {
@@ -131,12 +137,6 @@ impl Findings<'_> {
         };
         for file in sources.of_kind(FileKind::Partial) {
             note(file, library.template(file).err().unwrap_or_default());
-        }
-        for file in sources.of_kind(FileKind::Flow) {
-            match sources.text(file) {
-                Ok(text) => note(file, yaml::parse(text, 1).1),
-                Err(err) => note(file, err.faults.into_iter().map(Problem::of_file).collect()),
-            }
         }
         for file in sources.of_kind(FileKind::Skill) {
             match sources.text(file) {

@@ -1,4 +1,4 @@
-//! A project: its configuration and its prompts, compiled.
+//! A project: its configuration, its prompts and its flows, compiled.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +13,7 @@ use crate::compile::{Compiled, Previous, compile};
 use crate::config::Config;
 use crate::error::{Fault, Place, ProjectError};
 use crate::files::{CONFIG, Files, Folder};
+use crate::flows::{Before, Flows};
 use crate::lint::{Lint, lint};
 use crate::nearest::did_you_mean;
 use crate::prompt_file::prompt_name;
@@ -54,6 +55,7 @@ pub struct Project {
     compiled: Compiled,
     /// By path, such as `support/refund`.
     prompts: BTreeMap<String, Held>,
+    pub(crate) flows: Flows,
 }
 
 /// A prompt as it is handed out.
@@ -82,7 +84,11 @@ pub struct Reload {
     pub changed: Vec<String>,
     /// The paths of prompts that are gone.
     pub removed: Vec<String>,
-    /// What is wrong with prompts now; they keep their last good version.
+    /// The ids of flows that are not the same as before, new ones included.
+    pub changed_flows: Vec<String>,
+    /// The ids of flows that are gone.
+    pub removed_flows: Vec<String>,
+    /// What is wrong with prompts and flows now; they keep their last good version.
     pub faults: Vec<Fault>,
 }
 
@@ -108,8 +114,9 @@ impl Project {
         let (sources, config) = read(&*files, &overrides)?;
         let compiled = compile(&sources, &config, None);
         let prompts = held(&compiled, &BTreeMap::new());
+        let flows = Flows::compile(&sources, &compiled, None);
         let catalogue = config.catalogue();
-        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts })
+        Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows })
     }
 
     /// Returns the nearest folder, from `start` upwards, that holds a `contexture.toml` or `prompts/`.
@@ -216,13 +223,16 @@ impl Project {
     }
 
     /// Reads the files again. What depends on a changed file is compiled again; a prompt that is broken now keeps
-    /// its last good version. On an error everything stays as it was.
+    /// its last good version, and so does a flow. On an error everything stays as it was.
     pub fn reload(&mut self) -> Result<Reload, ProjectError> {
         let (sources, config) = read(&*self.files, &self.overrides)?;
         let changes = sources.changes(&self.sources);
         let previous = Previous { compiled: &self.compiled, changes: &changes };
         let compiled = compile(&sources, &config, Some(&previous));
         let prompts = held(&compiled, &self.prompts);
+        let before = Before { flows: &self.flows, changes: &changes };
+        let flows = Flows::compile(&sources, &compiled, Some(&before));
+        let faults = prompts.values().flat_map(|it| it.faults.clone()).chain(flows.faults());
         let is_new = |file: &str| match (compiled.prompts.get(file), self.compiled.prompts.get(file)) {
             (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
             _ => true,
@@ -230,17 +240,20 @@ impl Project {
         let reload = Reload {
             changed: compiled.prompts.keys().filter(|it| is_new(it)).filter_map(|it| name(it)).collect(),
             removed: self.prompts.keys().filter(|it| !prompts.contains_key(*it)).cloned().collect(),
-            faults: ProjectError::new(prompts.values().flat_map(|it| it.faults.clone()).collect()).faults,
+            changed_flows: flows.changed(&self.flows),
+            removed_flows: flows.removed(&self.flows),
+            faults: ProjectError::new(faults.collect()).faults,
         };
         self.catalogue = config.catalogue();
         (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
+        self.flows = flows;
         Ok(reload)
     }
 
     /// Lists what is wrong with any file, and what could be better.
     pub fn lint(&self) -> Vec<Lint> {
         let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
-        lint(&self.sources, &self.compiled, faults)
+        lint(&self.sources, &self.compiled, faults, self.flows.faults())
     }
 
     fn unknown(&self, id: &str) -> Fault {
@@ -252,7 +265,8 @@ impl Project {
     }
 }
 
-fn listed(known: &[&str]) -> String {
+/// Lists the ids that there are, behind the words that one is not.
+pub(crate) fn listed(known: &[&str]) -> String {
     match known.get(..MAX_LISTED) {
         Some(some) => format!("; there are: {} and {} more", some.join(", "), known.len() - MAX_LISTED),
         None if known.is_empty() => "; the project has none".to_owned(),

@@ -139,6 +139,8 @@ pub(crate) async fn reload(app: &App) {
 fn is_same(reload: &Reload, project: &Project, world: &World) -> bool {
     reload.changed.is_empty()
         && reload.removed.is_empty()
+        && reload.changed_flows.is_empty()
+        && reload.removed_flows.is_empty()
         && reload.faults == world.faults
         && project.config() == world.project.config()
 }

@@ -5,6 +5,7 @@
 
 mod builder;
 mod kind;
+mod named;
 mod node;
 mod read;
 mod table;

@@ -20,6 +20,7 @@ use crate::flow::{Flow, Lowered};
 use crate::node::Node;
 
 pub(crate) use connect::{AFTER, DONE, ERROR};
+pub(crate) use edge::parse as parse_edge;
 pub(crate) use expand::{FlatNode, FlatStart};
 
 /// What a definition may name: other flows, and nodes of the application's own.

@@ -14,6 +14,7 @@ fn read(prompt: &str, context: &str, other: &str) {
         ("partials/x.md", other),
         ("skills/s/SKILL.md", context),
         ("flows/f.yaml", prompt),
+        ("flows/deep/g.yml", other),
     ]);
     let mut project = Project::from_files(Arc::new(files)).unwrap();
     let _ = project.prompt("p").map_err(|it| it.to_string());

@@ -7,6 +7,7 @@ mod cases;
 mod config;
 mod entries;
 mod faults;
+mod flows;
 mod folder;
 mod fuzz;
 mod lint;

@@ -193,3 +193,47 @@ fn a_changed_block_reaches_the_prompts_it_applies_to() {
     blocks/named.md:2:10 unknown_prompt: `agents`: there is no prompt `two`
     "#);
 }
+
+#[test]
+fn a_flow_that_is_broken_now_keeps_its_last_good_version() {
+    let flow = |text: &str| format!("nodes: {{a: {{type: transform, template: {text}}}}}\nedges: [start -> a]\n");
+    let (files, mut project) = opened(&[("flows/f.yaml", &flow("A")), ("flows/g.yaml", &flow("G"))]);
+    let told = |project: &mut Project| {
+        let reload = project.reload().unwrap();
+        let (changed, removed) = (reload.changed_flows, reload.removed_flows);
+        format!("changed {changed:?} removed {removed:?}\n{}", listed(&reload.faults)).trim().to_owned()
+    };
+    let first = project.flow("f").unwrap().fingerprint().to_owned();
+    assert_eq!(told(&mut project), "changed [] removed []");
+
+    files.set("flows/f.yaml", "nodes: {a: {type: nothing}}");
+    insta::assert_snapshot!(told(&mut project), @"");
+    assert_eq!(project.flow("f").unwrap().fingerprint(), first);
+    assert_eq!(project.lint().len(), 1);
+
+    files.set("flows/f.yaml", &flow("B"));
+    assert_eq!(told(&mut project), "changed [\"f\"] removed []");
+    assert_ne!(project.flow("f").unwrap().fingerprint(), first);
+
+    files.remove("flows/g.yaml");
+    assert_eq!(told(&mut project), "changed [] removed [\"g\"]");
+    assert!(project.flow("g").is_err());
+}
+
+#[test]
+fn a_flow_follows_its_parts_and_the_names_of_prompts() {
+    let outer = "nodes: {s: {type: sub_flow, flow: part}}\nedges: [start -> s]\n";
+    let part = |text: &str| format!("nodes: {{a: {{type: transform, template: {text}}}}}\nedges: [start -> a]\n");
+    let (files, mut project) = opened(&[("flows/f.yaml", outer), ("flows/part.yaml", &part("A"))]);
+    files.set("flows/part.yaml", &part("B"));
+    assert_eq!(project.reload().unwrap().changed_flows, ["f", "part"]);
+
+    files.set("flows/part.yaml", "nodes: {a: {type: llm_request, prompt: p}}\nedges: [start -> a]\n");
+    let codes = |project: &mut Project| {
+        let faults = project.reload().unwrap().faults;
+        faults.into_iter().map(|it| it.code).collect::<Vec<_>>()
+    };
+    assert!(codes(&mut project).contains(&"unknown_prompt".to_owned()));
+    files.set("prompts/p.md", "P.");
+    assert!(!codes(&mut project).contains(&"unknown_prompt".to_owned()));
+}

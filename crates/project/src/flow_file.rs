@@ -1,0 +1,158 @@
+//! One flow file: its tree of places, and the definition in it.
+//!
+//! In comes YAML, out comes a [`FlowFile`]. What the flow crate finds wrong has a path in the document; here it gets its
+//! file, line and column: those of the deepest value along the path, or of the key where the whole of what is below it is
+//! meant. Nothing is checked here that needs another file.
+
+use std::sync::Arc;
+
+use contexture_flow::{FlowDefinition, FlowFault};
+use contexture_template::{Condition, ParseConfig, Template};
+
+use crate::error::{Fault, Place, Problem, ProjectError};
+use crate::yaml::{self, Data, Node};
+
+/// The folder of the flows.
+const FOLDER: &str = "flows/";
+
+/// A flow file, read.
+#[derive(Debug)]
+pub(crate) struct FlowFile {
+    pub(crate) file: String,
+    /// The flow's id, as far as it could be read.
+    pub(crate) id: String,
+    /// There unless the file has a fault.
+    pub(crate) definition: Option<Arc<FlowDefinition>>,
+    /// What is wrong with this file alone.
+    pub(crate) faults: Vec<Fault>,
+    tree: Node,
+}
+
+/// Returns the id of a flow whose document gives none: the path below `flows/`, without the ending.
+pub(crate) fn flow_name(file: &str) -> &str {
+    let name = file.strip_prefix(FOLDER).unwrap_or(file);
+    name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
+}
+
+/// Reads a flow file.
+pub(crate) fn flow_file(file: &str, text: Result<&str, ProjectError>) -> FlowFile {
+    let text = match text {
+        Ok(text) => text,
+        Err(err) => return FlowFile { faults: err.faults, ..FlowFile::empty(file) },
+    };
+    // Windows editors begin a file with a mark that is no part of it.
+    let (tree, problems) = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text), 1);
+    let faults = problems.into_iter().map(|it| it.into_fault(file)).collect();
+    let Some(tree) = tree else { return FlowFile { faults, ..FlowFile::empty(file) } };
+    let id = declared_id(&tree).unwrap_or_else(|| flow_name(file).to_owned());
+    let mut read = FlowFile { id, faults, tree, ..FlowFile::empty(file) };
+    match FlowDefinition::read(flow_name(file), &read.tree.to_json()) {
+        Ok(definition) => read.definition = Some(Arc::new(definition)),
+        Err(invalid) => {
+            let faults: Vec<Fault> = invalid.faults.into_iter().map(|it| read.fault(it)).collect();
+            read.faults.extend(faults);
+        }
+    }
+    // A key that stands twice may mean either.
+    read.definition.take_if(|_| !read.faults.is_empty());
+    read
+}
+
+fn declared_id(tree: &Node) -> Option<String> {
+    match &child(tree, "id")?.0.data {
+        Data::Text(id) => Some(id.clone()),
+        _ => None,
+    }
+}
+
+impl FlowFile {
+    fn empty(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            id: flow_name(file).to_owned(),
+            definition: None,
+            faults: Vec::new(),
+            tree: Node::new(Data::Null, Place::START),
+        }
+    }
+
+    /// Returns where the id stands; the beginning of the file if it comes from the file's name.
+    pub(crate) fn id_place(&self) -> Place {
+        child(&self.tree, "id").map_or(Place::START, |(id, _)| id.place)
+    }
+
+    /// Returns the number of a text in the list that stands at a path.
+    pub(crate) fn position(&self, path: &[&str], text: &str) -> Option<String> {
+        let node = path.iter().try_fold(&self.tree, |node, name| Some(child(node, name)?.0))?;
+        let Data::List(items) = &node.data else { return None };
+        let idx = items.iter().position(|it| matches!(&it.data, Data::Text(it) if it == text))?;
+        Some(idx.to_string())
+    }
+
+    /// Returns a fault with its place in the file.
+    pub(crate) fn fault(&self, fault: FlowFault) -> Fault {
+        let place = self.place(&fault.at);
+        let problem = self.of_template(&fault).unwrap_or_else(|| {
+            Problem::new(fault.code, with_node(&fault, &fault.message)).at(place).hint(fault.hint.clone())
+        });
+        problem.into_fault(&self.file)
+    }
+
+    /// Returns the place of what a path in the document means.
+    fn place(&self, path: &[String]) -> Place {
+        let mut found = (&self.tree, self.tree.place);
+        for name in path {
+            let Some((node, key)) = child(found.0, name) else { break };
+            found = (node, key);
+        }
+        match found.0.data {
+            // What is wrong with a list or a map is meant as a whole: its name shows it best.
+            Data::List(_) | Data::Map(_) | Data::Null => found.1,
+            _ => found.0.place,
+        }
+    }
+
+    /// Returns the fault of a template with the place inside its text.
+    fn of_template(&self, fault: &FlowFault) -> Option<Problem> {
+        if fault.code != "template_error" {
+            return None;
+        }
+        let node = fault.at.iter().try_fold(&self.tree, |node, name| Some(child(node, name)?.0))?;
+        let Data::Text(text) = &node.data else { return None };
+        let spread = node.spread(text);
+        let config = ParseConfig {
+            first_line: spread.start.line,
+            first_column: spread.start.column,
+            ..ParseConfig::default()
+        };
+        let is_condition = fault.at.iter().any(|it| it == "cases");
+        let err = match is_condition {
+            true => Condition::parse_with(text, &config).err()?,
+            false => Template::parse_with(text, &config).err()?,
+        };
+        let place = spread.in_file(err.place().into());
+        Some(Problem::new(fault.code, with_node(fault, &err.to_string())).at(place).hint(fault.hint.clone()))
+    }
+}
+
+/// Returns what stands under a name or a number, with the place of the name.
+fn child<'a>(node: &'a Node, name: &str) -> Option<(&'a Node, Place)> {
+    match &node.data {
+        Data::Map(pairs) => pairs.iter().find(|it| it.key == name).map(|it| (&it.value, it.place)),
+        Data::List(items) => {
+            let idx: usize = name.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+            items.get(idx).map(|it| (it, it.place))
+        }
+        _ => None,
+    }
+}
+
+/// Says which node it is about, where the words do not.
+fn with_node(fault: &FlowFault, message: &str) -> String {
+    match fault.at.as_slice() {
+        [nodes, node, ..] if nodes == "nodes" && !message.contains(&format!("`{node}`")) => {
+            format!("node `{node}`: {message}")
+        }
+        _ => message.to_owned(),
+    }
+}

@@ -1,0 +1,285 @@
+//! The flows of a project: all files together.
+//!
+//! In come the sources and the names of prompts and tools, out comes a [`FlowUnit`] per file. The rule, in full:
+//!
+//! 1. Every file is read alone; those without a fault stand on one shelf, where sub-flows find each other.
+//! 2. Of two files with one id the first in order has it; the other one is a fault, and who asks for the id is told.
+//! 3. A flow is lowered if its file and those of its sub-flows could be read. Prompts and tools that its nodes name are
+//!    looked up whether it could be lowered or not.
+//! 4. A flow that is broken now keeps its last good version.
+//! 5. If neither a flow file nor a name has changed, everything is taken over. A flow that means the same as before is
+//!    the same flow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_flow::{Flow, FlowFault, Shelf, lower};
+
+use crate::compile::Compiled;
+use crate::error::{Fault, ProjectError};
+use crate::files::FileKind;
+use crate::flow_file::{FlowFile, flow_file};
+use crate::nearest::did_you_mean;
+use crate::project::{Project, listed};
+use crate::prompt_file::prompt_name;
+use crate::sources::Sources;
+
+/// The flows of a project. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flows {
+    /// By file.
+    units: Arc<BTreeMap<String, FlowUnit>>,
+    names: Arc<Names>,
+}
+
+/// A flow as it is handed out.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowUnit {
+    pub(crate) id: String,
+    /// The last version without a fault, or what was wrong with the only one there was.
+    pub(crate) flow: Result<Flow, ProjectError>,
+    /// What is wrong with the newest version.
+    pub(crate) faults: Vec<Fault>,
+    /// The id of the newest version, if another file has it too.
+    clash: Option<String>,
+}
+
+/// What nodes may name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Names {
+    prompts: BTreeSet<String>,
+    tools: BTreeSet<String>,
+}
+
+impl Names {
+    fn of(compiled: &Compiled) -> Self {
+        let paths = compiled.prompts.keys().filter_map(|it| prompt_name(it)).map(str::to_owned);
+        let ids = compiled.prompts.values().map(|it| it.id.clone());
+        let of_prompts = compiled.prompts.values().map(|it| &it.facts);
+        let facts = of_prompts.chain(compiled.contexts.values().map(|it| &it.facts));
+        let tools = facts.flat_map(|it| {
+            let run = it.tools.iter().map(|(tool, _)| &tool.tool);
+            run.chain(it.plain_tools.iter().map(|(tool, _)| tool)).map(|it| it.name.clone())
+        });
+        Self { prompts: paths.chain(ids).collect(), tools: tools.collect() }
+    }
+}
+
+/// What there was before, and which files have changed since.
+pub(crate) struct Before<'a> {
+    pub(crate) flows: &'a Flows,
+    pub(crate) changes: &'a BTreeSet<String>,
+}
+
+impl Flows {
+    /// Reads and checks all flows.
+    pub(crate) fn compile(sources: &Sources, compiled: &Compiled, before: Option<&Before<'_>>) -> Self {
+        let names = match sources.of_kind(FileKind::Flow).next() {
+            Some(_) => Names::of(compiled),
+            None => Names::default(),
+        };
+        let untouched = before.filter(|it| {
+            it.changes.iter().all(|file| FileKind::of(file) != Some(FileKind::Flow))
+                && *it.flows.names == names
+        });
+        if let Some(before) = untouched {
+            return before.flows.clone();
+        }
+        let files: Vec<FlowFile> =
+            sources.of_kind(FileKind::Flow).map(|file| flow_file(file, sources.text(file))).collect();
+        let desk = Desk::new(&files, &names);
+        let before = before.map(|it| &*it.flows.units);
+        let units = files.iter().map(|it| (it.file.clone(), desk.unit(it, before))).collect();
+        Self { units: Arc::new(units), names: Arc::new(names) }
+    }
+
+    /// Returns all flows with their files, in the order of the files.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &FlowUnit)> {
+        self.units.iter().map(|(file, unit)| (file.as_str(), unit))
+    }
+
+    /// Returns the flow with that id, with its file.
+    pub(crate) fn get(&self, id: &str) -> Option<(&str, &FlowUnit)> {
+        let is_good = |it: &(&str, &FlowUnit)| it.1.id == id && it.1.flow.is_ok();
+        self.iter().find(is_good).or_else(|| self.iter().find(|(_, it)| it.id == id))
+    }
+
+    /// Returns what is wrong with an id that several files have.
+    pub(crate) fn clashes(&self, id: &str) -> Vec<Fault> {
+        let units = self.units.values().filter(|it| it.clash.as_deref() == Some(id));
+        units.flat_map(|it| it.faults.iter().filter(|it| it.code == DUPLICATE).cloned()).collect()
+    }
+
+    /// Returns everything that is wrong with the newest versions.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        self.units.values().flat_map(|it| it.faults.clone()).collect()
+    }
+
+    /// Returns the ids of flows that are not the same as before, new ones included.
+    pub(crate) fn changed(&self, before: &Flows) -> Vec<String> {
+        let is_same = |file: &str, now: &FlowUnit| {
+            before.units.get(file).is_some_and(|it| it.id == now.id && is_same(&it.flow, &now.flow))
+        };
+        self.iter().filter(|(file, it)| !is_same(file, it)).map(|(_, it)| it.id.clone()).collect()
+    }
+
+    /// Returns the ids of flows that are gone since.
+    pub(crate) fn removed(&self, before: &Flows) -> Vec<String> {
+        let ids: BTreeSet<&str> = self.units.values().map(|it| it.id.as_str()).collect();
+        let gone = before.units.values().filter(|it| !ids.contains(it.id.as_str()));
+        gone.map(|it| it.id.clone()).collect()
+    }
+}
+
+impl Project {
+    /// Returns the flow with that id; a broken one returns its faults, and an id that several files have returns an error
+    /// that names them.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_project::{InMemory, Project};
+    ///
+    /// let flow = "nodes:\n  shout: {type: transform, template: HELLO}\nedges:\n  - start -> shot\n";
+    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/greet.yaml", flow)])))?;
+    /// let error = project.flow("greet").unwrap_err();
+    /// assert_eq!(error.faults[0].to_string(), "flows/greet.yaml:4:5: edge `start -> shot`: there is no node `shot`");
+    /// # Ok::<(), contexture_project::ProjectError>(())
+    /// ```
+    pub fn flow(&self, id: &str) -> Result<&Flow, ProjectError> {
+        let clashes = self.flows.clashes(id);
+        if !clashes.is_empty() {
+            return Err(ProjectError::new(clashes));
+        }
+        match self.flows.get(id) {
+            Some((_, unit)) => unit.flow.as_ref().map_err(Clone::clone),
+            None => {
+                let known = self.flows.iter().map(|(_, it)| it.id.clone()).collect();
+                let (message, hint) = unknown("flow", id, &known);
+                Err(Fault { hint, ..Fault::new("unknown_flow", message) }.into())
+            }
+        }
+    }
+
+    /// Returns all flows with their ids, in the order of their files.
+    pub fn flows(&self) -> impl Iterator<Item = (&str, Result<&Flow, &ProjectError>)> {
+        self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
+    }
+
+    /// Returns the file of a flow, such as `flows/chat.yaml`.
+    pub fn flow_file(&self, id: &str) -> Option<&str> {
+        self.flows.get(id).map(|(file, _)| file)
+    }
+}
+
+const DUPLICATE: &str = "duplicate_id";
+
+fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => one.fingerprint() == other.fingerprint(),
+        (Err(one), Err(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// Everything that the check of a flow looks at.
+struct Desk<'a> {
+    names: &'a Names,
+    shelf: Shelf,
+    /// Whose each id is: the first file that has it.
+    owners: BTreeMap<&'a str, &'a FlowFile>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(files: &'a [FlowFile], names: &'a Names) -> Self {
+        let mut owners = BTreeMap::new();
+        for file in files {
+            owners.entry(file.id.as_str()).or_insert(file);
+        }
+        let read = owners.iter().filter_map(|(id, it)| Some(((*id).to_owned(), it.definition.clone()?)));
+        let shelf = Shelf { flows: read.collect(), ..Shelf::default() };
+        Self { names, shelf, owners }
+    }
+
+    fn unit(&self, file: &FlowFile, before: Option<&BTreeMap<String, FlowUnit>>) -> FlowUnit {
+        let (mut faults, mut flow) = (file.faults.clone(), None);
+        let clash = self.clash(file);
+        faults.extend(clash.clone());
+        if let Some(definition) = &file.definition {
+            let broken = self.broken_parts(file);
+            match broken.is_empty().then(|| lower(definition, &self.shelf)) {
+                Some(Ok(lowered)) => flow = Some(lowered),
+                Some(Err(invalid)) => faults.extend(invalid.faults.into_iter().map(|it| file.fault(it))),
+                None => faults.extend(broken),
+            }
+            faults.extend(self.unknown_names(file));
+        }
+        let clash = clash.map(|_| file.id.clone());
+        let faults = ProjectError::new(faults).faults;
+        let good = before.and_then(|it| it.get(&file.file)).filter(|it| it.flow.is_ok());
+        match (flow.filter(|_| faults.is_empty()), good) {
+            (Some(flow), Some(good)) if is_same(&good.flow, &Ok(flow.clone())) => {
+                FlowUnit { id: file.id.clone(), flow: good.flow.clone(), faults, clash }
+            }
+            (Some(flow), _) => FlowUnit { id: file.id.clone(), flow: Ok(flow), faults, clash },
+            (None, Some(good)) => FlowUnit { faults, clash, ..good.clone() },
+            (None, None) => FlowUnit {
+                id: file.id.clone(),
+                flow: Err(ProjectError { faults: faults.clone() }),
+                faults,
+                clash,
+            },
+        }
+    }
+
+    fn clash(&self, file: &FlowFile) -> Option<Fault> {
+        let first = self.owners.get(file.id.as_str()).filter(|it| it.file != file.file)?;
+        let message = format!("two flows have the id `{}`: {} and {}", file.id, first.file, file.file);
+        let fault = Fault::new(DUPLICATE, message).in_file(&file.file).at_place(file.id_place());
+        let sources = vec![first.file.clone(), file.file.clone()];
+        Some(Fault { sources, hint: Some("give one of them another `id`".to_owned()), ..fault })
+    }
+
+    /// Names the sub-flows that could not be read: it is not said again here what is wrong with them.
+    fn broken_parts(&self, file: &FlowFile) -> Vec<Fault> {
+        let Some(definition) = &file.definition else { return Vec::new() };
+        let fault = |(flow, node): (&str, &str)| {
+            let broken = self.owners.get(flow).filter(|it| it.definition.is_none())?;
+            let message = format!("flow `{flow}` has a fault: see {}", broken.file);
+            Some(file.fault(at_node("flow_invalid", message, node, "flow")))
+        };
+        definition.flows().into_iter().filter_map(fault).collect()
+    }
+
+    fn unknown_names(&self, file: &FlowFile) -> Vec<Fault> {
+        let Some(definition) = &file.definition else { return Vec::new() };
+        let Names { prompts, tools } = self.names;
+        let of_prompts = definition.prompts().into_iter().filter(|(name, _)| !prompts.contains(*name));
+        let of_prompts = of_prompts.map(|(name, node)| {
+            let (message, hint) = unknown("prompt", name, prompts);
+            FlowFault { hint, ..at_node("unknown_prompt", message, node, "prompt") }
+        });
+        let of_tools = definition.tools().into_iter().filter(|(name, _)| !tools.contains(*name));
+        let of_tools = of_tools.map(|(name, node)| {
+            let (message, hint) = unknown("tool", name, tools);
+            let mut fault = FlowFault { hint, ..at_node("unknown_tool", message, node, "tool") };
+            if let Some(idx) = file.position(&["nodes", node, "names"], name) {
+                fault.at = vec!["nodes".to_owned(), node.to_owned(), "names".to_owned(), idx];
+            }
+            fault
+        });
+        of_prompts.chain(of_tools).map(|it| file.fault(it)).collect()
+    }
+}
+
+/// Says that there is no such thing, and what was meant perhaps.
+fn unknown(what: &str, name: &str, known: &BTreeSet<String>) -> (String, Option<String>) {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let shown: String = name.chars().take(100).collect();
+    let message = format!("there is no {what} `{shown}`{}", listed(&known));
+    (message, did_you_mean(name, known))
+}
+
+fn at_node(code: &'static str, message: String, node: &str, field: &str) -> FlowFault {
+    let at = ["nodes", node, field].map(str::to_owned).to_vec();
+    FlowFault { code, message, at, hint: None }
+}
