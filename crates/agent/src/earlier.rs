@@ -31,6 +31,47 @@ use crate::words::{calls_of, text_of};
 use crate::{AgentError, output};
 
 /// What becomes of tool calls without a result when a turn goes on. Whether they ran, nobody knows.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::time::Duration;
+/// # use contexture_agent::{Agent, GoOn, RunRequest, Secrets};
+/// # use contexture_compose::{BoxFuture, Prompt};
+/// # use contexture_history::Timestamp;
+/// # use contexture_message::{Answer, Encoding};
+/// # use contexture_model::{ModelError, ModelErrorKind, Scripted, Step};
+/// # use contexture_session::{MemoryStore, Names, Ports, SessionConfig, SessionStart, Sessions, Time};
+/// # #[derive(Debug)]
+/// # struct Fixed;
+/// # impl Time for Fixed {
+/// #     fn now(&self) -> Timestamp { Timestamp(0) }
+/// #     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::pending()) }
+/// # }
+/// # impl Names for Fixed { fn next(&self) -> String { "n".to_owned() } }
+/// # impl Secrets for Fixed { fn next(&self) -> String { "secret".to_owned() } }
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// # let ports = Ports { time: Arc::new(Fixed), names: Arc::new(Fixed), counter: Arc::new(Encoding::O200kBase) };
+/// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
+/// # let session = sessions.create(SessionStart::default()).await?;
+/// # let thread = session.main();
+/// # let cut = ModelError::new(ModelErrorKind::Disconnected, "cut");
+/// # let model = Scripted::new([Step::Fail(cut), Step::Answer(Answer::text("It is noon."))]);
+/// # let agent = Agent::builder(model, Arc::new(Fixed), Fixed).build()?;
+/// # let prompt = Prompt::builder("p").model("test/model").build()?;
+/// let request = RunRequest {
+///     key: Some("step-7".to_owned()),
+///     go_on: Some(GoOn::CloseCalls),
+///     ..RunRequest::user("What time is it?")
+/// };
+/// let first = agent.run(&prompt, thread, request.clone()).outcome().await;
+/// assert_eq!(first.unwrap_err().code(), "model_unreachable");
+///
+/// let second = agent.run(&prompt, thread, request).outcome().await?;
+/// assert_eq!((second.turn.0, second.text().as_str()), (1, "It is noon."));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoOn {
     /// They are answered with an `interrupted` error, and the model decides what to do about it. Nothing runs twice.

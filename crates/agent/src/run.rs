@@ -22,7 +22,8 @@ use crate::{Agent, AgentError, Event, GoOn, Outcome};
 pub struct RunRequest {
     /// The prompt's input, a JSON object.
     pub input: Value,
-    /// What the user says, whatever role the message names. Where it is absent, the prompt's own `user` text begins the turn.
+    /// What the user says, whatever role the message names. Where it is absent, the prompt's own `user` text begins the turn;
+    /// without that, the model answers what the thread ends with.
     pub user: Option<Message>,
     /// Hidden context that goes along with the user's message, and is on record with it.
     pub items: Vec<NewItem>,

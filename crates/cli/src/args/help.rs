@@ -124,6 +124,23 @@ Examples:
   contexture blocks preview house_rules --body 'Be brief, {{ ctx.user }}.' --scope-user ada
   contexture blocks preview house_rules --body @draft.md --json";
 
+pub(super) const FLOW: &str = "\
+Examples:
+  contexture flow list
+  contexture flow check
+  contexture flow graph research";
+
+pub(super) const FLOW_CHECK: &str = "\
+Examples:
+  contexture flow check
+  contexture flow check research
+  contexture flow check --json | jq -r '.[] | select(.error) | .id'";
+
+pub(super) const FLOW_GRAPH: &str = "\
+Examples:
+  contexture flow graph research
+  contexture flow graph research --format svg -o research.svg";
+
 pub(super) const SESSIONS: &str = "\
 Examples:
   contexture sessions list

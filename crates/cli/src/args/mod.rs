@@ -1,5 +1,6 @@
 //! What can be typed: the arguments of every command, with their help texts.
 
+mod flow;
 mod help;
 mod keys;
 mod serve;
@@ -17,6 +18,7 @@ use contexture_wire::Dialect;
 use crate::error::Failure;
 use crate::output::Reply;
 
+pub(crate) use flow::{FlowArgs, FlowCheckArgs, FlowCommand, FlowGraphArgs, GraphFormat};
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
@@ -75,7 +77,7 @@ pub(crate) enum Command {
     /// Count tokens.
     #[command(after_help = help::TOKENS)]
     Tokens(TokensArgs),
-    /// Check all prompts, contexts and blocks of the project.
+    /// Check all prompts, contexts, blocks and flows of the project.
     #[command(after_help = help::LINT)]
     Lint(LintArgs),
     /// List the prompts of the project.
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     /// List the prompt blocks of the project, or preview one.
     #[command(after_help = help::BLOCKS)]
     Blocks(BlocksArgs),
+    /// List, check and draw the flows of the project.
+    #[command(after_help = help::FLOW)]
+    Flow(FlowArgs),
     /// Look after stored sessions: list, show, archives, export, import, fork, delete.
     #[command(after_help = help::SESSIONS)]
     Sessions(SessionsArgs),

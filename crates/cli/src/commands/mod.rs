@@ -7,6 +7,7 @@ mod chat;
 mod compact;
 mod completions;
 mod diff;
+mod flow;
 mod init;
 mod inspect;
 mod keys;
@@ -42,6 +43,7 @@ pub(crate) fn run(cli: Cli, screen: Screen) -> Result<Reply, Failure> {
         Command::Lint(args) => lint::run(&args, &globals, screen),
         Command::Prompts => prompts::run(&globals, screen),
         Command::Blocks(args) => blocks::run(&args, &globals, screen),
+        Command::Flow(args) => flow::run(&args, &globals, screen),
         Command::Sessions(args) => sessions::run(&args, &globals, screen),
         Command::Serve(args) => serve::run(&args, &globals),
         Command::Keys(args) => keys::run(&args, &globals, screen),

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{RunEvent, RunStatus};
 use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode, Input};
-use crate::node::{Answered, Asked, NodeError};
+use crate::node::{Answered, Asked};
 use crate::value::PortValue;
 
 /// Where a run stands.
@@ -151,8 +151,8 @@ impl State {
                     active.phase = Phase::Retrying;
                 });
             }),
-            RunEvent::NodeEnd { node, outputs, error, .. } => {
-                self.with(flow, node, |state, idx| state.finish(flow, idx, outputs, error.as_ref()));
+            RunEvent::NodeEnd { node, outputs, .. } => {
+                self.with(flow, node, |state, idx| state.finish(flow, idx, outputs));
             }
             RunEvent::RunEnd { status, .. } => self.end = Some(*status),
             RunEvent::RunStart { .. }
@@ -203,13 +203,7 @@ impl State {
         self.in_active(idx, |active| active.phase = Phase::Pulling(wanted));
     }
 
-    fn finish(
-        &mut self,
-        flow: &Flow,
-        idx: usize,
-        outputs: &BTreeMap<String, PortValue>,
-        error: Option<&NodeError>,
-    ) {
+    fn finish(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
         let Some(node) = flow.node(idx) else { return };
         self.nodes[idx].active = None;
         self.active.remove(&idx);
@@ -226,9 +220,7 @@ impl State {
                 self.arrive(flow, *to, *input, value);
             }
         }
-        if error.is_none() {
-            self.note_outputs(flow, idx, outputs);
-        }
+        self.note_outputs(flow, idx, outputs);
     }
 
     fn note_outputs(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {

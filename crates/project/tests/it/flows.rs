@@ -197,9 +197,8 @@ nodes:
 fn sub_flows_that_are_unknown_or_circular_or_broken_are_named() {
     let round = "nodes: {s: {type: sub_flow, flow: f}}\nedges: [start -> s]\n";
     let broken = "nodes: {a: {type: nothing}}";
-    let files = |text| {
-        faults(&[("flows/f.yaml", text), ("flows/round.yaml", round), ("flows/broken.yaml", broken)])
-    };
+    let files =
+        |text| faults(&[("flows/f.yaml", text), ("flows/round.yaml", round), ("flows/broken.yaml", broken)]);
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: rond\nedges: [start -> s]\n"), @"");
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: round\nedges: [start -> s]\n"), @"");
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: broken\nedges: [start -> s]\n"), @"");
@@ -229,12 +228,60 @@ fn lint_lists_the_faults_of_flows() {
 /// Pieces that mean something to the reader.
 fn fragment() -> impl Strategy<Value = String> {
     let pieces = [
-        "\n", "  ", "nodes:", "edges:", "outputs:", "inputs:", "limits:", "id: f", "a:", "b: ", "- ",
-        "type: ", "transform", "join", "branch", "parallel", "sub_flow", "custom", "start", "llm_request",
-        "portal_in", "portal_out", "template: '{{ x }}'", "inputs: {x: string}", "cases: {a: value}",
-        "branches: [a, b]", "flow: f", "flow: g", "portal: p", "policy: any", "retry: {max: 1}", "keep: [x]",
-        "with: {x: 1}", "start -> a", "a -> b", "b.value -> a.x", "a.a -> b", "->", "{", "}", "[", "]", ",",
-        ": ", "&a ", "*a", "'", "\"", "é", "\u{feff}", "\t", "1e999", "~", "!x ",
+        "\n",
+        "  ",
+        "nodes:",
+        "edges:",
+        "outputs:",
+        "inputs:",
+        "limits:",
+        "id: f",
+        "a:",
+        "b: ",
+        "- ",
+        "type: ",
+        "transform",
+        "join",
+        "branch",
+        "parallel",
+        "sub_flow",
+        "custom",
+        "start",
+        "llm_request",
+        "portal_in",
+        "portal_out",
+        "template: '{{ x }}'",
+        "inputs: {x: string}",
+        "cases: {a: value}",
+        "branches: [a, b]",
+        "flow: f",
+        "flow: g",
+        "portal: p",
+        "policy: any",
+        "retry: {max: 1}",
+        "keep: [x]",
+        "with: {x: 1}",
+        "start -> a",
+        "a -> b",
+        "b.value -> a.x",
+        "a.a -> b",
+        "->",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ": ",
+        "&a ",
+        "*a",
+        "'",
+        "\"",
+        "é",
+        "\u{feff}",
+        "\t",
+        "1e999",
+        "~",
+        "!x ",
     ];
     prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..40).prop_map(|it| it.concat())
 }

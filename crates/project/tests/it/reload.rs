@@ -196,7 +196,8 @@ fn a_changed_block_reaches_the_prompts_it_applies_to() {
 
 #[test]
 fn a_flow_that_is_broken_now_keeps_its_last_good_version() {
-    let flow = |text: &str| format!("nodes: {{a: {{type: transform, template: {text}}}}}\nedges: [start -> a]\n");
+    let flow =
+        |text: &str| format!("nodes: {{a: {{type: transform, template: {text}}}}}\nedges: [start -> a]\n");
     let (files, mut project) = opened(&[("flows/f.yaml", &flow("A")), ("flows/g.yaml", &flow("G"))]);
     let told = |project: &mut Project| {
         let reload = project.reload().unwrap();
@@ -223,7 +224,8 @@ fn a_flow_that_is_broken_now_keeps_its_last_good_version() {
 #[test]
 fn a_flow_follows_its_parts_and_the_names_of_prompts() {
     let outer = "nodes: {s: {type: sub_flow, flow: part}}\nedges: [start -> s]\n";
-    let part = |text: &str| format!("nodes: {{a: {{type: transform, template: {text}}}}}\nedges: [start -> a]\n");
+    let part =
+        |text: &str| format!("nodes: {{a: {{type: transform, template: {text}}}}}\nedges: [start -> a]\n");
     let (files, mut project) = opened(&[("flows/f.yaml", outer), ("flows/part.yaml", &part("A"))]);
     files.set("flows/part.yaml", &part("B"));
     assert_eq!(project.reload().unwrap().changed_flows, ["f", "part"]);

@@ -76,10 +76,7 @@ fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec
             false => writer.message(index, message),
         }
     }
-    if writer.turns.is_empty() {
-        writer.losses.add("messages", "somebody must speak: a short text was put there");
-        writer.push(Speaker::User, parts::text(GO_AHEAD.trim_end()));
-    }
+    writer.begin_with_user();
     (system, writer.turns)
 }
 
@@ -93,6 +90,16 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// A conversation that begins with the model's calls is refused, and so is an empty one.
+    fn begin_with_user(&mut self) {
+        if self.turns.first().is_some_and(|it| it.speaker == Speaker::User) {
+            return;
+        }
+        self.losses.add("messages", "the user must speak first: a short text was put before");
+        let parts = vec![parts::text(GO_AHEAD.trim_end())];
+        self.turns.insert(0, Turn { speaker: Speaker::User, parts });
+    }
+
     fn system_message(&mut self, index: usize, message: &Message) -> Vec<Value> {
         let mut texts = Vec::new();
         for (part_idx, part) in message.content.iter().enumerate() {

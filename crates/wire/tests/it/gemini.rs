@@ -25,6 +25,16 @@ fn read(body: &Value) -> String {
 }
 
 #[test]
+fn the_model_never_begins() {
+    for messages in [json!([]), json!([{"role": "assistant", "content": "How can I help?"}])] {
+        let request: Request = serde_json::from_value(json!({"messages": messages})).expect("a request");
+        let encoded = encode_request(&target(), &request);
+        assert_eq!(encoded.body["contents"][0], json!({"role": "user", "parts": [{"text": "Go ahead."}]}));
+        assert_eq!(encoded.losses[0].reason, "the user must speak first: a short text was put before");
+    }
+}
+
+#[test]
 fn a_request_of_an_sdk_is_read() {
     let body = json!({
         "system_instruction": {"parts": [{"text": "Be brief."}]},

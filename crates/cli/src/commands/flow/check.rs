@@ -1,0 +1,70 @@
+//! `flow check`: whether flows can be run.
+
+use contexture_flow::Flow;
+use contexture_project::{Fault, Project, ProjectError};
+
+use super::list::document;
+use super::{NONE, extent};
+use crate::args::FlowCheckArgs;
+use crate::commands::resolve::counted;
+use crate::error::{Exit, Failure};
+use crate::output::{Reply, Screen};
+use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, one_line, paint, wrapped};
+
+/// A flow with its file.
+type Checked<'a> = (&'a str, &'a str, Result<&'a Flow, &'a ProjectError>);
+
+pub(super) fn run(
+    args: &FlowCheckArgs,
+    project: &Project,
+    as_json: bool,
+    screen: Screen,
+) -> Result<Reply, Failure> {
+    let all = project.flows().map(|(id, flow)| (id, project.flow_file(id).unwrap_or_default(), flow));
+    let flows: Vec<Checked<'_>> = match &args.flow {
+        None => all.collect(),
+        Some(id) => all.filter(|(it, _, _)| it == id).collect(),
+    };
+    if let (Some(id), true) = (&args.flow, flows.is_empty()) {
+        project.flow(id)?;
+    }
+    let is_broken = flows.iter().any(|(_, _, flow)| flow.is_err());
+    let reply = match as_json {
+        true => Reply::json(flows.iter().map(|(id, file, flow)| document(id, file, *flow)).collect()),
+        false => Reply::styled(page(&flows, screen)),
+    };
+    Ok(reply.exit(if is_broken { Exit::Wrong } else { Exit::Done }))
+}
+
+fn page(flows: &[Checked<'_>], screen: Screen) -> String {
+    if flows.is_empty() {
+        return NONE.to_owned();
+    }
+    let mut lines = Vec::new();
+    for (id, file, flow) in flows {
+        let name = paint(BOLD, &one_line(id));
+        match flow {
+            Ok(flow) => lines.push(format!("{}  {name}  {}", paint(GREEN, "ok    "), paint(DIM, &extent(flow)))),
+            Err(err) => {
+                lines.push(format!("{}  {name}  {}", paint(RED, "broken"), paint(DIM, &one_line(file))));
+                err.faults.iter().for_each(|it| lines.extend(fault_lines(it, screen)));
+            }
+        }
+    }
+    let n_broken = flows.iter().filter(|(_, _, flow)| flow.is_err()).count();
+    let summary = match n_broken {
+        0 => paint(GREEN, &format!("{}, no problems found.", counted(flows.len(), "flow"))),
+        _ => paint(RED, &format!("{}, {n_broken} broken", counted(flows.len(), "flow"))),
+    };
+    lines.extend([String::new(), summary]);
+    lines.join("\n")
+}
+
+fn fault_lines(fault: &Fault, screen: Screen) -> Vec<String> {
+    let columns = screen.width.saturating_sub(10);
+    let text = format!("{} ({})", one_line(&fault.to_string()), fault.code);
+    let hint = fault.hint.iter().flat_map(|it| wrapped(&format!("hint: {}", one_line(it)), columns));
+    let hint = hint.map(|it| format!("{:10}{}", "", paint(CYAN, &it)));
+    let text = wrapped(&text, columns).into_iter().enumerate();
+    text.map(|(idx, it)| format!("{:1$}{it}", "", if idx == 0 { 8 } else { 10 })).chain(hint).collect()
+}

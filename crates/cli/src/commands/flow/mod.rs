@@ -1,0 +1,31 @@
+//! `flow`: the flows of the project.
+
+mod check;
+mod graph;
+mod list;
+
+use contexture_flow::Flow;
+
+use super::resolve::counted;
+use crate::args::{FlowArgs, FlowCommand, Globals};
+use crate::error::Failure;
+use crate::output::{Reply, Screen};
+use crate::root;
+
+pub(super) fn run(args: &FlowArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    let project = root::open(globals)?;
+    match &args.command {
+        FlowCommand::List => Ok(list::run(&project, globals.json, screen)),
+        FlowCommand::Check(args) => check::run(args, &project, globals.json, screen),
+        FlowCommand::Graph(args) => graph::run(args, &project, globals.json),
+    }
+}
+
+/// What is said if there is nothing.
+const NONE: &str = "The project has no flows; they go to flows/NAME.yaml.";
+
+/// Says how large a flow is, as its author wrote it.
+fn extent(flow: &Flow) -> String {
+    let definition = flow.definition();
+    format!("{}, {}", counted(definition.nodes.len(), "node"), counted(definition.edges.len(), "edge"))
+}
