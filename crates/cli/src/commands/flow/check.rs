@@ -44,7 +44,9 @@ fn page(flows: &[Checked<'_>], screen: Screen) -> String {
     for (id, file, flow) in flows {
         let name = paint(BOLD, &one_line(id));
         match flow {
-            Ok(flow) => lines.push(format!("{}  {name}  {}", paint(GREEN, "ok    "), paint(DIM, &extent(flow)))),
+            Ok(flow) => {
+                lines.push(format!("{}  {name}  {}", paint(GREEN, "ok    "), paint(DIM, &extent(flow))))
+            }
             Err(err) => {
                 lines.push(format!("{}  {name}  {}", paint(RED, "broken"), paint(DIM, &one_line(file))));
                 err.faults.iter().for_each(|it| lines.extend(fault_lines(it, screen)));
