@@ -45,7 +45,11 @@ fn said(served: &Served, session: &str) -> Vec<String> {
     let items = served.run(&["sessions", "show", session, "--json"]).json();
     let items = items.as_array().cloned().unwrap_or_default();
     let texts = items.iter().filter(|it| it["kind"] == "user" || it["kind"] == "assistant");
-    texts.map(|it| format!("{}: {}", it["kind"].as_str().unwrap_or_default(), it["body"]["content"])).collect()
+    texts
+        .map(|it| {
+            format!("{}: {}", it["kind"].as_str().unwrap_or_default(), it["body"]["message"]["content"])
+        })
+        .collect()
 }
 
 #[test]

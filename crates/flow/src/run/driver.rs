@@ -247,10 +247,18 @@ impl Driver {
             return Ok(());
         }
         let batch = self.take_batch();
-        if let Some(number) = self.pen.write(batch).await? {
+        if let Some(number) = self.write(batch).await? {
             self.book.upto = number;
         }
         Ok(())
+    }
+
+    /// Writes a batch, and says what is on record now.
+    async fn write(&mut self, batch: Batch) -> Result<Option<u64>, RunError> {
+        let events = batch.events.clone();
+        let number = self.pen.write(batch).await?;
+        events.iter().for_each(|it| self.services.library.heard(&self.flow, it));
+        Ok(number)
     }
 
     /// Returns what is to be written: what was told first, for it was told before.
@@ -562,6 +570,6 @@ impl Driver {
         self.book.state = state;
         batch.puts.push(self.book.document(&self.pen.keys, self.pen.time.now()));
         batch.deletes.push(self.pen.keys.due());
-        self.pen.write(batch).await.map(|_| ())
+        self.write(batch).await.map(|_| ())
     }
 }

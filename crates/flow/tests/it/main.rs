@@ -1,5 +1,6 @@
 //! Tests of flows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod due;
 mod nodes;
 mod scene;
