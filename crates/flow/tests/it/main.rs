@@ -3,4 +3,5 @@
 
 mod due;
 mod nodes;
+mod policies;
 mod scene;
