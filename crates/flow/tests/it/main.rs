@@ -1,5 +1,12 @@
 //! Tests of flows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod clock;
+mod fuse;
+mod kills;
+mod net;
 mod nodes;
+mod reference;
+mod runs;
 mod scene;
+mod scheduler;
