@@ -3,6 +3,7 @@
 
 mod clock;
 mod due;
+mod faults;
 mod fuse;
 mod kills;
 mod net;
