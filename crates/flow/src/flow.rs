@@ -123,6 +123,11 @@ impl Flow {
         self.0.definition.limits
     }
 
+    /// Returns the kind of a node by its name in a run, such as `llm_request`; nodes of sub-flows are among them.
+    pub fn kind_of(&self, node: &str) -> Option<&'static str> {
+        self.idx_of(node).and_then(|idx| self.node(idx)).map(|it| it.kind)
+    }
+
     /// Lists the prompts that its nodes name, with the nodes.
     pub fn prompts(&self) -> Vec<(&str, &str)> {
         self.0.definition.prompts()

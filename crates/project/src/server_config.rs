@@ -22,11 +22,13 @@ pub struct ServerConfig {
     pub request_timeout_seconds: u64,
     /// How long a turn may run.
     pub turn_timeout_seconds: u64,
+    /// How many runs of flows are driven at the same time; more of them wait.
+    pub max_flow_runs: u32,
     /// How often a stream of events says that it is alive.
     pub heartbeat_seconds: u64,
     /// How long turns may go on when the server is told to stop; then they are interrupted.
     pub shutdown_grace_seconds: u64,
-    /// How long an instance may be silent before its turns count as interrupted.
+    /// How long an instance may be silent before its turns count as interrupted, and others go on with its runs.
     pub lease_seconds: u64,
     /// How long events can be read again.
     pub events_retention_hours: u64,
@@ -51,6 +53,7 @@ impl Default for ServerConfig {
             max_connections: 10_000,
             request_timeout_seconds: 30,
             turn_timeout_seconds: 600,
+            max_flow_runs: 256,
             heartbeat_seconds: 15,
             shutdown_grace_seconds: 25,
             lease_seconds: 30,

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use contexture_flow::{Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::{Project, ServerConfig};
 use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
+use crate::flows::{Drivers, Loaded};
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::passes::Keeper;
@@ -41,7 +43,7 @@ pub struct App(pub(crate) Arc<Inner>);
 
 /// What all requests share.
 pub(crate) struct Inner {
-    pub(crate) world: Current,
+    pub(crate) world: Arc<Current>,
     pub(crate) config: ServerConfig,
     pub(crate) sessions: Sessions,
     pub(crate) records: Arc<dyn Records>,
@@ -49,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) names: Arc<dyn Names>,
     pub(crate) scribe: Scribe,
     pub(crate) runs: Runs,
+    pub(crate) drivers: Drivers,
     pub(crate) keeper: Keeper,
     watchers: Watchers,
     pub(crate) agent: AgentMaker,
@@ -82,6 +85,11 @@ impl App {
     pub(crate) fn sessions(&self, caller: &Caller) -> Sessions {
         self.0.sessions.of_tenant(caller.tenant.clone())
     }
+
+    /// Returns the runs of flows that a caller may see.
+    pub(crate) fn flow_runs(&self, caller: &Caller) -> Runtime {
+        self.0.drivers.runtime(&caller.tenant)
+    }
 }
 
 /// A server: routes, and what goes on behind them.
@@ -103,13 +111,24 @@ impl Server {
         let watchers = watchers.and(Arc::new(keeper.clone()));
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
         let world = World::load(project, Vec::new(), &agent, watchers.clone())?;
+        let world = Arc::new(Current::new(world));
+        let library = Loaded { world: Arc::clone(&world), metrics: metrics.clone() };
+        let runtime = Runtime::new(RuntimeParts {
+            sessions: sessions.clone(),
+            records: Arc::clone(&records),
+            time: Arc::clone(&time),
+            names: Arc::clone(&names),
+            library: Arc::new(library),
+            config: runtime_config(&config),
+        });
+        let drivers = Drivers::new(runtime, config.max_flow_runs);
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
         let audit = Audit::new(scribe.clone(), Arc::clone(&time));
         let inner = Inner {
             gate,
             audit,
             metrics,
-            world: Current::new(world),
+            world,
             config,
             sessions,
             records,
@@ -117,6 +136,7 @@ impl Server {
             names,
             scribe,
             runs,
+            drivers,
             keeper,
             watchers,
             agent,
@@ -152,11 +172,17 @@ impl Server {
         background::work(&self.app).await;
     }
 
-    /// Lets running turns come to their end, or interrupts them, and then ends streams and background work.
+    /// Lets running turns come to their end, or interrupts them, and runs of flows too, or leaves them to others; then ends streams and
+    /// background work.
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
-        self.app.0.runs.stop(grace).await;
+        tokio::join!(self.app.0.runs.stop(grace), self.app.0.drivers.stop(grace));
         self.app.0.scribe.flushed().await;
         self.app.0.stop.cancel();
     }
+}
+
+/// Says how runs are driven. A server gives a sign of life for its runs as it does for its turns.
+fn runtime_config(config: &ServerConfig) -> RuntimeConfig {
+    RuntimeConfig { lease: Duration::from_secs(config.lease_seconds.max(1)), ..RuntimeConfig::default() }
 }

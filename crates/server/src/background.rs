@@ -1,4 +1,4 @@
-//! What goes on behind the routes: lost turns are looked for, old records forgotten, changed files loaded.
+//! What goes on behind the routes: lost turns are looked for, runs that nobody drives are driven, old records forgotten, changed files loaded.
 
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use crate::told::EVENTS;
 use crate::world::World;
 use crate::{App, Problem};
 
+/// How often runs are looked for that nobody drives, at least.
+const DUE_EVERY: Duration = Duration::from_secs(3);
 /// How often old records are forgotten.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How many at once, so that nobody waits long for the store.
@@ -27,7 +29,7 @@ const PIECE_SLACK_HOURS: u64 = 1;
 /// Does everything until the server stops.
 pub(crate) async fn work(app: &App) {
     let scribe = app.0.scribe.clone().work(app.0.stop.clone());
-    tokio::join!(scribe, sweeps(app), prunes(app), reloads(app), control::obey(app));
+    tokio::join!(scribe, sweeps(app), drives(app), prunes(app), reloads(app), control::obey(app));
 }
 
 /// Waits; says whether to go on.
@@ -48,6 +50,23 @@ async fn sweeps(app: &App) {
                 detail = problem.detail(),
                 "lost turns can't be looked for"
             );
+        }
+    }
+}
+
+/// Drives runs that nobody drives: those that were left when an instance started or stopped, and those of instances that are gone.
+async fn drives(app: &App) {
+    let every = DUE_EVERY.min(Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3);
+    loop {
+        if let Err(err) = app.0.drivers.sweep().await {
+            tracing::warn!(code = err.code(), error = %err, "runs that are due can't be looked for");
+        }
+        let goes_on = tokio::select! {
+            goes_on = pause(app, every) => goes_on,
+            () = app.0.drivers.has_place() => true,
+        };
+        if !goes_on {
+            return;
         }
     }
 }

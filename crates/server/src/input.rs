@@ -3,6 +3,7 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use contexture_flow::RunId;
 use contexture_session::{SessionId, ThreadId};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -93,6 +94,12 @@ impl Named for SessionId {
 impl Named for ThreadId {
     fn named(text: String) -> Result<Self, Problem> {
         Ok(ThreadId::parse(text)?)
+    }
+}
+
+impl Named for RunId {
+    fn named(text: String) -> Result<Self, Problem> {
+        Ok(RunId::parse(&text)?)
     }
 }
 

@@ -16,8 +16,8 @@ use crate::seen::{REQUEST_ID, seen};
 use crate::{App, Problem, body, gate};
 
 /// What web pages of other origins may read of an answer besides its body.
-const EXPOSED: [&str; 4] =
-    ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "retry-after"];
+const EXPOSED: [&str; 5] =
+    ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "location", "retry-after"];
 
 /// Puts the layers around the routes that need a caller.
 pub(crate) fn around(router: Router<App>, app: &App) -> Router {

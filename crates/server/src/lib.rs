@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
-//!                                        └─▶ turns: Runs drives the agent ─▶ events ─▶ Scribe ─▶ store ─▶ SSE
+//!                                        ├─▶ turns: Runs drives the agent ─▶ events ─▶ Scribe ─▶ store ─▶ SSE
+//!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
 //! A turn belongs to the server, not to the connection that asked for it. Everything it says goes through the
@@ -21,6 +22,7 @@ mod caller;
 mod chat;
 mod control;
 mod ears;
+mod flows;
 mod gate;
 mod input;
 mod layers;

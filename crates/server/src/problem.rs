@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_agent::AgentError;
+use contexture_flow::RunError;
 use contexture_model::ModelError;
 use contexture_project::ProjectError;
 use contexture_session::{IdInvalid, SessionError, StoreError};
@@ -138,7 +139,9 @@ fn status_of(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
         "forbidden" | "approval_forged" => StatusCode::FORBIDDEN,
-        "not_found" | "unknown_prompt" | "unknown_model" | "route_unknown" => StatusCode::NOT_FOUND,
+        "not_found" | "unknown_prompt" | "unknown_flow" | "unknown_model" | "route_unknown" => {
+            StatusCode::NOT_FOUND
+        }
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
         "request_timeout" => StatusCode::REQUEST_TIMEOUT,
@@ -157,6 +160,10 @@ fn status_of(code: &str) -> StatusCode {
         | "lease_lost"
         | "nothing_to_undo"
         | "turn_not_retryable"
+        | "run_over"
+        | "run_driven"
+        | "wait_answered"
+        | "flow_changed"
         | "cancelled" => StatusCode::CONFLICT,
         "events_expired" | "pass_expired" => StatusCode::GONE,
         "body_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
@@ -164,12 +171,14 @@ fn status_of(code: &str) -> StatusCode {
         "id_invalid" | "body_invalid" | "query_invalid" | "header_invalid" | "path_invalid" => {
             StatusCode::BAD_REQUEST
         }
-        "input_invalid" | "message_invalid" | "budget_exceeded" | "prompt_too_long" | "model_missing"
-        | "model_not_found" | "guardrail_blocked" | "constraint_failed" | "output_invalid"
-        | "tool_collision" | "tool_unknown" | "tool_name_invalid" | "check_unknown" | "template_error"
-        | "append_malformed" | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch"
-        | "message_in_tag" | "role_ambiguous" | "depth_exceeded" | "unknown_entry" | "unknown_field"
-        | "import_invalid" => StatusCode::UNPROCESSABLE_ENTITY,
+        "input_invalid" | "answer_invalid" | "flow_invalid" | "message_invalid" | "budget_exceeded"
+        | "prompt_too_long" | "model_missing" | "model_not_found" | "guardrail_blocked"
+        | "constraint_failed" | "output_invalid" | "tool_collision" | "tool_unknown"
+        | "tool_name_invalid" | "check_unknown" | "template_error" | "append_malformed"
+        | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch" | "message_in_tag"
+        | "role_ambiguous" | "depth_exceeded" | "unknown_entry" | "unknown_field" | "import_invalid" => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         "rate_limited" | "too_many_requests" | "queue_full" => StatusCode::TOO_MANY_REQUESTS,
         "store_unavailable" | "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
         "turn_timeout" => StatusCode::GATEWAY_TIMEOUT,
@@ -228,6 +237,12 @@ impl From<ModelError> for Problem {
 
 impl From<AgentError> for Problem {
     fn from(err: AgentError) -> Self {
+        Self::new(err.code(), err.to_string())
+    }
+}
+
+impl From<RunError> for Problem {
+    fn from(err: RunError) -> Self {
         Self::new(err.code(), err.to_string())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use contexture_agent::{Agent, AgentBuilder, Watcher};
 use contexture_compose::Prompt;
+use contexture_flow::Flow;
 use contexture_project::{Fault, Project};
 
 use crate::Problem;
@@ -48,6 +49,25 @@ impl World {
                 problem.hint("`GET /v1/prompts` lists them")
             }),
         }
+    }
+}
+
+impl World {
+    /// Returns a flow by its id.
+    pub(crate) fn flow(&self, id: &str) -> Result<Flow, Problem> {
+        self.project.flow(id).cloned().map_err(|err| {
+            let problem = Problem::from(err);
+            if problem.code() == "unknown_flow" {
+                return problem;
+            }
+            // What is wrong with a file is not wrong with the request: its own code would say so.
+            let invalid =
+                Problem::new("flow_invalid", format!("flow `{id}` has a fault: {}", problem.detail()));
+            match problem.place() {
+                Some(at) => invalid.at(at),
+                None => invalid,
+            }
+        })
     }
 }
 

@@ -18,8 +18,8 @@ use tokio::runtime::Runtime;
 use crate::Folder;
 use crate::served::{calls, says};
 
-const PAGES: [&str; 7] =
-    ["quick-start", "sessions", "streaming", "approval", "compaction", "multi-instance", "openai"];
+const PAGES: [&str; 8] =
+    ["quick-start", "sessions", "streaming", "approval", "compaction", "flows", "multi-instance", "openai"];
 
 /// Parts the output of blocks.
 const MARK: &str = "@@@ block ";
@@ -35,6 +35,7 @@ fn replies(page: &str) -> Vec<Reply> {
             let look = Reply::answer(Dialect::Openai, &Answer::parts(vec![Part::ToolCall(look)]));
             vec![calls(Dialect::Openai, 7), say("Order 7 is shipped."), look, say("A cat.")]
         }
+        "flows" => vec![say("Dear Ada, thank you for the parcel.")],
         "openai" => vec![say("Hello there."), say("Hello Ada."), say("Ada.")],
         _ => (0..5).map(|_| say("Very well.")).collect(),
     }

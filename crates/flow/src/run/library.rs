@@ -5,6 +5,7 @@ use std::fmt;
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
 
+use super::event::RunEvent;
 use crate::flow::Flow;
 
 /// What runs take from the application. It is asked each time somebody begins to drive a run, so that what was loaded anew counts.
@@ -17,4 +18,8 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
 
     /// Returns a flow by its id.
     fn flow(&self, id: &str) -> Option<Flow>;
+
+    /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run
+    /// follows it.
+    fn heard(&self, _flow: &Flow, _event: &RunEvent) {}
 }

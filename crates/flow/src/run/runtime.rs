@@ -8,8 +8,8 @@ use std::time::Duration;
 use contexture_agent::CancellationToken;
 use contexture_history::Timestamp;
 use contexture_session::{
-    Document, DocumentKey, DocumentList, Names, NewRecord, Records, SessionId, SessionStart, Sessions,
-    StoreError, Tenant, Time, Writes,
+    Document, DocumentKey, DocumentList, Extent, Names, NewRecord, Records, SessionId, SessionStart,
+    Sessions, StoreError, Tenant, Time, Writes,
 };
 use futures::Stream;
 use serde_json::Value;
@@ -67,7 +67,7 @@ pub struct RuntimeParts {
 /// anybody's help. Both may happen in different processes.
 #[derive(Clone)]
 pub struct Runtime {
-    parts: Arc<RuntimeParts>,
+    pub(super) parts: Arc<RuntimeParts>,
     tenant: Tenant,
     /// Definitions that are known to be kept.
     kept: Arc<Mutex<BTreeSet<(Tenant, String)>>>,
@@ -102,7 +102,7 @@ impl Runtime {
         Self { tenant, ..self.clone() }
     }
 
-    fn records(&self) -> &dyn Records {
+    pub(super) fn records(&self) -> &dyn Records {
         &*self.parts.records
     }
 
@@ -126,7 +126,15 @@ impl Runtime {
             None => self.sessions().create(SessionStart::default()).await?,
         };
         let run = RunId::new(session.id().clone(), self.parts.names.next());
-        let writes = self.begun(flow, &run, input, start.key.as_deref());
+        let input = Arc::new(input);
+        let begin = RunEvent::RunStart {
+            run: run.clone(),
+            flow: flow.id().to_owned(),
+            fingerprint: flow.fingerprint().to_owned(),
+            session: run.session().clone(),
+            input: Arc::clone(&input),
+        };
+        let writes = self.begun(flow, &run, input, &begin, start.key.as_deref());
         match self.records().write(writes).await {
             Ok(_) => {}
             Err(StoreError::Exists { .. }) if start.key.is_some() => {
@@ -140,20 +148,20 @@ impl Runtime {
             Err(err) => return Err(err.into()),
         }
         self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()));
+        self.parts.library.heard(flow, &begin);
         Ok(run)
     }
 
-    fn begun(&self, flow: &Flow, run: &RunId, input: Value, key: Option<&str>) -> Writes {
+    fn begun(
+        &self,
+        flow: &Flow,
+        run: &RunId,
+        input: Arc<Value>,
+        start: &RunEvent,
+        key: Option<&str>,
+    ) -> Writes {
         let keys = self.keys(run);
         let at = self.parts.time.now();
-        let input = Arc::new(input);
-        let start = RunEvent::RunStart {
-            run: run.clone(),
-            flow: flow.id().to_owned(),
-            fingerprint: flow.fingerprint().to_owned(),
-            session: run.session().clone(),
-            input: Arc::clone(&input),
-        };
         let book = Book {
             flow: flow.id().to_owned(),
             fingerprint: flow.fingerprint().to_owned(),
@@ -178,7 +186,7 @@ impl Runtime {
             let key = keys::definition(&self.tenant, flow.fingerprint());
             puts.push(document(key, flow.document().to_string()));
         }
-        let records = vec![NewRecord { stream: keys.log(), at, data: written(&start) }];
+        let records = vec![NewRecord { stream: keys.log(), at, data: written(start) }];
         Writes { records, puts, creates, ..Writes::default() }
     }
 
@@ -258,7 +266,7 @@ impl Runtime {
         Ok(beat.is_none_or(|it| self.is_old(it.at, now)))
     }
 
-    fn is_old(&self, at: Timestamp, now: Timestamp) -> bool {
+    pub(super) fn is_old(&self, at: Timestamp, now: Timestamp) -> bool {
         let lease = i64::try_from(self.parts.config.lease.as_millis()).unwrap_or(i64::MAX);
         now.0.saturating_sub(at.0) >= lease
     }
@@ -355,22 +363,6 @@ impl Runtime {
         Ok(is_wanted.then(|| book.info(&keys, document.at, Vec::new())))
     }
 
-    /// Lists runs of all tenants that need a driver: nobody drives them, or their driver has been silent for too long.
-    pub async fn due(&self, max: usize) -> Result<Vec<(Tenant, RunId)>, RunError> {
-        let list = DocumentList { kind: keys::DUE.to_owned(), tenant: None, session: None, after: None, max };
-        let now = self.parts.time.now();
-        let documents = self.records().list(list).await?;
-        let stale = documents.into_iter().filter(|it| self.is_old(it.at, now));
-        let mut due: Vec<(Tenant, RunId)> = stale
-            .filter_map(|it| {
-                let name = it.key.name.split('/').next()?.to_owned();
-                Some((it.key.tenant, RunId::new(it.key.session?, name)))
-            })
-            .collect();
-        due.dedup();
-        Ok(due)
-    }
-
     /// Returns what happened in a run after a number, oldest first, at most `max`.
     pub async fn events(
         &self,
@@ -381,6 +373,11 @@ impl Runtime {
         let keys = self.keys(run);
         let page = self.records().read(keys.log(), after, max).await?;
         page.iter().map(|it| Ok((it.number, book::parsed(&keys, &it.data)?))).collect()
+    }
+
+    /// Returns which numbers what happened in a run has.
+    pub async fn extent(&self, run: &RunId) -> Result<Extent, RunError> {
+        Ok(self.records().extent(self.keys(run).log()).await?)
     }
 
     /// Follows a run from behind a number: everything that happens in it, each once and in order, until it is over.

@@ -1,7 +1,7 @@
-//! What is measured: requests, turns, model calls, tokens and where they come from, caches, compactions.
+//! What is measured: requests, turns, runs of flows, model calls, tokens and where they come from, caches, compactions.
 //!
-//! Labels have few values, and none of them comes from a client: routes by their pattern, sources by their kind, models by
-//! their provider.
+//! Labels have few values, and none of them comes from a client: routes by their pattern, sources and nodes by their kind,
+//! models by their provider.
 
 mod book;
 
@@ -25,6 +25,9 @@ meters! {
     HTTP_TIME "http_request_duration_seconds" ["route"] "Time until the head of the answer.";
     TURNS "turns_total" ["status"] "Turns that came to an end, or wait.";
     TURN_TIME "turn_duration_seconds" ["status"] "How long turns took.";
+    FLOW_STARTS "flow_runs_started_total" [] "Runs of flows that were put on record.";
+    FLOW_ENDS "flow_runs_ended_total" ["status"] "Runs of flows that came to an end.";
+    FLOW_NODES "flow_nodes_total" ["kind", "outcome"] "Nodes of flows that came to an end.";
     CALLS "model_calls_total" ["provider", "outcome"] "Model calls, by why they ended.";
     CALL_TIME "model_call_duration_seconds" ["provider"] "How long model calls took.";
     TOKENS "tokens_total" ["kind"] "Tokens as providers report them.";
@@ -37,6 +40,7 @@ meters! {
     REFUSED "requests_refused_total" ["code"] "Requests that the gate refused.";
     STORE_ERRORS "store_errors_total" [] "Requests that failed because of the store.";
     RUNNING "turns_running" [] "Turns that run now.";
+    DRIVEN "flow_runs_driven" [] "Runs of flows that are driven now.";
     QUEUE "scribe_queue_depth" [] "What waits to be written.";
     STREAMS "sse_connections" [] "Streams of events that are open.";
 }
@@ -55,6 +59,7 @@ struct Inner {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Now {
     pub(crate) running: usize,
+    pub(crate) driven: usize,
     pub(crate) queue: usize,
 }
 
@@ -102,6 +107,21 @@ impl Metrics {
         book.time(TURN_TIME, &[status], took.as_secs_f64());
     }
 
+    /// A run of a flow is on record.
+    pub(crate) fn run_started(&self) {
+        self.book().add(FLOW_STARTS, &[], 1);
+    }
+
+    /// A run of a flow ended.
+    pub(crate) fn run_ended(&self, status: &str) {
+        self.book().add(FLOW_ENDS, &[status], 1);
+    }
+
+    /// A node of a flow ended.
+    pub(crate) fn node_ended(&self, kind: &str, outcome: &str) {
+        self.book().add(FLOW_NODES, &[kind, outcome], 1);
+    }
+
     /// Something happened during a turn.
     pub(crate) fn heard(&self, event: &Event) {
         if let Event::ContextCompactionEnd(report) | Event::Compaction(report) = event {
@@ -115,6 +135,7 @@ impl Metrics {
         let mut text = String::new();
         self.book().write(&mut text);
         gauge(&mut text, RUNNING, now.running as u64);
+        gauge(&mut text, DRIVEN, now.driven as u64);
         gauge(&mut text, QUEUE, now.queue as u64);
         gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
         text
@@ -207,11 +228,12 @@ mod tests {
         metrics.answered("GET", "/v1/prompts", 200, Duration::from_millis(3));
         metrics.turn("completed", Duration::from_secs(2));
         let open = metrics.stream();
-        let text = metrics.text(Now { running: 1, queue: 2 });
+        let text = metrics.text(Now { running: 1, driven: 3, queue: 2 });
         for line in [
             r#"contexture_http_requests_total{method="GET",route="/v1/prompts",status="200"} 1"#,
             r#"contexture_turns_total{status="completed"} 1"#,
             "contexture_turns_running 1",
+            "contexture_flow_runs_driven 3",
             "contexture_scribe_queue_depth 2",
             "contexture_sse_connections 1",
         ] {

@@ -35,10 +35,11 @@ use crate::{App, Problem, routes};
         (name = "threads", description = "Isolated threads, and what can be done to any thread by its name."),
         (name = "compaction", description = "Summaries of older turns: make one, look behind it, take it back, search."),
         (name = "passes", description = "What models were sent, to the byte, and why; compared, and sent again."),
+        (name = "flows", description = "Graphs of steps, and their runs: start one, follow it, answer it, stop it."),
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
         (name = "operations", description = "For whoever looks after the server."),
     ),
-    components(schemas(Problem, refusals::ChatProblem, shapes::SessionEvent)),
+    components(schemas(Problem, refusals::ChatProblem, shapes::SessionEvent, shapes::RunEvent)),
     modifiers(&Keys),
     security((), ("key" = [])),
 )]

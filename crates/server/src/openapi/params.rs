@@ -55,6 +55,46 @@ pub(crate) struct PromptPath {
     id: String,
 }
 
+/// A flow.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct FlowPath {
+    /// The flow's id, such as `chat`; a `/` in it is written `%2F`.
+    #[param(min_length = 1, example = "chat")]
+    id: String,
+}
+
+/// A run of a flow.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct RunPath {
+    /// The run's id: its session, a dot and its own name, such as `demo.7`.
+    #[param(
+        min_length = 3,
+        max_length = 265,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$",
+        example = "demo.7"
+    )]
+    id: String,
+}
+
+/// Something that a run waits for.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct WaitPath {
+    /// The run's id: its session, a dot and its own name, such as `demo.7`.
+    #[param(
+        min_length = 3,
+        max_length = 265,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$",
+        example = "demo.7"
+    )]
+    id: String,
+    /// The wait's id, such as `ask.1`.
+    #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "ask.1")]
+    wait: String,
+}
+
 /// A pass.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]

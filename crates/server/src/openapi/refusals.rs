@@ -49,6 +49,10 @@ refusals! {
         "415": "The body is not JSON.",
         "422": "The request can be read, and can't be done: `code` says why.",
     }
+    /// What a route says about what the project's author wrote.
+    Broken {
+        "422": "Its file has a fault, and there was no good version of it.",
+    }
     /// What a route says that changes something.
     Conflict {
         "409": "It does not go with what is there now: `code` says why.",

@@ -25,8 +25,9 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use utoipa::IntoParams;
 
+use super::after::After;
 use crate::ears::Ear;
-use crate::input::{Asked, Id, shown};
+use crate::input::{Asked, Id};
 use crate::openapi::params::SessionPath;
 use crate::openapi::refusals::{Expired, NotThere, Refused};
 use crate::openapi::shapes;
@@ -37,6 +38,8 @@ use crate::{App, Caller, Problem};
 
 /// How many events are read at once.
 const PAGE: usize = 256;
+/// What says that a connection stands.
+pub(super) const ALIVE: &[u8] = b": alive\n\n";
 /// How long a stream whose events are told by this instance waits before it looks whether another one has told some.
 const NEAR: Duration = Duration::from_millis(250);
 
@@ -49,12 +52,6 @@ pub(crate) struct EventsQuery {
     /// that is kept.
     #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
     after: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
-    Number(u64),
-    Latest,
 }
 
 /// Follow the events of a session.
@@ -75,47 +72,11 @@ pub(crate) async fn follow(
     Asked(query): Asked<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let after = after(&headers, query.after.as_deref())?;
+    let after = After::read(&headers, query.after.as_deref())?;
     app.sessions(&caller).open(&id).await?;
     let session = SessionKey { tenant: caller.tenant.clone(), session: id };
-    let extent = app.0.records.extent(events_of(&session)).await?;
-    let after = match after {
-        After::Latest => extent.last,
-        After::Number(number) if number > extent.last => {
-            let text = format!("there is no event {number} in this session: the newest is {}", extent.last);
-            return Err(Problem::new("header_invalid", text).at("Last-Event-ID"));
-        }
-        After::Number(0) => extent.forgotten,
-        After::Number(number) if number < extent.forgotten => {
-            let text = format!("events up to {} are not kept any more", extent.forgotten);
-            return Err(Problem::new("events_expired", text)
-                .hint("read the items of the session, and follow with `after=latest`"));
-        }
-        After::Number(number) => number,
-    };
+    let after = after.within(app.0.records.extent(events_of(&session)).await?)?;
     Ok(Follow::new(&app, session, after).response())
-}
-
-fn after(headers: &HeaderMap, asked: Option<&str>) -> Result<After, Problem> {
-    let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
-    let (text, place) = match (header.filter(|it| !it.is_empty()), asked) {
-        (Some(text), _) => (text, "Last-Event-ID"),
-        (None, Some(text)) => (text, "after"),
-        (None, None) => return Ok(After::Number(0)),
-    };
-    match text {
-        "latest" => Ok(After::Latest),
-        text if text.bytes().all(|it| it.is_ascii_digit()) => match text.parse() {
-            Ok(number) => Ok(After::Number(number)),
-            Err(_) => Err(no_number(text, place)),
-        },
-        text => Err(no_number(text, place)),
-    }
-}
-
-fn no_number(text: &str, place: &str) -> Problem {
-    let code = if place == "after" { "query_invalid" } else { "header_invalid" };
-    Problem::new(code, format!("`{}` is not the id of an event", shown(text))).at(place)
 }
 
 /// A connection that follows a session, or one turn of it.
@@ -248,7 +209,7 @@ impl Follow {
                     }
                     Woken::Heartbeat => {
                         self.last_sign = Instant::now();
-                        return Some(Bytes::from_static(b": alive\n\n"));
+                        return Some(Bytes::from_static(ALIVE));
                     }
                     Woken::Stop => return None,
                 },
@@ -257,7 +218,7 @@ impl Follow {
                     tokio::time::sleep(Duration::from_millis(300)).await;
                     if self.last_sign.elapsed() >= self.heartbeat {
                         self.last_sign = Instant::now();
-                        return Some(Bytes::from_static(b": alive\n\n"));
+                        return Some(Bytes::from_static(ALIVE));
                     }
                 }
             }

@@ -1,19 +1,25 @@
 //! The routes, one module for each noun.
 
+mod after;
 mod again;
 mod approvals;
 mod compaction;
 mod events;
+mod flow_shapes;
+mod flows;
 pub(crate) mod ops;
 mod passes;
 mod prompts;
 mod results;
+mod run_events;
+mod runs;
 mod sessions;
 mod threads;
 mod turn_shapes;
 mod turns;
 
 pub(crate) use again::place_of;
+pub(crate) use flow_shapes::WaitView;
 pub(crate) use prompts::unkept_sessions;
 pub(crate) use turns::idempotency_key;
 use utoipa::OpenApi;
@@ -58,6 +64,15 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(passes::body))
         .routes(routes!(passes::replay))
         .routes(routes!(events::follow))
+        .routes(routes!(flows::list))
+        .routes(routes!(flows::show))
+        .routes(routes!(flows::draw))
+        .routes(routes!(runs::start))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::show, runs::cancel))
+        .routes(routes!(run_events::read))
+        .routes(routes!(runs::answer))
+        .routes(routes!(runs::resume))
         .routes(routes!(crate::chat::complete))
         .routes(routes!(crate::chat::list))
         .routes(routes!(crate::chat::show))

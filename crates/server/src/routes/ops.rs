@@ -59,7 +59,11 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
 )]
 pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
     caller.check_admin()?;
-    let now = Now { running: app.0.runs.n_running(), queue: app.0.scribe.depth() };
+    let now = Now {
+        running: app.0.runs.n_running(),
+        driven: app.0.drivers.n_driven(),
+        queue: app.0.scribe.depth(),
+    };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, app.0.metrics.text(now)))
 }

@@ -3,6 +3,7 @@
 
 mod attack;
 mod door;
+mod flows;
 mod gate;
 mod hostile;
 mod lost;

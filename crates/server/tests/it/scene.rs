@@ -14,13 +14,15 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 /// The files of the project that tests work with.
-pub(crate) const FILES: [(&str, &str); 3] = [
+pub(crate) const FILES: [(&str, &str); 5] = [
     ("contexture.toml", "[server]\nshutdown_grace_seconds = 1\n"),
     ("prompts/chat.md", "---\nmodel: openai/gpt-5-mini\n---\nYou are helpful.\n"),
     (
         "prompts/greet.md",
         "---\nmodel: openai/gpt-5-mini\ninput:\n  name: string\n---\nGreet people.\n\n# User\n\nI am {{ name }}.\n",
     ),
+    ("flows/talk.yaml", include_str!("files/talk.yaml")),
+    ("flows/once.yaml", include_str!("files/once.yaml")),
 ];
 
 /// A server that runs.

@@ -187,8 +187,10 @@ fn reply(info: &RunInfo, form: Form) -> Reply {
     let reply = match form {
         Form::Nothing => Reply::json(json!(info)),
         Form::Events => Reply::default(),
-        Form::Text if info.outputs.is_empty() => Reply::default(),
-        Form::Text => Reply::json(json!(info.outputs)),
+        Form::Text if info.status == RunStatus::Completed && !info.outputs.is_empty() => {
+            Reply::json(json!(info.outputs))
+        }
+        Form::Text => Reply::default(),
     };
     let reply = reply.exit(exit);
     if form != Form::Text {

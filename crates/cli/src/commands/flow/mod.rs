@@ -25,7 +25,7 @@ pub(super) fn run(args: &FlowArgs, globals: &Globals, screen: Screen) -> Result<
         FlowCommand::Graph(args) => graph::run(args, &project()?, globals.json),
         FlowCommand::Run(args) => drive::run(args, globals, screen),
         FlowCommand::Resume(args) => drive::resume(args, globals, screen),
-        FlowCommand::Runs(args) => runs::run(args, globals, screen),
+        FlowCommand::Runs(args) => runs::run(args, globals),
         FlowCommand::Show(args) => show::run(args, globals, screen),
         FlowCommand::Cancel(args) => drive::cancel(args, globals),
     }

@@ -7,13 +7,13 @@ use serde_json::json;
 use super::desk::Desk;
 use crate::args::{FlowRunsArgs, Globals, StatusName};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
+use crate::output::Reply;
 use crate::paint::{BOLD, DIM};
 use crate::runtime;
 use crate::store::Missing;
 use crate::table::{Align, Cell, Table};
 
-pub(super) fn run(args: &FlowRunsArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+pub(super) fn run(args: &FlowRunsArgs, globals: &Globals) -> Result<Reply, Failure> {
     let work = async {
         let desk = Desk::open(&args.store, Missing::Refuse, globals).await?;
         let list = RunList {
@@ -27,7 +27,7 @@ pub(super) fn run(args: &FlowRunsArgs, globals: &Globals, screen: Screen) -> Res
         Ok(match globals.json {
             true => Reply::json(json!(runs)),
             false if runs.is_empty() => Reply::styled("There are no runs."),
-            false => Reply::styled(page(&runs, screen)),
+            false => Reply::styled(page(&runs)),
         })
     };
     runtime::block_on(work)?
@@ -43,9 +43,9 @@ fn status(name: StatusName) -> RunStatus {
     }
 }
 
-fn page(runs: &[RunInfo], screen: Screen) -> String {
-    let columns =
-        [("run", Align::Left), ("flow", Align::Left), ("status", Align::Left), ("updated", Align::Left)];
+fn page(runs: &[RunInfo]) -> String {
+    // The run's name stands last, where nothing is cut: it is there to be copied.
+    let columns = ["flow", "status", "updated", "run"].map(|it| (it, Align::Left));
     let mut table = Table::new(&columns);
     for info in runs {
         let status = match &info.node {
@@ -53,11 +53,11 @@ fn page(runs: &[RunInfo], screen: Screen) -> String {
             None => info.status.as_str().to_owned(),
         };
         table.row(vec![
-            Cell::new(info.run.to_string()).style(BOLD),
             Cell::new(info.flow.as_str()),
             Cell::new(status),
             Cell::new(info.updated.to_seconds()).style(DIM),
+            Cell::new(info.run.to_string()).style(BOLD),
         ]);
     }
-    table.lines(0, screen.width).join("\n")
+    table.lines(0, usize::MAX).join("\n")
 }

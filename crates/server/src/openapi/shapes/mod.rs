@@ -7,6 +7,7 @@ mod explanation;
 mod item;
 mod message;
 mod part;
+mod run;
 
 pub(crate) use chat::{ChatBody, ChatCompletion, ChatFrame};
 pub(crate) use event::{CompactionReport, EventFrame, SessionEvent};
@@ -16,3 +17,4 @@ pub(crate) use message::{
     Answer, ApprovalRequest, ClientResult, ClientTool, InlineBlock, Message, PendingApproval, Policy,
     Request, Said, Settings, ToolCall, Usage,
 };
+pub(crate) use run::{AskedKind, RunEvent, RunFrame, RunStatus};

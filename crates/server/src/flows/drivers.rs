@@ -1,0 +1,140 @@
+//! Runs that are driven here: each in a task of its own, so that it goes on when the client that asked for it is gone.
+//!
+//! So many at the same time as the configuration says; what is beyond that is on record as due, and comes when there is a place, here or
+//! on another instance. A run that waits for somebody has no task and no place.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use contexture_flow::{RunError, RunId, RunInfo, Runtime};
+use contexture_session::Tenant;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+/// How many runs are looked at together.
+const MOST: usize = 10_000;
+/// How long a run is left alone that can't be driven: each try costs the store something, and fills the log.
+const ALONE: Duration = Duration::from_secs(60);
+/// How long it may take to let a run go.
+const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// All runs that are driven here. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct Drivers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    runtime: Runtime,
+    places: Arc<Semaphore>,
+    /// Whether somebody wanted a place when there was none.
+    is_wanted: AtomicBool,
+    /// Says that there is a place again that somebody wanted.
+    free: Notify,
+    /// Runs that could not be driven, and since when.
+    stuck: Mutex<BTreeMap<(Tenant, RunId), Instant>>,
+    tasks: TaskTracker,
+    /// Has all of them left to others.
+    stop: CancellationToken,
+}
+
+impl Drivers {
+    pub(crate) fn new(runtime: Runtime, most: u32) -> Self {
+        let places = Arc::new(Semaphore::new(most.max(1) as usize));
+        Self(Arc::new(Inner {
+            runtime,
+            places,
+            is_wanted: AtomicBool::new(false),
+            free: Notify::new(),
+            stuck: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// Returns the runs of a tenant.
+    pub(crate) fn runtime(&self, tenant: &Tenant) -> Runtime {
+        self.0.runtime.of_tenant(tenant.clone())
+    }
+
+    /// Whether no more runs are driven.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.tasks.is_closed()
+    }
+
+    /// Returns how many runs are driven.
+    pub(crate) fn n_driven(&self) -> usize {
+        self.0.tasks.len()
+    }
+
+    fn stuck(&self) -> MutexGuard<'_, BTreeMap<(Tenant, RunId), Instant>> {
+        self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due.
+    pub(crate) fn drive(&self, tenant: &Tenant, run: &RunId) -> bool {
+        if self.is_stopping() {
+            return false;
+        }
+        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
+            self.0.is_wanted.store(true, Ordering::Relaxed);
+            return false;
+        };
+        let (drivers, runtime) = (self.clone(), self.runtime(tenant));
+        let (tenant, run) = (tenant.clone(), run.clone());
+        let work = async move {
+            let done = runtime.drive(&run, drivers.0.stop.clone()).await;
+            drivers.note((tenant, run), done);
+            drop(place);
+            if drivers.0.is_wanted.swap(false, Ordering::Relaxed) {
+                drivers.0.free.notify_one();
+            }
+        };
+        // The run goes on in the trace of the request that asked for it.
+        self.0.tasks.spawn(work.in_current_span());
+        true
+    }
+
+    fn note(&self, run: (Tenant, RunId), done: Result<RunInfo, RunError>) {
+        match done {
+            // Somebody else drives it, or it is gone with its session.
+            Ok(_) | Err(RunError::Driven { .. } | RunError::NotFound { .. }) => {
+                self.stuck().remove(&run);
+            }
+            Err(err) => {
+                tracing::warn!(run = %run.1, code = err.code(), error = %err, "a run can't be driven now");
+                self.stuck().insert(run, Instant::now());
+            }
+        }
+    }
+
+    /// Drives what nobody drives.
+    pub(crate) async fn sweep(&self) -> Result<(), RunError> {
+        self.stuck().retain(|_, since| since.elapsed() < ALONE);
+        for (tenant, run) in self.0.runtime.due(MOST).await? {
+            let key = (tenant, run);
+            if !self.stuck().contains_key(&key) && !self.drive(&key.0, &key.1) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is a place that somebody wanted.
+    pub(crate) async fn has_place(&self) {
+        self.0.free.notified().await;
+    }
+
+    /// Takes no more runs, lets those that are driven go on for a while, and then leaves them to others, without loss.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        self.0.tasks.close();
+        if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
+            self.0.stop.cancel();
+            let _ = tokio::time::timeout(LETTING_GO, self.0.tasks.wait()).await;
+        }
+    }
+}

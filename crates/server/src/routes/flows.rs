@@ -1,0 +1,80 @@
+//! Flows: list, show, draw.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use contexture_flow::graph;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::flow_shapes::{FlowList, FlowSummary, FlowView};
+use crate::input::{Asked, Id};
+use crate::openapi::params::FlowPath;
+use crate::openapi::refusals::{Broken, NotThere, Refused};
+use crate::{App, Caller, Problem};
+
+/// List the flows.
+#[utoipa::path(
+    get, path = "/v1/flows", operation_id = "list_flows", tag = "flows",
+    responses((status = 200, description = "The flows.", body = FlowList), Refused)
+)]
+pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
+    Json(FlowList { flows: FlowSummary::all(&app.world()) })
+}
+
+/// Show a flow: what a run is given, its nodes and edges, and what a run comes to.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}", operation_id = "show_flow", tag = "flows", params(FlowPath),
+    responses((status = 200, description = "The flow.", body = FlowView), Refused, NotThere, Broken)
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    _: Caller,
+    Id(id): Id<String>,
+) -> Result<Json<FlowView>, Problem> {
+    let world = app.world();
+    let flow = world.flow(&id)?;
+    Ok(Json(FlowView::of(&world, &flow)))
+}
+
+/// How a flow is drawn.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GraphQuery {
+    /// `mermaid` (the default) or `svg`.
+    #[param(nullable = false, inline)]
+    format: Option<GraphFormat>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum GraphFormat {
+    Mermaid,
+    Svg,
+}
+
+/// Draw a flow.
+#[utoipa::path(
+    get, path = "/v1/flows/{id}/graph", operation_id = "draw_flow", tag = "flows", params(FlowPath, GraphQuery),
+    responses(
+        (status = 200, description = "The picture.", content((String = "text/plain"), (String = "image/svg+xml"))),
+        Refused, NotThere, Broken,
+    )
+)]
+pub(crate) async fn draw(
+    State(app): State<App>,
+    _: Caller,
+    Id(id): Id<String>,
+    Asked(query): Asked<GraphQuery>,
+) -> Result<impl IntoResponse, Problem> {
+    let flow = app.world().flow(&id)?;
+    let (kind, text) = match query.format.unwrap_or(GraphFormat::Mermaid) {
+        GraphFormat::Mermaid => ("text/plain; charset=utf-8", graph::mermaid(flow.definition())),
+        GraphFormat::Svg => ("image/svg+xml", graph::svg(flow.definition())),
+    };
+    // A picture has nothing to run or to load, whatever a flow's names say.
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+    Ok(([(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, policy)], text))
+}

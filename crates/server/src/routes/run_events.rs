@@ -1,0 +1,221 @@
+//! The events of a run: a page of them, or a stream that can be taken up again behind any of them.
+//!
+//! As with a session, a connection knows the number of the event it sent last and reads on from there, so that a slow client loses nothing
+//! and another instance can go on where one broke off. A run's log is written by whoever drives it, so it is always the store that is read.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use contexture_flow::{RunError, RunEvent, RunId, Runtime};
+use futures::stream;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use utoipa::{IntoParams, ToSchema};
+
+use super::after::After;
+use super::events::{ALIVE, sse};
+use super::sessions::limited;
+use super::turns::wants_events;
+use crate::input::{Asked, Id};
+use crate::openapi::params::RunPath;
+use crate::openapi::refusals::{Form, NotThere, Refused};
+use crate::openapi::shapes;
+use crate::{App, Caller, Problem};
+
+/// How many events are read at once.
+const PAGE: usize = 256;
+/// How long a connection waits before it asks a store again that did not answer.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Which events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RunEventsQuery {
+    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default all of them.
+    #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
+    after: Option<String>,
+    /// How many at most, of a page; a stream has no limit.
+    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    limit: Option<u32>,
+}
+
+/// A page of events.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RunEventPage {
+    /// The events, oldest first.
+    events: Vec<RunEventView>,
+    /// What comes next is `after` this number, if there may be more by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<u64>,
+}
+
+/// An event of a run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RunEventView {
+    /// Its number, from 1.
+    id: u64,
+    /// What happened.
+    #[schema(value_type = shapes::RunEvent)]
+    data: RunEvent,
+}
+
+/// Read the events of a run: a page of them, or, with `Accept: text/event-stream`, as they happen until the run is over.
+///
+/// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
+#[utoipa::path(
+    get, path = "/v1/runs/{id}/events", operation_id = "follow_run", tag = "flows",
+    params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after`.", pattern = "^([0-9]{1,15}|latest)$", nullable = false)),
+    responses(
+        (status = 200, description = "A page of events; or, with `Accept: text/event-stream`, events as they happen: the `data` of each frame is a `RunEvent`.", content((RunEventPage = "application/json"), (shapes::RunFrame = "text/event-stream"))),
+        (status = 204, description = "The run is over, and all of its events were heard."),
+        Refused, NotThere, Form,
+    )
+)]
+pub(crate) async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    Id(run): Id<RunId>,
+    Asked(query): Asked<RunEventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (after, as_events) = (After::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
+    let limit = limited(query.limit, 100, 1000)?;
+    let runs = app.flow_runs(&caller);
+    let is_over = runs.info(&run).await?.status.is_over();
+    let extent = runs.extent(&run).await?;
+    let after = after.within(extent)?;
+    if as_events && is_over && after == extent.last {
+        // Browsers come again behind the end of a stream, until they are told this.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    if as_events {
+        return Ok(FollowRun::new(&app, runs, run, after).response());
+    }
+    let events = runs.events(&run, after, limit).await?;
+    let last = events.last().map_or(after, |it| it.0);
+    let after = (!is_over || last < extent.last).then_some(last);
+    let events = events.into_iter().map(|(id, data)| RunEventView { id, data }).collect();
+    Ok(Json(RunEventPage { events, after }).into_response())
+}
+
+/// A connection that follows a run.
+pub(super) struct FollowRun {
+    app: App,
+    runs: Runtime,
+    run: RunId,
+    /// The number of the event that was sent last.
+    after: u64,
+    ready: VecDeque<(u64, RunEvent)>,
+    /// Whether it ends when the run waits for somebody, too.
+    until_it_waits: bool,
+    is_over: bool,
+    heartbeat: Duration,
+    last_sign: Instant,
+}
+
+/// What a connection woke up for.
+enum Woken {
+    Grown,
+    Heartbeat,
+    Stop,
+}
+
+impl FollowRun {
+    /// Begins behind the event with that number, and ends with the run.
+    pub(super) fn new(app: &App, runs: Runtime, run: RunId, after: u64) -> Self {
+        Self {
+            app: app.clone(),
+            runs,
+            run,
+            after,
+            ready: VecDeque::new(),
+            until_it_waits: false,
+            is_over: false,
+            heartbeat: Duration::from_secs(app.0.config.heartbeat_seconds.max(1)),
+            last_sign: Instant::now(),
+        }
+    }
+
+    /// Ends also when the run waits for somebody.
+    pub(super) fn until_it_waits(mut self) -> Self {
+        self.until_it_waits = true;
+        self
+    }
+
+    pub(super) fn response(self) -> Response {
+        let frames = stream::unfold(self, |mut follow| async move {
+            let frame = follow.next().await?;
+            follow.last_sign = Instant::now();
+            Some((Ok::<_, Infallible>(frame), follow))
+        });
+        sse(Body::from_stream(frames))
+    }
+
+    /// Returns the next frame, or nothing at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some((number, event)) = self.ready.pop_front() {
+                return Some(self.frame(number, &event));
+            }
+            if self.is_over {
+                return None;
+            }
+            match self.runs.events(&self.run, self.after, PAGE).await {
+                Ok(page) if !page.is_empty() => {
+                    self.ready.extend(page);
+                    continue;
+                }
+                Ok(_) => {}
+                Err(err) => {
+                    tracing::warn!(error = %err, "events of a run can't be read yet");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            match self.wait().await {
+                Woken::Grown => {}
+                Woken::Heartbeat if self.is_gone().await => return None,
+                Woken::Heartbeat => return Some(Bytes::from_static(ALIVE)),
+                Woken::Stop => return None,
+            }
+        }
+    }
+
+    async fn wait(&self) -> Woken {
+        let grown = async {
+            if self.runs.grown(&self.run, self.after).await.is_err() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = grown => Woken::Grown,
+            () = tokio::time::sleep_until(self.last_sign + self.heartbeat) => Woken::Heartbeat,
+            () = self.app.0.stop.cancelled() => Woken::Stop,
+        }
+    }
+
+    /// Whether the run went with its session: then nothing comes any more.
+    async fn is_gone(&self) -> bool {
+        matches!(self.runs.info(&self.run).await, Err(RunError::NotFound { .. }))
+    }
+
+    fn frame(&mut self, number: u64, event: &RunEvent) -> Bytes {
+        self.after = number;
+        self.is_over = match event {
+            RunEvent::RunEnd { .. } => true,
+            RunEvent::RunWait { .. } => self.until_it_waits,
+            _ => false,
+        };
+        if self.is_over {
+            self.ready.clear();
+        }
+        let data = serde_json::to_string(event).unwrap_or_default();
+        format!("id: {number}\nevent: {}\ndata: {data}\n\n", event.name()).into()
+    }
+}

@@ -1,0 +1,248 @@
+//! Runs of flows: start, list, show, answer, stop, drive on.
+//!
+//! A run belongs to nobody's connection: whatever is asked here is put on record, and the run is driven beside.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use contexture_flow::{RunId, RunInfo, RunList, RunStart, RunStatus, Runtime};
+use contexture_session::SessionId;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::flow_shapes::{RunPage, RunView};
+use super::run_events::FollowRun;
+use super::sessions::limited;
+use super::turns::{idempotency_key, wants_events};
+use crate::audit::Act;
+use crate::input::{Asked, Body, Id, Ids, segment, shown};
+use crate::openapi::params::{FlowPath, Retryable, RunPath, WaitPath};
+use crate::openapi::refusals::{Conflict, Form, NotThere, Refused, Unusable};
+use crate::openapi::shapes;
+use crate::{App, Caller, Problem};
+
+/// How long the id of a wait may be, in bytes: longer than that of any node.
+const MAX_WAIT: usize = 300;
+
+/// A new run.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NewRun {
+    /// The session that it belongs to, which is made if there is none of that name; without one it gets a new one.
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
+    session: Option<String>,
+    /// What it is given: an object with the flow's inputs.
+    #[schema(value_type = Option<Object>, required = false)]
+    input: Value,
+    /// Answers when the run is over or waits for somebody; otherwise at once.
+    wait: bool,
+}
+
+/// Start a run of a flow: JSON, or server-sent events by `Accept: text/event-stream`, which end when the run is over or waits for somebody.
+///
+/// The run goes on when the client is gone. The same `Idempotency-Key` again gives the first run.
+#[utoipa::path(
+    post, path = "/v1/flows/{id}/runs", operation_id = "start_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
+    responses(
+        (status = 201, description = "The run is on record.", body = RunView, headers(("Location" = String, description = "Where it is."))),
+        (status = 200, description = "With `Accept: text/event-stream`, its events: the `data` of each frame is a `RunEvent`.", body = shapes::RunFrame, content_type = "text/event-stream"),
+        Refused, NotThere, Conflict, Form, Unusable,
+    )
+)]
+pub(crate) async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id<String>,
+    headers: HeaderMap,
+    Body(new): Body<NewRun>,
+) -> Result<Response, Problem> {
+    let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
+    let flow = app.world().flow(&id)?;
+    check_open(&app)?;
+    let session = new.session.map(SessionId::parse).transpose()?;
+    let runs = app.flow_runs(&caller);
+    let run = runs.start(&flow, RunStart { session, input: new.input, key }).await?;
+    let info = runs.info(&run).await?;
+    if info.flow != flow.id() {
+        let text = format!("the `Idempotency-Key` began a run of flow `{}`", info.flow);
+        return Err(Problem::new("already_exists", text).at("Idempotency-Key"));
+    }
+    app.0.audit.note(&Act::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
+    app.0.drivers.drive(&caller.tenant, &run);
+    if as_events {
+        return Ok(FollowRun::new(&app, runs, run, 0).until_it_waits().response());
+    }
+    let info = if new.wait { settled(&app, &runs, &run).await? } else { info };
+    let location = format!("/v1/runs/{}", segment(&run.to_string()));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(RunView::from(info))).into_response())
+}
+
+/// Refuses what this instance could not drive any more.
+fn check_open(app: &App) -> Result<(), Problem> {
+    match app.0.drivers.is_stopping() {
+        true => Err(Problem::new("shutting_down", "the server stops and begins no more runs").retry_after(1)),
+        false => Ok(()),
+    }
+}
+
+/// Waits until a run is over or waits for somebody; a server that stops waits no longer.
+async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
+    loop {
+        // In this order: what happens in between is behind the number.
+        let after = runs.extent(run).await?.last;
+        let info = runs.info(run).await?;
+        if info.status != RunStatus::Running {
+            return Ok(info);
+        }
+        tokio::select! {
+            grown = runs.grown(run, after) => grown?,
+            () = app.0.stop.cancelled() => return Ok(info),
+        }
+    }
+}
+
+/// Which runs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RunsQuery {
+    /// Of which flow.
+    #[param(min_length = 1, nullable = false)]
+    flow: Option<String>,
+    /// With which status.
+    #[param(value_type = Option<shapes::RunStatus>, nullable = false, inline)]
+    status: Option<RunStatus>,
+    /// Of which session.
+    #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
+    session: Option<String>,
+    /// Only those after this one.
+    #[param(
+        min_length = 3,
+        max_length = 265,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f/]+\.[A-Za-z0-9_\-]{1,64}$",
+        nullable = false
+    )]
+    after: Option<String>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000, default = 100, nullable = false)]
+    limit: Option<u32>,
+}
+
+/// List runs.
+#[utoipa::path(
+    get, path = "/v1/runs", operation_id = "list_runs", tag = "flows", params(RunsQuery),
+    responses((status = 200, description = "A page of runs.", body = RunPage), Refused)
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<RunsQuery>,
+) -> Result<Json<RunPage>, Problem> {
+    let list = RunList {
+        session: query.session.map(SessionId::parse).transpose()?,
+        flow: query.flow,
+        status: query.status,
+        after: query.after.as_deref().map(RunId::parse).transpose()?,
+        max: limited(query.limit, 100, 1000)?,
+    };
+    let runs = app.flow_runs(&caller).list(&list).await?;
+    let after = runs.last().filter(|_| runs.len() == list.max).map(|it| it.run.to_string());
+    Ok(Json(RunPage { runs: runs.into_iter().map(RunView::from).collect(), after }))
+}
+
+/// Show a run.
+#[utoipa::path(
+    get, path = "/v1/runs/{id}", operation_id = "show_run", tag = "flows", params(RunPath),
+    responses((status = 200, description = "The run.", body = RunView), Refused, NotThere)
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Id(run): Id<RunId>,
+) -> Result<Json<RunView>, Problem> {
+    Ok(Json(app.flow_runs(&caller).info(&run).await?.into()))
+}
+
+/// Stop a run, on whichever instance. What its nodes have done stays.
+#[utoipa::path(
+    delete, path = "/v1/runs/{id}", operation_id = "cancel_run", tag = "flows", params(RunPath),
+    responses(
+        (status = 202, description = "It is told to stop.", body = RunView),
+        (status = 200, description = "It was over before.", body = RunView),
+        Refused, NotThere,
+    )
+)]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Id(run): Id<RunId>,
+) -> Result<(StatusCode, Json<RunView>), Problem> {
+    let before = app.flow_runs(&caller).cancel(&run).await?;
+    if !before.is_over() {
+        app.0.audit.note(&Act::of(&caller, "run.cancelled", &run.to_string()));
+    }
+    driven(&app, &caller, &run, before).await
+}
+
+/// Drive a run on that nobody drives, now and here. Usually the server does so by itself.
+#[utoipa::path(
+    post, path = "/v1/runs/{id}/resume", operation_id = "resume_run", tag = "flows", params(RunPath),
+    responses(
+        (status = 202, description = "It goes on if it can.", body = RunView),
+        (status = 200, description = "It was over before.", body = RunView),
+        Refused, NotThere,
+    )
+)]
+pub(crate) async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Id(run): Id<RunId>,
+) -> Result<(StatusCode, Json<RunView>), Problem> {
+    let before = app.flow_runs(&caller).info(&run).await?.status;
+    driven(&app, &caller, &run, before).await
+}
+
+/// Has a run driven that was not over, and says how it stands.
+async fn driven(
+    app: &App,
+    caller: &Caller,
+    run: &RunId,
+    before: RunStatus,
+) -> Result<(StatusCode, Json<RunView>), Problem> {
+    let status = match before.is_over() {
+        true => StatusCode::OK,
+        false => {
+            app.0.drivers.drive(&caller.tenant, run);
+            StatusCode::ACCEPTED
+        }
+    };
+    Ok((status, Json(app.flow_runs(caller).info(run).await?.into())))
+}
+
+/// An answer.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAnswer {
+    /// What is answered: it fits the wait's schema.
+    value: Value,
+}
+
+/// Answer what a run waits for, once. The run goes on, on whichever instance.
+#[utoipa::path(
+    post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(WaitPath), request_body = NewAnswer,
+    responses((status = 202, description = "The answer is on record.", body = RunView), Refused, NotThere, Conflict, Unusable)
+)]
+pub(crate) async fn answer(
+    State(app): State<App>,
+    caller: Caller,
+    Ids(run, wait): Ids<RunId, String>,
+    Body(answer): Body<NewAnswer>,
+) -> Result<(StatusCode, Json<RunView>), Problem> {
+    if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
+        return Err(Problem::new("path_invalid", format!("`{}` is not the id of a wait", shown(&wait))));
+    }
+    app.flow_runs(&caller).answer(&run, &wait, answer.value).await?;
+    driven(&app, &caller, &run, RunStatus::Waiting).await
+}
