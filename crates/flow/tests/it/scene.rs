@@ -24,7 +24,7 @@ use crate::fuse::Fuse;
 /// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
 ///
 /// `!tool NAME {…}` calls a tool, `!fail` fails. If an answer of a certain form is expected, `intent` is the first of the choices that
-/// stands in the text.
+/// stands in the text; `!bare WORDS` says these, without the form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parrot {
     pub(crate) requests: Arc<Mutex<Vec<Arc<Request>>>>,
@@ -62,6 +62,16 @@ impl Parrot {
             .map(|it| text_of(it))
             .unwrap_or_default();
         if let Some(output) = &request.output {
+            // Whatever it is told about the form, it says this.
+            let said = request.messages.iter().map(|it| text_of(it));
+            if let Some((_, bare)) = said
+                .into_iter()
+                .find(|it| it.contains("!bare "))
+                .as_deref()
+                .and_then(|it| it.split_once("!bare "))
+            {
+                return Ok(Answer::text(bare));
+            }
             let names = output["properties"]["intent"]["enum"].as_array().unwrap();
             let name = names.iter().find(|it| text.contains(it.as_str().unwrap()));
             let name = name.cloned().unwrap_or(json!("otherwise"));
