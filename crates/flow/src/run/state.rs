@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{RunEvent, RunStatus};
 use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode, Input};
+use crate::lower::ERROR;
 use crate::node::{Answered, Asked, NodeError};
 use crate::value::PortValue;
 
@@ -36,6 +37,9 @@ pub(crate) struct State {
     pub(crate) threads: Vec<Option<ThreadId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<RunStatus>,
+    /// The first node that failed and gave nobody its error, and that error: the run ends because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<(String, NodeError)>,
     /// Nodes whose queues have changed, or that have ended: only these may begin now.
     #[serde(skip)]
     pub(crate) poised: BTreeSet<usize>,
@@ -224,6 +228,13 @@ impl State {
         if let (Some(scope), Some(PortValue::Thread(thread))) = (node.opens, outputs.get("thread")) {
             self.threads[scope] = Some(thread.clone());
         }
+        match error {
+            None => self.note_outputs(flow, idx, outputs),
+            Some(error) if !outputs.contains_key(ERROR) => {
+                self.failure.get_or_insert_with(|| (node.id.to_string(), error.clone()));
+            }
+            Some(_) => {}
+        }
         if node.is_pulled {
             return self.deliver(flow, idx, outputs);
         }
@@ -232,9 +243,6 @@ impl State {
             for (to, input) in &output.targets {
                 self.arrive(flow, *to, *input, value);
             }
-        }
-        if error.is_none() {
-            self.note_outputs(flow, idx, outputs);
         }
     }
 
