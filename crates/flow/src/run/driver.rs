@@ -165,6 +165,10 @@ impl Driver {
     pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<Left, RunError> {
         let mut ears = self.ears(stop);
         self.take_letters().await?;
+        // A node had failed when the last driver was lost. Nodes fail when a run is cancelled too, so that counts first.
+        if let Some((node, error)) = self.state.failure.clone() {
+            self.stop_with(Ending::Failed { node, error });
+        }
         loop {
             self.begin_ready();
             if self.is_idle() {

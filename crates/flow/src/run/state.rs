@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::event::{RunEvent, RunStatus};
 use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode, Input};
-use crate::node::{Answered, Asked};
+use crate::lower::ERROR;
+use crate::node::{Answered, Asked, NodeError};
 use crate::value::PortValue;
 
 /// Where a run stands.
@@ -36,6 +37,9 @@ pub(crate) struct State {
     pub(crate) threads: Vec<Option<ThreadId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<RunStatus>,
+    /// The first node that failed and gave nobody its error, and that error: the run ends because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<(String, NodeError)>,
     /// Nodes whose queues have changed, or that have ended: only these may begin now.
     #[serde(skip)]
     pub(crate) poised: BTreeSet<usize>,
@@ -160,8 +164,8 @@ impl State {
                     active.phase = Phase::Retrying;
                 });
             }),
-            RunEvent::NodeEnd { node, outputs, .. } => {
-                self.with(flow, node, |state, idx| state.finish(flow, idx, outputs));
+            RunEvent::NodeEnd { node, outputs, error, .. } => {
+                self.with(flow, node, |state, idx| state.finish(flow, idx, outputs, error.as_ref()));
             }
             RunEvent::RunEnd { status, .. } => self.end = Some(*status),
             RunEvent::RunStart { .. }
@@ -215,7 +219,13 @@ impl State {
         });
     }
 
-    fn finish(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
+    fn finish(
+        &mut self,
+        flow: &Flow,
+        idx: usize,
+        outputs: &BTreeMap<String, PortValue>,
+        error: Option<&NodeError>,
+    ) {
         let Some(node) = flow.node(idx) else { return };
         self.nodes[idx].active = None;
         self.active.remove(&idx);
@@ -223,6 +233,10 @@ impl State {
         if let (Some(scope), Some(PortValue::Thread(thread))) = (node.opens, outputs.get("thread")) {
             self.threads[scope] = Some(thread.clone());
         }
+        if let Some(error) = error.filter(|_| !outputs.contains_key(ERROR)) {
+            self.failure.get_or_insert_with(|| (node.id.to_string(), error.clone()));
+        }
+        self.note_outputs(flow, idx, outputs);
         if node.is_pulled {
             return self.deliver(flow, idx, outputs);
         }
@@ -232,7 +246,6 @@ impl State {
                 self.arrive(flow, *to, *input, value);
             }
         }
-        self.note_outputs(flow, idx, outputs);
     }
 
     fn note_outputs(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {

@@ -257,6 +257,52 @@ fn a_node_that_is_tried_again_is_not_repeated_either() {
     });
 }
 
+/// A node has failed, another one still works, and the process is lost.
+#[test]
+fn a_run_that_fails_has_failed_for_whoever_takes_over() {
+    timeless(async {
+        let [one, two] = instances();
+        let flow = || {
+            let node = |does: fn(NodeContext) -> BoxFuture<'static, Result<Step, NodeError>>| Does {
+                inputs: Vec::new(),
+                traits: Traits::default(),
+                does,
+            };
+            Flow::builder("half")
+                .custom("bad", node(|_| Box::pin(async { Err(NodeError::new("bad", "it is bad")) })))
+                .custom("slow", node(|_| Box::pin(pending())))
+                .edge("start -> bad")
+                .edge("start -> slow")
+                .build()
+                .unwrap()
+        };
+        one.add(flow());
+        let run = one.start(&two.add(flow()), "s", json!({})).await;
+        let drive = one.runtime.drive(&run, CancellationToken::new());
+        tokio::select! { _ = drive => panic!("it is stuck"), () = tokio::time::sleep(LEASE / 2) => {} }
+        tokio::time::sleep(LEASE * 2).await;
+        let info = two.drive(&run).await;
+        assert_eq!((info.status, info.node.as_deref()), (RunStatus::Failed, Some("bad")));
+        assert_eq!(info.error.unwrap().code, "bad");
+    });
+}
+
+#[test]
+fn what_a_producer_gives_can_be_what_a_run_comes_to() {
+    timeless(async {
+        let [one] = instances();
+        let flow = one.flow(json!({
+            "nodes": {
+                "memo": {"type": "cache", "with": {"key": "k"}},
+                "make": {"type": "transform", "template": "made"},
+            },
+            "edges": ["start -> memo", "make.value -> memo.value"],
+            "outputs": {"made": "make.value"},
+        }));
+        assert_eq!(one.run(&flow, "s", json!({})).await.outputs["made"], "made");
+    });
+}
+
 /// A cache whose value is on the way that was not taken.
 #[test]
 fn who_asks_for_something_that_does_not_come_is_not_asked_for_ever() {

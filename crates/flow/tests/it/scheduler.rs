@@ -27,14 +27,26 @@ const ROUNDS: u32 = 3;
 struct Play {
     /// Which node ends next, over and over.
     picks: Vec<u16>,
-    /// After how many ends each process dies, and whether it hears of the last one.
-    deaths: Vec<(u16, bool)>,
+    /// After how many ends each process goes, and how.
+    deaths: Vec<(u16, Death)>,
     /// From where the run is followed.
     after: u64,
 }
 
+/// How a process goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Death {
+    /// It is gone as soon as a node may end, and hears nothing of it.
+    AtOnce,
+    /// It is gone when all is quiet.
+    InPeace,
+    /// It is told to leave the run to others.
+    Told,
+}
+
 fn plays(max_deaths: usize) -> impl Strategy<Value = Play> {
-    let deaths = vec((0..12_u16, any::<bool>()), 0..=max_deaths);
+    let death = prop_oneof![Just(Death::AtOnce), Just(Death::InPeace), Just(Death::Told)];
+    let deaths = vec((0..12_u16, death), 0..=max_deaths);
     (vec(any::<u16>(), 1..24), deaths, 0..20_u64).prop_map(|(picks, deaths, after)| Play {
         picks,
         deaths,
@@ -60,12 +72,12 @@ struct Hand<'a> {
 
 impl Hand<'_> {
     /// Lets nodes end, one at a time, and answers them, until the process dies.
-    async fn play(&mut self, death: Option<(u16, bool)>) {
+    async fn play(&mut self, death: Option<(u16, Death)>) {
         let (mut ends, mut idle) = (0, 0);
         loop {
             // The clock stands while anybody has something to do, so by then all is quiet.
             tokio::time::sleep(Duration::from_millis(1)).await;
-            if death == Some((ends, false)) {
+            if death.is_some_and(|(after, how)| after <= ends && how != Death::AtOnce) {
                 return;
             }
             let pick = self.picks.next().unwrap();
@@ -73,7 +85,7 @@ impl Hand<'_> {
             idle = if self.gate.open(pick) || has_answered { 0 } else { idle + 1 };
             assert!(idle < 10_000, "nothing happens any more");
             ends += u16::from(idle == 0);
-            if death == Some((ends, true)) {
+            if death == Some((ends, Death::AtOnce)) {
                 return;
             }
         }
@@ -92,9 +104,13 @@ async fn answer(scene: &Scene, run: &RunId, pick: usize) -> bool {
     true
 }
 
-fn driven(scene: &Scene, run: &RunId) -> BoxFuture<'static, Result<RunInfo, RunError>> {
-    let (runtime, run) = (scene.runtime.clone(), run.clone());
-    Box::pin(async move { runtime.drive(&run, CancellationToken::new()).await })
+fn driven(
+    scene: &Scene,
+    run: &RunId,
+    stop: &CancellationToken,
+) -> BoxFuture<'static, Result<RunInfo, RunError>> {
+    let (runtime, run, stop) = (scene.runtime.clone(), run.clone(), stop.clone());
+    Box::pin(async move { runtime.drive(&run, stop).await })
 }
 
 /// Plays a net to its end. Whoever dies is followed by another process on the same store.
@@ -113,7 +129,8 @@ async fn played(net: &Net, play: &Play) -> Played {
         scene.add(net.flow(&gate));
         let death = deaths.next();
         let mut hand = Hand { scene: &watcher, run: &run, gate: &gate, picks: &mut picks };
-        let mut drive = driven(&scene, &run);
+        let stop = CancellationToken::new();
+        let mut drive = driven(&scene, &run, &stop);
         let info = tokio::select! {
             info = &mut drive => Some(info.unwrap()),
             () = hand.play(death) => None,
@@ -124,6 +141,10 @@ async fn played(net: &Net, play: &Play) -> Played {
             Some(info) if info.status.is_over() => break info,
             Some(info) if !answer(&watcher, &run, info.waits.len()).await => break info,
             Some(_) => {}
+            None if death.is_some_and(|it| it.1 == Death::Told) => {
+                stop.cancel();
+                assert_eq!(drive.await.unwrap().status, RunStatus::Running);
+            }
             None => {
                 stopped.push((drive, gate));
                 tokio::time::sleep(LEASE).await;
