@@ -8,6 +8,7 @@
 
 use contexture_agent::AgentError;
 use contexture_compose::tags::TagError;
+use contexture_flow::RunError;
 use contexture_project::{Fault, ProjectError};
 use contexture_session::{IdInvalid, SessionError, StoreError};
 use serde::Serialize;
@@ -242,8 +243,30 @@ impl From<AgentError> for Failure {
             | AgentError::Approval(_)
             | AgentError::ClientTool(_)
             | AgentError::NoModel
+            | AgentError::NoSuchTool { .. }
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(err: RunError) -> Self {
+        let failure = Failure::new(err.code(), err.to_string());
+        match err {
+            RunError::Session(err) => err.into(),
+            RunError::Store(err) => err.into(),
+            RunError::Id(err) => err.into(),
+            RunError::NotFound { .. } => failure.hint("`contexture flow runs` lists them"),
+            RunError::Driven { .. } => failure.hint("whoever has it goes on with it; try again later"),
+            RunError::NoSuchWait { .. } | RunError::Answered { .. } => {
+                failure.hint("`contexture flow show RUN` says what it waits for")
+            }
+            RunError::InputInvalid { .. } => failure.hint("`contexture flow list` says what it is given"),
+            RunError::AnswerInvalid { .. }
+            | RunError::Over { .. }
+            | RunError::FlowChanged { .. }
+            | RunError::Damaged { .. } => failure,
         }
     }
 }

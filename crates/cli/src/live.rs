@@ -109,7 +109,7 @@ impl Voice {
     }
 
     /// Prints a dim line about what happens.
-    fn aside(&mut self, text: &str, is_bad: bool) {
+    pub(crate) fn aside(&mut self, text: &str, is_bad: bool) {
         self.end_line();
         let text = one_line(text);
         let text = if io::stderr().is_terminal() { cut(&text, self.screen.width) } else { cut(&text, 400) };

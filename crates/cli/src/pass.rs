@@ -89,12 +89,16 @@ pub(crate) fn scope(args: &ScopeArgs, session: Option<&str>) -> Result<Scope, Fa
 
 /// Returns the input of a prompt.
 pub(crate) fn input(args: &InputArgs, prompt: &Prompt) -> Result<Value, Failure> {
+    input_of(args, &prompt.input_schema())
+}
+
+/// Reads an input that a schema describes.
+pub(crate) fn input_of(args: &InputArgs, schema: &Value) -> Result<Value, Failure> {
     let mut input = match &args.input {
         Some(value) => read::json_option("--input", value)?,
         None => Value::Object(Map::new()),
     };
-    let schema = prompt.input_schema();
-    args.sets.iter().try_for_each(|it| read::set(&mut input, it, &schema))?;
+    args.sets.iter().try_for_each(|it| read::set(&mut input, it, schema))?;
     Ok(input)
 }
 

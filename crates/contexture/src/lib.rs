@@ -137,8 +137,8 @@ pub use sessions::{SystemNames, SystemTime, session_ports};
 pub mod prelude {
     pub use contexture_agent::{
         Agent, AgentBuilder, AgentConfig, AgentError, AgentTool, ApprovalRequest, CancellationToken,
-        CompactRequest, CompactionConfig, Decision, Ended, Event, Outcome, Run, RunRequest, ToolRefused,
-        Verdict,
+        CompactRequest, CompactionConfig, Decision, Ended, Event, GoOn, Outcome, Run, RunRequest,
+        ToolCallError, ToolRefused, ToolRequest, Verdict,
     };
     pub use contexture_compose::{
         Adaptation, Block, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error,

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use contexture_flow::{FlowDefinition, FlowFault};
+use contexture_flow::{FlowDefinition, FlowFault, NodeKind};
 use contexture_template::{Condition, ParseConfig, Template};
 
 use crate::error::{Fault, Place, Problem, ProjectError};
+use crate::nearest::did_you_mean;
 use crate::yaml::{self, Data, Node};
 
 /// The folder of the flows.
@@ -83,7 +84,8 @@ impl FlowFile {
 
     /// Returns the number of a text in the list that stands at a path.
     pub(crate) fn position(&self, path: &[&str], text: &str) -> Option<String> {
-        let node = path.iter().try_fold(&self.tree, |node, name| Some(child(node, name)?.0))?;
+        let path: Vec<String> = path.iter().map(|it| (*it).to_owned()).collect();
+        let (node, _) = self.at(&path)?;
         let Data::List(items) = &node.data else { return None };
         let idx = items.iter().position(|it| matches!(&it.data, Data::Text(it) if it == text))?;
         Some(idx.to_string())
@@ -91,23 +93,40 @@ impl FlowFile {
 
     /// Returns a fault with its place in the file.
     pub(crate) fn fault(&self, fault: FlowFault) -> Fault {
-        let place = self.place(&fault.at);
         let problem = self.of_template(&fault).unwrap_or_else(|| {
-            Problem::new(fault.code, with_node(&fault, &fault.message)).at(place).hint(fault.hint.clone())
+            let problem = Problem::new(fault.code, self.with_owner(&fault.at, &fault.message));
+            problem.at(self.place(&fault)).hint(self.hint(&fault))
         });
         problem.into_fault(&self.file)
     }
 
-    /// Returns the place of what a path in the document means.
-    fn place(&self, path: &[String]) -> Place {
+    /// Says what was meant perhaps, where the flow crate can only list what there is.
+    fn hint(&self, fault: &FlowFault) -> Option<String> {
+        let value = self.at(&fault.at).map(|(node, _)| &node.data);
+        match (fault.at.last().map(String::as_str), value) {
+            (Some("type"), Some(Data::Text(kind))) => {
+                did_you_mean(kind, NodeKind::NAMES.iter().copied()).or_else(|| fault.hint.clone())
+            }
+            _ => fault.hint.clone(),
+        }
+    }
+
+    /// Returns the deepest value along a path, with the place of its name.
+    fn at(&self, path: &[String]) -> Option<(&Node, Place)> {
+        path.iter().try_fold((&self.tree, self.tree.place), |(node, _), name| child(node, name))
+    }
+
+    /// Returns the place of what a fault is about.
+    fn place(&self, fault: &FlowFault) -> Place {
         let mut found = (&self.tree, self.tree.place);
-        for name in path {
-            let Some((node, key)) = child(found.0, name) else { break };
-            found = (node, key);
+        for name in &fault.at {
+            let Some(next) = child(found.0, name) else { break };
+            found = next;
         }
         match found.0.data {
             // What is wrong with a list or a map is meant as a whole: its name shows it best.
             Data::List(_) | Data::Map(_) | Data::Null => found.1,
+            _ if fault.code == "unknown_field" => found.1,
             _ => found.0.place,
         }
     }
@@ -117,7 +136,7 @@ impl FlowFile {
         if fault.code != "template_error" {
             return None;
         }
-        let node = fault.at.iter().try_fold(&self.tree, |node, name| Some(child(node, name)?.0))?;
+        let (node, _) = self.at(&fault.at)?;
         let Data::Text(text) = &node.data else { return None };
         let spread = node.spread(text);
         let config = ParseConfig {
@@ -131,7 +150,21 @@ impl FlowFile {
             false => Template::parse_with(text, &config).err()?,
         };
         let place = spread.in_file(err.place().into());
-        Some(Problem::new(fault.code, with_node(fault, &err.to_string())).at(place).hint(fault.hint.clone()))
+        let message = self.with_owner(&fault.at, &err.to_string());
+        Some(Problem::new(fault.code, message).at(place).hint(fault.hint.clone()))
+    }
+
+    /// Says which node, edge or output it is about, where the words do not.
+    fn with_owner(&self, at: &[String], message: &str) -> String {
+        let [what, name, ..] = at else { return message.to_owned() };
+        let owner = match (what.as_str(), self.at(at).map(|(node, _)| &node.data)) {
+            ("nodes", _) => format!("node `{name}`"),
+            ("outputs", _) => format!("output `{name}`"),
+            ("edges", Some(Data::Text(edge))) => format!("edge `{}`", edge.trim()),
+            _ => return message.to_owned(),
+        };
+        let named = owner.split_once(' ').map_or(owner.as_str(), |(_, name)| name);
+        if message.contains(named) { message.to_owned() } else { format!("{owner}: {message}") }
     }
 }
 
@@ -144,15 +177,5 @@ fn child<'a>(node: &'a Node, name: &str) -> Option<(&'a Node, Place)> {
             items.get(idx).map(|it| (it, it.place))
         }
         _ => None,
-    }
-}
-
-/// Says which node it is about, where the words do not.
-fn with_node(fault: &FlowFault, message: &str) -> String {
-    match fault.at.as_slice() {
-        [nodes, node, ..] if nodes == "nodes" && !message.contains(&format!("`{node}`")) => {
-            format!("node `{node}`: {message}")
-        }
-        _ => message.to_owned(),
     }
 }

@@ -12,6 +12,9 @@
 //! A write returns once it is durable. Within a process writers queue; across processes a turn's writer holds a lease,
 //! and every append says where it thinks the log ends, so two writers never both succeed.
 //!
+//! After a crash the same calls can be made again: a turn with a key goes on ([`TurnConfig::go_on`]), and what is added
+//! ([`Thread::add_once`]), prepended ([`Thread::prepend_once`]) or created under a name ([`IsolatedStart::name`]) is there once.
+//!
 //! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
 
 mod absent;
@@ -29,6 +32,7 @@ mod lost;
 mod memory;
 mod new_item;
 mod once;
+mod outcome;
 mod prepend;
 pub mod records;
 mod scratch;
@@ -55,6 +59,7 @@ pub use guard::{LeaseRow, Refused};
 pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
 pub use memory::MemoryStore;
 pub use new_item::NewItem;
+pub use outcome::TurnOutcome;
 pub use records::{
     Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
 };
@@ -71,5 +76,5 @@ pub use store::{
 pub use thread::Thread;
 pub use time::{Names, Time};
 pub use transfer::{Imported, export, fork_session, import, list_all};
-pub use turn::{Begun, RunningTurn, TurnConfig, TurnOutcome};
+pub use turn::{Begun, RunningTurn, TurnConfig};
 pub use view::{NewArchive, View};

@@ -8,10 +8,11 @@ use futures::Stream;
 
 use crate::config::Policy;
 use crate::live::{Draft, Live, closing, draft_items};
+use crate::outcome::{self, TurnOutcome};
 use crate::search::{self, Found, Search};
 use crate::session_error::SessionError;
 use crate::store::{Base, Head, KeyedTurn, NewThread, Span};
-use crate::turn::{self, Begun, RunningTurn, TurnConfig, TurnOutcome};
+use crate::turn::{self, Begun, RunningTurn, TurnConfig};
 use crate::{
     NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, subscribe,
 };
@@ -167,7 +168,7 @@ impl Thread {
     }
 
     async fn outcome_of(&self, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
-        turn::outcome(&self.live, keyed).await
+        outcome::outcome(&self.live, keyed).await
     }
 
     /// Returns what the model sees of the thread: the newest turns that a limit allows, whole. Reads from the store what

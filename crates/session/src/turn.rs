@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
+use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
 use futures::future::{Either, select};
 
 use crate::config::Policy;
 use crate::live::{Draft, Live, Patience, Pen, closing, ended};
+use crate::outcome::{TurnOutcome, outcome};
 use crate::session_error::SessionError;
-use crate::store::{Fence, Guard, KeyedTurn, Span};
+use crate::store::{Fence, Guard};
 use crate::view::{NewArchive, View, archiving};
 use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 
@@ -36,19 +37,6 @@ pub enum Begun {
     GoneOn(RunningTurn),
     /// The turn that the same key began before.
     Replayed(TurnOutcome),
-}
-
-/// What became of a turn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TurnOutcome {
-    /// The turn.
-    pub turn: TurnNo,
-    /// What became of it.
-    pub status: TurnStatus,
-    /// Why, where there is something to say.
-    pub reason: Option<String>,
-    /// Everything that was appended to it.
-    pub items: Vec<Item>,
 }
 
 /// A turn that runs. Its holder is the thread's one writer until the turn ends.
@@ -325,51 +313,4 @@ async fn go_on(live: &Live, pen: &mut Pen, before: &TurnOutcome) -> Result<(), S
         Ok(vec![(before.turn, NewItem::of(Body::Change(Change::TurnResumed)))])
     };
     live.try_append(pen, acquire(live), resumed).await
-}
-
-/// Reads what became of a turn.
-pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
-    const PAGE: usize = 256;
-    let mut outcome =
-        TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
-    let mut seq = Seq(keyed.began.0.saturating_sub(1));
-    loop {
-        let page = live.shared.store.read(live.key.clone(), Span::After { seq, max: PAGE }).await?;
-        let is_last = page.len() < PAGE;
-        for item in page {
-            if item.turn != keyed.turn {
-                return Ok(outcome);
-            }
-            seq = item.seq;
-            outcome.add(item);
-        }
-        if is_last {
-            return Ok(outcome);
-        }
-    }
-}
-
-impl TurnOutcome {
-    /// Whether nobody can change it any more, or only who resumes it; with `go_on` a bad end is none.
-    fn is_final(&self, go_on: bool) -> bool {
-        match self.status {
-            TurnStatus::InFlight => false,
-            TurnStatus::Failed | TurnStatus::Interrupted => !go_on,
-            TurnStatus::Completed | TurnStatus::Suspended => true,
-        }
-    }
-
-    fn add(&mut self, item: Item) {
-        match &item.body {
-            Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
-                (self.status, self.reason) = (TurnStatus::InFlight, None);
-            }
-            Body::Change(Change::TurnEnded { status, reason }) => {
-                self.status = *status;
-                self.reason.clone_from(reason);
-            }
-            _ => {}
-        }
-        self.items.push(item);
-    }
 }

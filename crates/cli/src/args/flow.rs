@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::help;
+use super::{InputArgs, help};
 
 #[derive(Debug, Args)]
 pub(crate) struct FlowArgs {
@@ -22,6 +22,119 @@ pub(crate) enum FlowCommand {
     /// Draw a flow, for Mermaid or as SVG.
     #[command(after_help = help::FLOW_GRAPH)]
     Graph(FlowGraphArgs),
+    /// Run a flow: it is driven until it is over, or waits for somebody.
+    #[command(after_help = help::FLOW_RUN)]
+    Run(FlowRunArgs),
+    /// List runs.
+    Runs(FlowRunsArgs),
+    /// Show a run: what became of it, what it waits for, and what happened in it.
+    Show(FlowShowArgs),
+    /// Go on with a run: answer what it waits for, or take it over from a process that is gone.
+    #[command(after_help = help::FLOW_RESUME)]
+    Resume(FlowResumeArgs),
+    /// Cancel a run.
+    Cancel(FlowCancelArgs),
+}
+
+/// How a run is driven and shown.
+#[derive(Debug, Args)]
+pub(crate) struct DriveArgs {
+    /// Print every event of the run as a line of JSON.
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Ask nobody: a run that waits is left.
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Approve every tool call that asks for it.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Show what models think, on standard error.
+    #[arg(long)]
+    pub(crate) thinking: bool,
+    #[command(flatten)]
+    pub(crate) store: RunStoreArgs,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Args)]
+pub(crate) struct RunStoreArgs {
+    /// The store: `sqlite:PATH`, `postgres://…` or `memory:`; by default CONTEXTURE_STORE_URL, or what contexture.toml says.
+    #[arg(long, value_name = "URL", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+    /// Whose runs.
+    #[arg(long, value_name = "TENANT", default_value = "default", help_heading = "Store")]
+    pub(crate) tenant: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowRunArgs {
+    /// The flow's id; `contexture flow list` lists them.
+    pub(crate) flow: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// The session, made if it is not there; without one the run gets a new one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// The same key again gives the first run, not a second one.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) drive: DriveArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowResumeArgs {
+    /// The run's id; `contexture flow runs` lists them.
+    pub(crate) run: String,
+    /// An answer: the wait's id and the value, which is text where text is expected, and elsewhere JSON. Can be repeated.
+    #[arg(long = "answer", value_name = "WAIT=VALUE")]
+    pub(crate) answers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) drive: DriveArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowRunsArgs {
+    /// Only runs of this flow.
+    #[arg(long, value_name = "FLOW")]
+    pub(crate) flow: Option<String>,
+    /// Only runs of this session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Only runs with this status.
+    #[arg(long, value_enum, value_name = "STATUS")]
+    pub(crate) status: Option<StatusName>,
+    /// How many at most.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) store: RunStoreArgs,
+}
+
+/// What becomes of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusName {
+    Running,
+    Waiting,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowShowArgs {
+    /// The run's id; `contexture flow runs` lists them.
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) store: RunStoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowCancelArgs {
+    /// The run's id; `contexture flow runs` lists them.
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) store: RunStoreArgs,
 }
 
 #[derive(Debug, Args)]

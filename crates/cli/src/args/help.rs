@@ -167,6 +167,23 @@ Examples:
   contexture sessions archives support-1 --search 'refund invoice'
   contexture sessions archives support-1 --full --json | jq 'length'";
 
+pub(super) const FLOW_RUN: &str = "\
+Examples:
+  contexture flow run chat
+  contexture flow run research --set topic='prompt caches' --session desk-7
+  printf 'What is a lease?\\n' | contexture flow run chat
+  contexture flow run research --input @topic.json --detach --json
+
+What the run waits for is asked on the terminal, or read from standard input, a line each. At the end
+of the input, and on Ctrl-C, the run is left as it is; `contexture flow resume` goes on with it.
+Exit codes: 0 completed, 1 it waits, 3 it failed or was cancelled.";
+
+pub(super) const FLOW_RESUME: &str = "\
+Examples:
+  contexture flow resume desk-7.0199f3c2
+  contexture flow resume desk-7.0199f3c2 --answer approve.1=write
+  contexture flow resume desk-7.0199f3c2 --answer 'buy.1={\"approve\": true}' --json";
+
 pub(super) const SERVE: &str = "\
 Examples:
   contexture serve

@@ -18,7 +18,10 @@ use contexture_wire::Dialect;
 use crate::error::Failure;
 use crate::output::Reply;
 
-pub(crate) use flow::{FlowArgs, FlowCheckArgs, FlowCommand, FlowGraphArgs, GraphFormat};
+pub(crate) use flow::{
+    DriveArgs, FlowArgs, FlowCancelArgs, FlowCheckArgs, FlowCommand, FlowGraphArgs, FlowResumeArgs,
+    FlowRunArgs, FlowRunsArgs, FlowShowArgs, GraphFormat, RunStoreArgs, StatusName,
+};
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sessions::{ArchivesArgs, SessionsArgs, SessionsCommand, ShowArgs, StoreArgs, ViewArg};
@@ -86,7 +89,7 @@ pub(crate) enum Command {
     /// List the prompt blocks of the project, or preview one.
     #[command(after_help = help::BLOCKS)]
     Blocks(BlocksArgs),
-    /// List, check and draw the flows of the project.
+    /// List, check, draw and run the flows of the project.
     #[command(after_help = help::FLOW)]
     Flow(FlowArgs),
     /// Look after stored sessions: list, show, archives, export, import, fork, delete.

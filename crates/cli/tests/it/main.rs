@@ -6,6 +6,8 @@ mod commands;
 mod compaction;
 mod docs;
 mod errors;
+mod flow;
+mod flow_runs;
 mod judge;
 mod local;
 mod pages;

@@ -27,6 +27,7 @@ fn help() {
         "lint",
         "prompts",
         "blocks",
+        "flow",
         "sessions",
         "completions",
     ] {

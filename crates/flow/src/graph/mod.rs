@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! FlowDefinition ─▶ picture (what is shown) ─┬─▶ mermaid
-//!                                            └─▶ layout (where) ─▶ svg
+//!                                            └─▶ layout, labels (where) ─▶ svg
 //! ```
 //!
 //! A picture is made of what the author has written, with sub-flows and portals as they stand there. A definition with
 //! faults has one too: what can't be understood is left out. Equal definitions have equal pictures, to the byte.
 
+mod labels;
 mod layout;
 mod mermaid;
 mod picture;
@@ -16,3 +17,6 @@ mod svg;
 
 pub use mermaid::mermaid;
 pub use svg::svg;
+
+#[cfg(test)]
+mod tests;

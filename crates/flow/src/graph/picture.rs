@@ -149,8 +149,8 @@ fn portals(flow: &FlowDefinition, idx_of: &HashMap<String, usize>) -> Vec<Arrow>
 /// Cuts what is long, and makes one line of it.
 fn shown(text: &str) -> String {
     let line = text.chars().map(|it| if it.is_control() { ' ' } else { it });
-    let mut cut: String = line.clone().take(MAX_SHOWN).collect();
-    if line.skip(MAX_SHOWN).next().is_some() {
+    let mut cut: String = line.take(MAX_SHOWN).collect();
+    if text.chars().nth(MAX_SHOWN).is_some() {
         cut.pop();
         cut.push('…');
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 
+use super::labels::Labels;
 use super::layout::{Layout, Point, Size, layout};
 use super::picture::{Node, Picture, picture};
 use super::shape::{STYLE, class, outline};
@@ -17,7 +18,7 @@ const MIN_WIDTH: f64 = 96.0;
 const HEIGHT: f64 = 48.0;
 /// A line of a label, and what lies between two layers besides labels.
 const LINE: f64 = 14.0;
-const BETWEEN: f64 = 56.0;
+const BETWEEN: f64 = 64.0;
 /// How far an arrow from a box to itself goes out.
 const LOOP: f64 = 20.0;
 
@@ -49,9 +50,13 @@ pub fn svg(flow: &FlowDefinition) -> String {
         draw(&mut out, node, *middle, *size);
     }
     // Labels come last: nothing may cover them.
-    for (((from, _, _), labels), route) in drawn {
-        let at = (layout.boxes[*from], sizes[*from]);
-        label(&mut out, labels, route, at);
+    let mut places = Labels::default();
+    for (((from, _, _), labels), route) in drawn.filter(|((_, labels), _)| !labels.is_empty()) {
+        let middle = match route.as_slice() {
+            [first, second, ..] => places.place(*first, *second, extent(labels)),
+            _ => Point { y: layout.boxes[*from].y + (HEIGHT + LINE) / 2.0, ..layout.boxes[*from] },
+        };
+        label(&mut out, labels, middle);
     }
     out.push_str("</svg>\n");
     out
@@ -133,13 +138,15 @@ fn draw(out: &mut String, node: &Node, middle: Point, size: Size) {
     let _ = writeln!(out, "<text class=\"about\" x=\"{x:.0}\" y=\"{:.0}\">{about}</text>", y + 13.0);
 }
 
-/// Writes the labels of a way beside where it begins.
-fn label(out: &mut String, labels: &[&str], route: &[Point], (middle, size): (Point, Size)) {
-    let (x, y) = match route {
-        [first, second, ..] => ((first.x + second.x) / 2.0, (first.y + second.y) / 2.0),
-        _ => (middle.x, middle.y + size.height / 2.0 + LINE),
-    };
-    let top = y + 4.0 - LINE * (labels.len().saturating_sub(1)) as f64 / 2.0;
+/// Returns how large the labels of a way are together.
+fn extent(labels: &[&str]) -> Size {
+    let width = labels.iter().map(|it| columns(it) * SMALL_LETTER).fold(0.0, f64::max);
+    Size { width, height: LINE * labels.len() as f64 }
+}
+
+fn label(out: &mut String, labels: &[&str], middle: Point) {
+    let x = middle.x;
+    let top = middle.y + 4.0 - LINE * (labels.len().saturating_sub(1)) as f64 / 2.0;
     for (idx, label) in labels.iter().enumerate() {
         let y = top + LINE * idx as f64;
         let _ = writeln!(out, "<text class=\"label\" x=\"{x:.0}\" y=\"{y:.0}\">{}</text>", escaped(label));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::expand::Flat;
+use crate::define::NodeKind;
 use crate::fault::FlowFault;
 use crate::flow::FlowNode;
 use crate::port::PortType;
@@ -18,6 +19,7 @@ pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<Flow
             Pull::Both(message) => found.push((idx, FlowFault::new("flow_lazy_and_pushed", message))),
         }
     }
+    mark_writers(&mut nodes, flat);
     mark_feeders(&mut nodes);
     mark_asked(&mut nodes);
     found.extend(keeping(&mut nodes));
@@ -69,6 +71,17 @@ fn pull(nodes: &[FlowNode], idx: usize) -> Pull {
             "node `{}` leads to the lazy input `{}` of `{}` and also to `{}`, which does not ask for it",
             nodes[idx].id, nodes[*lazy].inputs[*input].port.name, nodes[*lazy].id, nodes[*pushed].id
         )),
+    }
+}
+
+/// What is said is appended if the node is told a thread, unless its author says otherwise: only then it writes.
+fn mark_writers(nodes: &mut [FlowNode], flat: &Flat) {
+    for node in nodes {
+        let kind = flat.nodes.get(&*node.id).map(|it| &it.definition.kind);
+        let Some(NodeKind::UserInput(config)) = kind else { continue };
+        let mut threads = node.inputs.iter().filter(|it| it.port.of == PortType::Thread);
+        let is_told = threads.any(|it| !it.sources.is_empty());
+        node.traits.writes = config.append.unwrap_or(is_told);
     }
 }
 

@@ -23,7 +23,7 @@ use super::event::{RunEvent, RunStatus, Wait};
 use super::inbox::{CANCEL, Letter, wait_id};
 use super::ready::Given;
 use super::runtime::RuntimeConfig;
-use super::state::{Phase, State};
+use super::state::{Active, Phase, State};
 use super::task::{Attempt, attempt, cancelled, check_inputs, delay};
 use super::telling::Telling;
 use super::weight::{MAX_WEIGHT, weight};
@@ -142,21 +142,23 @@ impl Driver {
 
     /// Decides what becomes of nodes that somebody worked on who is gone.
     fn settle_lost(&mut self) {
-        let active = self.state.active.iter().copied();
-        let lost: Vec<usize> = active
-            .filter(|idx| self.state.nodes[*idx].active.as_ref().is_some_and(|it| it.phase == Phase::Running))
-            .collect();
+        let is_runnable =
+            |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
+        let lost: Vec<usize> = self.state.active.iter().copied().filter(is_runnable).collect();
         for idx in lost {
             let Some(node) = self.flow.node(idx) else { continue };
-            let firing = self.state.nodes[idx].fired;
-            if node.is_repeatable {
-                let node = Arc::clone(&node.id);
+            if !node.is_repeatable {
+                let message = "it ran when its process was lost, and does not say that it may be repeated";
+                self.fail(idx, NodeError::new("interrupted", message));
+            } else if self.phase(idx) == Some(&Phase::Running) {
+                let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
                 self.note(RunEvent::NodeRepeat { node, firing });
-                continue;
             }
-            let message = "it ran when its process was lost, and does not say that it may be repeated";
-            self.fail(idx, NodeError::new("interrupted", message));
         }
+    }
+
+    fn phase(&self, idx: usize) -> Option<&Phase> {
+        self.state.nodes[idx].active.as_ref().map(|it| &it.phase)
     }
 
     /// Drives the run until it is over, waits, or is to be left.
@@ -267,17 +269,18 @@ impl Driver {
         batch
     }
 
-    /// Lets every node work that nobody works on yet.
+    /// Lets nodes work that nobody works on yet. Several may have been answered at once, so there may be more than may work at once.
     fn work(&mut self) {
-        let all: Vec<usize> =
-            self.state.active.iter().copied().filter(|it| !self.working.contains(it)).collect();
-        for idx in all {
+        let room = self.flow.limits().max_concurrency.max(1) as usize;
+        let room = room.saturating_sub(self.working.len());
+        let is_runnable =
+            |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
+        let idle = self.state.active.iter().copied().filter(|it| !self.working.contains(it));
+        let next: Vec<usize> = idle.filter(is_runnable).take(room).collect();
+        for idx in next {
             let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else {
                 continue;
             };
-            if !active.is_runnable() {
-                continue;
-            }
             let checked = check_inputs(node, active);
             let attempted = Attempt {
                 work: Arc::clone(&node.work),
@@ -391,10 +394,7 @@ impl Driver {
             }
         };
         self.batch.deletes.push(self.pen.keys.mark(&wait));
-        let waits = |idx: &&usize| {
-            let phase = self.state.nodes[**idx].active.as_ref().map(|it| &it.phase);
-            matches!(phase, Some(Phase::Waiting { wait: own, .. }) if *own == wait)
-        };
+        let waits = |idx: &&usize| matches!(self.phase(**idx), Some(Phase::Waiting { wait: own, .. }) if *own == wait);
         // What was taken before the driver was lost is in the log already, and waits no more.
         let Some(idx) = self.state.active.iter().find(waits).copied() else { return };
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
@@ -459,9 +459,14 @@ impl Driver {
         let can = |name: &String| {
             node.inputs.iter().any(|it| it.port.name == *name && it.port.lazy && !it.sources.is_empty())
         };
-        let had = self.state.nodes[idx].active.as_ref().map(|it| Arc::clone(&it.inputs)).unwrap_or_default();
-        if let Some(name) = ports.iter().find(|it| !can(it) || had.contains_key(*it)) {
-            let message = format!("it asks for input `{name}`, which nothing can give");
+        let Some(active) = &self.state.nodes[idx].active else { return };
+        // Who asks again for what was not given would ask for ever.
+        let asked_before = ports.iter().find(|it| active.pulled.contains(it));
+        let message = match ports.iter().find(|it| !can(it) || active.inputs.contains_key(*it)) {
+            Some(name) => Some(format!("it asks for input `{name}`, which nothing can give")),
+            None => asked_before.map(|name| format!("it asked for input `{name}`, and nothing came")),
+        };
+        if let Some(message) = message {
             return self.fail(idx, NodeError::new("flow_missing_input", message));
         }
         let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
@@ -512,15 +517,13 @@ impl Driver {
             Some(Ending::Failed { node, error }) => (RunStatus::Failed, Some(node), Some(error)),
         };
         for idx in self.state.active.clone() {
-            if let Some(Phase::Waiting { wait, .. }) =
-                self.state.nodes[idx].active.as_ref().map(|it| &it.phase)
-            {
-                self.batch.deletes.push(self.pen.keys.wait(wait));
+            if let Some(Phase::Waiting { wait, .. }) = self.phase(idx) {
+                let wait = self.pen.keys.wait(wait);
+                self.batch.deletes.push(wait);
             }
             self.end_node(idx, Outputs::new(), Some(cancelled()));
         }
-        let outputs: BTreeMap<String, serde_json::Value> =
-            self.state.outputs.iter().map(|(name, value)| (name.clone(), value.to_json())).collect();
+        let outputs = self.state.results();
         self.book.outputs.clone_from(&outputs);
         (self.book.status, self.book.node, self.book.error) = (status, node.clone(), error.clone());
         self.note(RunEvent::RunEnd { status, outputs, node, error });
@@ -533,11 +536,9 @@ impl Driver {
 
     /// Leaves the run until somebody answers.
     async fn release(mut self) -> Result<Left, RunError> {
-        let waiting = self.state.active.iter().filter_map(|idx| {
-            match self.state.nodes[*idx].active.as_ref().map(|it| &it.phase) {
-                Some(Phase::Waiting { wait, .. }) => Some(wait.clone()),
-                _ => None,
-            }
+        let waiting = self.state.active.iter().filter_map(|idx| match self.phase(*idx) {
+            Some(Phase::Waiting { wait, .. }) => Some(wait.clone()),
+            _ => None,
         });
         let waits: Vec<String> = waiting.collect();
         if waits.is_empty() {
@@ -546,6 +547,7 @@ impl Driver {
         }
         self.note(RunEvent::RunWait { waits });
         self.book.status = RunStatus::Waiting;
+        self.book.outputs = self.state.results();
         let state = std::mem::take(&mut self.state);
         let taken = self.book.taken;
         self.leave(state).await?;
@@ -553,7 +555,8 @@ impl Driver {
     }
 
     async fn end_stalled(mut self) -> Result<Left, RunError> {
-        let (node, message) = self.state.stalled(&self.flow).unwrap_or_default();
+        let blocked = || self.state.blocked(&self.flow, &self.given);
+        let (node, message) = self.state.stalled(&self.flow).or_else(blocked).unwrap_or_default();
         let error = NodeError::new("flow_stalled", message);
         self.ending = Some(Ending::Failed { node, error });
         self.end().await

@@ -173,6 +173,14 @@ pub struct Wait {
     pub asked: Asked,
 }
 
+impl Wait {
+    /// Says why a value is no answer, if so.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let validator = jsonschema::validator_for(&self.asked.schema).map_err(|err| err.to_string())?;
+        validator.validate(value).map_err(|err| err.to_string())
+    }
+}
+
 /// What becomes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -45,7 +45,7 @@ pub(crate) async fn answer(
         return Err(not_open(records, keys, wait).await);
     };
     let open: Wait = parsed(keys, &open.data)?;
-    fits(&open, &value)?;
+    open.check(&value).map_err(|why| RunError::AnswerInvalid { wait: wait.to_owned(), why })?;
     let letter = Letter::Answer { wait: wait.to_owned(), value };
     let writes =
         Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &letter, wait, at) };
@@ -70,12 +70,6 @@ fn posted(keys: &Keys, letter: &Letter, mark: &str, at: Timestamp) -> Writes {
     let record = NewRecord { stream: keys.inbox(), at, data: written(letter) };
     let mark = Document { key: keys.mark(mark), at: Timestamp(0), data: String::new() };
     Writes { records: vec![record], puts: vec![mark], ..Writes::default() }
-}
-
-fn fits(wait: &Wait, value: &Value) -> Result<(), RunError> {
-    let wrong = |why: String| RunError::AnswerInvalid { wait: wait.id.clone(), why };
-    let validator = jsonschema::validator_for(&wait.asked.schema).map_err(|err| wrong(err.to_string()))?;
-    validator.validate(value).map_err(|err| wrong(err.to_string()))
 }
 
 /// Says why a wait can't be answered: it was, or there never was one.

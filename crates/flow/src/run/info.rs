@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use contexture_history::Timestamp;
 use contexture_session::SessionId;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::event::{RunStatus, Wait};
@@ -12,7 +12,7 @@ use super::id::RunId;
 use crate::node::NodeError;
 
 /// What can be said of a run from outside.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunInfo {
     /// The run.
     pub run: RunId,
@@ -31,14 +31,16 @@ pub struct RunInfo {
     /// What it waits for.
     pub waits: Vec<Wait>,
     /// The node that failed, if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// What went wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
     /// When it was begun.
+    #[serde(serialize_with = "as_text")]
     pub created: Timestamp,
     /// When a driver last took it up or let it go.
+    #[serde(serialize_with = "as_text")]
     pub updated: Timestamp,
 }
 
@@ -55,4 +57,8 @@ pub struct RunList {
     pub after: Option<RunId>,
     /// How many at most.
     pub max: usize,
+}
+
+fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&at.to_millis())
 }

@@ -6,7 +6,6 @@
 mod book;
 mod commit;
 mod driver;
-mod due;
 mod error;
 mod event;
 mod id;

@@ -129,6 +129,25 @@ impl State {
         Some((first.0, message))
     }
 
+    /// Says who can't begin because somebody who can't go on has the thread.
+    pub(crate) fn blocked(&self, flow: &Flow, given: &Given) -> Option<(String, String)> {
+        self.poised.iter().find_map(|idx| {
+            let node = flow.node(*idx).filter(|_| self.nodes[*idx].active.is_none())?;
+            if !node.traits.writes || !self.has_inputs(flow, *idx, node) {
+                return None;
+            }
+            let thread = self.thread_of(node, &self.inputs(*idx, node, given), given);
+            let has = |it: &&usize| {
+                let holder = self.nodes[**it].active.as_ref().and_then(|it| it.thread.as_ref());
+                holder == Some(&thread) && flow.node(**it).is_some_and(|it| it.traits.writes)
+            };
+            let holder = flow.node(*self.active.iter().find(has)?)?;
+            let message =
+                format!("node `{}` can't begin: `{}` has the thread that it writes to", node.id, holder.id);
+            Some((node.id.to_string(), message))
+        })
+    }
+
     fn starved(&self, idx: usize, node: &FlowNode) -> Option<(String, String)> {
         let state = &self.nodes[idx];
         let has = |input: usize| state.queues.get(input).is_some_and(|it| !it.is_empty());

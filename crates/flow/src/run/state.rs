@@ -74,6 +74,9 @@ pub(crate) struct Active {
     /// How often it has waited.
     #[serde(default)]
     pub(crate) n_waits: u32,
+    /// The lazy inputs that it has asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pulled: Vec<String>,
     /// What somebody answered before, if the node has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Answered>,
@@ -116,6 +119,11 @@ impl State {
         self
     }
 
+    /// Returns what the run comes to, as far as it is known, for people and programs.
+    pub(crate) fn results(&self) -> BTreeMap<String, serde_json::Value> {
+        self.outputs.iter().map(|(name, value)| (name.clone(), value.to_json())).collect()
+    }
+
     /// Takes note of what happened.
     pub(crate) fn apply(&mut self, flow: &Flow, event: &RunEvent) {
         match event {
@@ -127,6 +135,7 @@ impl State {
                     thread: thread.clone(),
                     phase: Phase::Running,
                     n_waits: 0,
+                    pulled: Vec::new(),
                     answer: None,
                 };
                 self.with(flow, node, |state, idx| state.begin(flow, idx, active));
@@ -200,7 +209,10 @@ impl State {
                 self.poised.insert(*from);
             }
         }
-        self.in_active(idx, |active| active.phase = Phase::Pulling(wanted));
+        self.in_active(idx, |active| {
+            active.phase = Phase::Pulling(wanted);
+            active.pulled.extend_from_slice(ports);
+        });
     }
 
     fn finish(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
 use contexture_history::{
-    Body, Item, Limit, Transforms, Turn, TurnNo, TurnStatus, last_turns, newest_messages, repair, transform,
-    turns, window, without_media, without_thinking,
+    Body, Cost, Item, Limit, Transforms, Turn, TurnNo, TurnStatus, last_turns, newest_messages, repair,
+    transform, turns, window, without_media, without_thinking,
 };
 use contexture_message::{Encoding, Message, Part, Tokens, message_tokens};
 use proptest::prelude::*;
@@ -195,6 +195,27 @@ proptest! {
                 prop_assert!(next.is_none_or(|it| used + of(it) > limit));
             }
         }
+    }
+
+    #[test]
+    fn what_stands_before_all_others_changes_no_window(turns in history(), limit in limit(), count in 0_usize..4) {
+        let cost = Cost { counter: "o200k_base".into(), tokens: Tokens(7) };
+        let first = Turn::leading([(Message::user("first"), cost)]);
+        let all: Vec<Turn> = [first.clone()].into_iter().chain(turns.clone()).collect();
+        let (with, without) =
+            (window(&all, limit, &Encoding::O200kBase), window(&turns, limit, &Encoding::O200kBase));
+        let kept: Vec<&Turn> = [&first].into_iter().chain(without.kept()).collect();
+        prop_assert_eq!(with.kept().collect::<Vec<_>>(), kept);
+        prop_assert_eq!(with.dropped().collect::<Vec<_>>(), without.dropped().collect::<Vec<_>>());
+        prop_assert_eq!(with.tokens(), without.tokens() + Tokens(7));
+        prop_assert!(with.is_kept(0) && with.is_pinned(0));
+        for idx in 0..turns.len() {
+            prop_assert_eq!(with.is_kept(idx + 1), without.is_kept(idx));
+            prop_assert_eq!(with.is_pinned(idx + 1), without.is_pinned(idx));
+        }
+        let newest = |turns: Vec<Turn>| Transforms::default().then(last_turns(count)).run(turns).turns;
+        let expected: Vec<Turn> = [first].into_iter().chain(newest(turns.clone())).collect();
+        prop_assert_eq!(newest(all.clone()), expected);
     }
 
     #[test]

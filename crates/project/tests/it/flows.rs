@@ -43,14 +43,14 @@ fn ids_come_from_paths_or_documents() {
     assert_eq!(ids, ["deep/one", "other"]);
     assert_eq!(project.flow_file("other"), Some("flows/two.yml"));
     assert_eq!(project.flow("deep/one").unwrap().id(), "deep/one");
-    insta::assert_snapshot!(listed(&project.flow("deep/on").unwrap_err().faults), @"");
+    insta::assert_snapshot!(listed(&project.flow("deep/on").unwrap_err().faults), @" unknown_flow: there is no flow `deep/on`; there are: deep/one, other [did you mean `deep/one`?]");
 }
 
 #[test]
 fn a_project_without_flows_is_as_before() {
     let project = project(&[PROMPT]);
     assert_eq!(project.flows().count(), 0);
-    insta::assert_snapshot!(listed(&project.flow("f").unwrap_err().faults), @"");
+    insta::assert_snapshot!(listed(&project.flow("f").unwrap_err().faults), @" unknown_flow: there is no flow `f`; the project has none");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_unknown_type_is_named() {
 nodes:
   ask:
     type: user_inptu
-"), @"");
+"), @"flows/f.yaml:4:11 flow_unknown_type: node `ask`: there is no type `user_inptu` [there are: start, llm_request, user_input, manual_input, new_thread, inject_messages, release_thread, tools, tool_call, intent_router, branch, parallel, join, cache, portal_in, portal_out, sub_flow, transform, custom]");
 }
 
 #[test]
@@ -76,7 +76,14 @@ nodes:
   c: {type: transform, template: C, timeout_seconds: soon}
   d: {type: transform}
 limits: {max_step: 5}
-"), @"");
+"), @r#"
+    flows/f.yaml:3:1 unknown_field: there is no field `edgse` [there are: id, description, inputs, nodes, edges, outputs, limits]
+    flows/f.yaml:8:14 unknown_field: node `a`: unknown field `templat`, expected one of `inputs`, `template`, `output`
+    flows/f.yaml:9:60 unknown_field: node `b`: `retry`: unknown field `delay`, expected `max` or `delay_seconds`
+    flows/f.yaml:10:54 flow_invalid: node `c`: `timeout_seconds`: invalid type: string "soon", expected f64
+    flows/f.yaml:11:3 flow_invalid: node `d`: missing field `template`
+    flows/f.yaml:12:20 unknown_field: `limits`: unknown field `max_step`, expected `max_steps` or `max_concurrency`
+    "#);
 }
 
 #[test]
@@ -92,7 +99,13 @@ edges:
   - a -
 outputs:
   all: a.values
-"), @"");
+"), @r"
+    flows/f.yaml:6:5 flow_unknown_node: there is no node `b` [there are: a, start]
+    flows/f.yaml:7:5 flow_unknown_port: edge `start.name -> a.x`: node `start`: there is no output `name` [there are: input, thread, done]
+    flows/f.yaml:8:5 flow_unknown_port: edge `a.value -> a.y`: node `a`: there is no input `y` [there are: x, after]
+    flows/f.yaml:9:5 flow_edge_invalid: `a -` is no edge [write `node.output -> node.input`, or `node -> node`]
+    flows/f.yaml:11:8 flow_unknown_port: node `a`: there is no output `values` [there are: value, done]
+    ");
 }
 
 #[test]
@@ -102,7 +115,7 @@ inputs:
   n: integer
   bad: strng
 nodes: {}
-"), @"");
+"), @"flows/f.yaml:4:8 flow_invalid: `inputs.bad`: there is no type `strng`; there are: any, string, number, integer, boolean, object, array, null");
     insta::assert_snapshot!(faults_of("
 inputs:
   n: integer
@@ -122,7 +135,11 @@ nodes:
   c: {type: transform, inputs: {x: string}, template: '{{ x }}'}
 edges:
   - start.n -> c.x
-"), @"");
+"), @r"
+    flows/f.yaml:10:10 flow_unknown_port: node `a`: there is no input `z` [there are: x, after]
+    flows/f.yaml:16:10 flow_type_mismatch: node `b`: constant for input `x`: string is expected, not a number
+    flows/f.yaml:19:5 flow_type_mismatch: edge `start.n -> c.x`: output `n` of `start` is data (integer), input `x` of `c` takes data (string)
+    ");
 }
 
 #[test]
@@ -134,13 +151,13 @@ nodes:
     inputs: {x: string}
     template: '{{ x }}'
 edges: [start -> a]
-"), @"");
+"), @"flows/f.yaml:3:3 flow_missing_input: node `a`: nothing leads to input `x` [add an edge `… -> a.x`, or a constant in `with`]");
     insta::assert_snapshot!(faults_of("
 nodes:
   a: {type: transform, template: A}
   lost: {type: transform, template: L}
 edges: [start -> a]
-"), @"");
+"), @"flows/f.yaml:4:3 flow_unreachable: node `lost` never runs: no way leads from the start to it");
     insta::assert_snapshot!(faults_of("
 nodes:
   a: {type: join, inputs: {x: any, y: any}, policy: any}
@@ -149,7 +166,7 @@ edges:
   - start.input -> a.x
   - a -> b
   - b.value -> a.y
-"), @"");
+"), @"flows/f.yaml:3:3 flow_cycle: node `a`: a loop has no pause: a -> b -> a [let it go through a `user_input`]");
 }
 
 #[test]
@@ -170,7 +187,11 @@ nodes:
     type: transform
     template: >-
       Hello {{ who }}
-"), @"");
+"), @r"
+    flows/f.yaml:7:19 template_error: node `a`: unknown filter `nothing_like_that`
+    flows/f.yaml:12:20 template_error: node `b`: expected a value, found the end
+    flows/f.yaml:16:7 flow_missing_input: node `c`: the template reads `who`, which is no input [declare it in `inputs`]
+    ");
 }
 
 #[test]
@@ -190,7 +211,13 @@ nodes:
     type: intent_router
     intents: {a: A}
     prompt: xyz
-"), @"");
+"), @r"
+    flows/f.yaml:5:13 unknown_prompt: node `answer`: there is no prompt `suport`; there are: support [did you mean `support`?]
+    flows/f.yaml:10:9 unknown_tool: node `tools`: there is no tool `fin_order`; there are: find_order [did you mean `find_order`?]
+    flows/f.yaml:11:33 unknown_tool: node `call`: there is no tool `weather`; there are: find_order
+    flows/f.yaml:12:3 flow_missing_input: node `route`: nothing leads to input `text` [add an edge `… -> route.text`, or a constant in `with`]
+    flows/f.yaml:15:13 unknown_prompt: node `route`: there is no prompt `xyz`; there are: support
+    ");
 }
 
 #[test]
@@ -199,30 +226,42 @@ fn sub_flows_that_are_unknown_or_circular_or_broken_are_named() {
     let broken = "nodes: {a: {type: nothing}}";
     let files =
         |text| faults(&[("flows/f.yaml", text), ("flows/round.yaml", round), ("flows/broken.yaml", broken)]);
-    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: rond\nedges: [start -> s]\n"), @"");
-    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: round\nedges: [start -> s]\n"), @"");
-    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: broken\nedges: [start -> s]\n"), @"");
+    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: rond\nedges: [start -> s]\n"), @r"
+    flows/f.yaml:2:3 unknown_flow: node `s`: there is no flow `rond` [there are: f, round]
+    flows/f.yaml:5:9 flow_unknown_node: node `s` can't be connected: it has a fault [there are: start]
+    ");
+    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: round\nedges: [start -> s]\n"), @r"
+    flows/f.yaml:2:3 flow_circular: node `s`: sub-flow `round`: a flow is its own part: f -> round -> f
+    flows/f.yaml:2:3 flow_unknown_node: sub-flow `round`: node `s` can't be connected: it has a fault [there are: start]
+    ");
+    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: broken\nedges: [start -> s]\n"), @"flows/f.yaml:4:11 flow_invalid: node `s`: flow `broken` has a fault: see flows/broken.yaml");
 }
 
 #[test]
 fn what_is_no_yaml_is_told_with_its_place() {
-    insta::assert_snapshot!(faults_of("nodes:\n  a: {type: transform\nedges: []\n"), @"");
-    insta::assert_snapshot!(faults_of("nodes: {}\nedges: []\nnodes: {}\n"), @"");
-    insta::assert_snapshot!(faults_of("- a\n- b\n"), @"");
-    insta::assert_snapshot!(faults_of("nodes: [a]\nedges: {}\n"), @"");
+    insta::assert_snapshot!(faults_of("nodes:\n  a: {type: transform\nedges: []\n"), @"flows/f.yaml:3:6 file_invalid: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}' [close every bracket and quote before this place]");
+    insta::assert_snapshot!(faults_of("nodes: {}\nedges: []\nnodes: {}\n"), @"flows/f.yaml:3:1 file_invalid: key `nodes` stands on line 1 and again on line 3");
+    insta::assert_snapshot!(faults_of("- a\n- b\n"), @"flows/f.yaml:1:1 flow_invalid: a flow is a map of fields, not a list");
+    insta::assert_snapshot!(faults_of("nodes: [a]\nedges: {}\n"), @r"
+    flows/f.yaml:1:1 flow_invalid: `nodes` is a map of names and nodes, not a list
+    flows/f.yaml:2:1 flow_invalid: `edges` is a list, not an object
+    ");
 }
 
 #[test]
 fn an_id_that_two_files_have_is_told_to_who_asks_for_it() {
     let text = "id: f\nnodes: {a: {type: transform, template: A}}\nedges: [start -> a]\n";
-    insta::assert_snapshot!(faults(&[("flows/a.yaml", text), ("flows/b.yaml", text)]), @"");
+    insta::assert_snapshot!(faults(&[("flows/a.yaml", text), ("flows/b.yaml", text)]), @"flows/b.yaml:1:5 duplicate_id: two flows have the id `f`: flows/a.yaml and flows/b.yaml [give one of them another `id`]");
 }
 
 #[test]
 fn lint_lists_the_faults_of_flows() {
     let project = project(&[PROMPT, ("flows/f.yaml", "nodes: {a: {type: b}}"), ("flows/g.yaml", "[")]);
     let lints: Vec<String> = project.lint().iter().map(ToString::to_string).collect();
-    insta::assert_snapshot!(lints.join("\n"), @"");
+    insta::assert_snapshot!(lints.join("\n"), @r"
+    flows/f.yaml:1:19: error[flow_unknown_type]: node `a`: there is no type `b`
+    flows/g.yaml:1:1: error[file_invalid]: this is not YAML: unclosed bracket '['
+    ");
 }
 
 /// Pieces that mean something to the reader.

@@ -20,7 +20,7 @@ fn a_good_project_is_quiet() {
         ),
         ("contexts/c.md", "C {{ input.a.b.size }}."),
         ("skills/s/SKILL.md", "---\nname: s\ndescription: Does it.\n---\nDo it."),
-        ("flows/f.yaml", "nodes: []"),
+        ("flows/f.yaml", "nodes: {a: {type: transform, template: A}}\nedges: [start -> a]"),
         ("partials/x.md", "X"),
     ];
     assert_eq!(linted(&files), "");

@@ -12,6 +12,7 @@ mod folder;
 mod fuzz;
 mod lint;
 mod partials;
+mod pictures;
 mod pipeline;
 mod reload;
 mod sections;

@@ -24,6 +24,7 @@
 mod archives;
 mod contract;
 mod life;
+mod once;
 mod records;
 mod search;
 mod support;
@@ -40,6 +41,7 @@ pub use life::{
     a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
     isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
 };
+pub use once::{a_lost_turn_goes_on, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once};
 pub use records::{
     OpenRecords, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
     growth_is_noticed, nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
@@ -75,6 +77,7 @@ macro_rules! store_conformance {
             every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
             nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
             threads_search_their_archives,
+            a_lost_turn_goes_on, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once,
             archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives
         );
     };

@@ -5,6 +5,7 @@ mod archive_limits;
 mod archives;
 mod codec;
 mod conformance;
+mod deaf;
 mod going_on;
 mod once;
 mod prepend;

@@ -14,7 +14,7 @@ const MAX_LINES: usize = 1000;
 
 /// What was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(in crate::commands) enum Typed {
     Line(String),
     /// Ctrl-C: what was typed does not count.
     Nothing,
@@ -23,14 +23,14 @@ pub(super) enum Typed {
 }
 
 /// Where lines come from.
-pub(super) enum Lines {
+pub(in crate::commands) enum Lines {
     Terminal { editor: Box<Editor<(), FileHistory>>, file: Option<PathBuf> },
     Pipe(Box<dyn BufRead>),
 }
 
 impl Lines {
     /// Returns the terminal, with a history in `folder`, or the pipe.
-    pub(super) fn open(folder: Option<&Path>) -> Result<Self, Failure> {
+    pub(in crate::commands) fn open(folder: Option<&Path>) -> Result<Self, Failure> {
         if !io::stdin().is_terminal() {
             return Ok(Lines::Pipe(Box::new(io::stdin().lock())));
         }
@@ -47,12 +47,12 @@ impl Lines {
     }
 
     /// Whether a person types.
-    pub(super) fn is_terminal(&self) -> bool {
+    pub(in crate::commands) fn is_terminal(&self) -> bool {
         matches!(self, Lines::Terminal { .. })
     }
 
     /// Reads what is said next: a line, with those that follow one that ends in `\`.
-    pub(super) fn read(&mut self) -> Result<Typed, Failure> {
+    pub(in crate::commands) fn read(&mut self) -> Result<Typed, Failure> {
         let mut whole = String::new();
         loop {
             let line = match self.line(if whole.is_empty() { "> " } else { "… " })? {

@@ -5,7 +5,7 @@
 
 mod commands;
 mod context;
-mod lines;
+pub(super) mod lines;
 mod names;
 mod slash;
 

@@ -1,8 +1,13 @@
 //! `flow`: the flows of the project.
 
 mod check;
+mod desk;
+mod drive;
 mod graph;
 mod list;
+mod runs;
+mod show;
+mod waits;
 
 use contexture_flow::Flow;
 
@@ -13,11 +18,16 @@ use crate::output::{Reply, Screen};
 use crate::root;
 
 pub(super) fn run(args: &FlowArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let project = root::open(globals)?;
+    let project = || root::open(globals);
     match &args.command {
-        FlowCommand::List => Ok(list::run(&project, globals.json, screen)),
-        FlowCommand::Check(args) => check::run(args, &project, globals.json, screen),
-        FlowCommand::Graph(args) => graph::run(args, &project, globals.json),
+        FlowCommand::List => Ok(list::run(&project()?, globals.json, screen)),
+        FlowCommand::Check(args) => check::run(args, &project()?, globals.json, screen),
+        FlowCommand::Graph(args) => graph::run(args, &project()?, globals.json),
+        FlowCommand::Run(args) => drive::run(args, globals, screen),
+        FlowCommand::Resume(args) => drive::resume(args, globals, screen),
+        FlowCommand::Runs(args) => runs::run(args, globals),
+        FlowCommand::Show(args) => show::run(args, globals, screen),
+        FlowCommand::Cancel(args) => drive::cancel(args, globals),
     }
 }
 

@@ -1,0 +1,84 @@
+//! What runs are driven with: a project, its agent, a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture::{SystemNames, SystemTime};
+use contexture_agent::Agent;
+use contexture_compose::Prompt;
+use contexture_flow::{Flow, Library, Runtime, RuntimeConfig, RuntimeParts};
+use contexture_project::Project;
+use contexture_session::{Sessions, Tenant};
+
+use crate::args::{Globals, RunStoreArgs};
+use crate::error::Failure;
+use crate::models::{self, Models};
+use crate::root;
+use crate::stage::{agent_builder, session_config};
+use crate::store::{self, Missing, open_both};
+use crate::telemetry::{self, Telemetry};
+
+/// What runs are driven with.
+pub(super) struct Desk {
+    pub(super) project: Arc<Project>,
+    pub(super) runtime: Runtime,
+    _telemetry: Telemetry,
+}
+
+/// What runs take from a project.
+#[derive(Debug)]
+struct Shelf {
+    project: Arc<Project>,
+    agent: Agent,
+}
+
+impl Library for Shelf {
+    fn agent(&self) -> Agent {
+        self.agent.clone()
+    }
+
+    fn prompt(&self, id: &str) -> Result<Prompt, String> {
+        self.project.prompt(id).cloned().map_err(|err| err.to_string())
+    }
+
+    fn flow(&self, id: &str) -> Option<Flow> {
+        self.project.flow(id).ok().cloned()
+    }
+}
+
+impl Desk {
+    /// Opens the project and the store.
+    pub(super) async fn open(
+        args: &RunStoreArgs,
+        missing: Missing,
+        globals: &Globals,
+    ) -> Result<Self, Failure> {
+        let (project, dir) = root::open_with_dir(globals)?;
+        let config = project.config().clone();
+        let models = Models::of(&config, models::variable)?;
+        let telemetry = telemetry::start(&config.telemetry, telemetry::Usual::Nothing, models.proxies())?;
+        let agent = agent_builder(&project, &models)?
+            .build()
+            .map_err(|err| Failure::new("tool_collision", err.to_string()))?;
+        let place = match &args.store {
+            Some(url) => store::parse(url, &root::here()?)?,
+            None => store::parse(&config.store.url, &dir)?,
+        };
+        let opened = open_both(&place, missing).await?;
+        let ports = contexture::session_ports(config.model.default.as_deref());
+        let project = Arc::new(project);
+        let parts = RuntimeParts {
+            sessions: Sessions::new(opened.store, ports, session_config(&config)),
+            records: opened.records,
+            time: Arc::new(SystemTime),
+            names: Arc::new(SystemNames),
+            library: Arc::new(Shelf { project: Arc::clone(&project), agent }),
+            config: RuntimeConfig {
+                lease: Duration::from_secs(config.server.lease_seconds.max(1)),
+                ..RuntimeConfig::default()
+            },
+        };
+        let runtime = Runtime::new(parts).of_tenant(Tenant::parse(args.tenant.as_str())?);
+        Ok(Self { project, runtime, _telemetry: telemetry })
+    }
+}

@@ -1,0 +1,222 @@
+//! `flow run`, `flow resume`, `flow cancel`: a run is driven as far as it gets, and shown as it goes.
+
+use contexture_agent::CancellationToken;
+use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStart, RunStatus};
+use contexture_session::SessionId;
+use futures::StreamExt;
+use serde_json::{Map, Value, json};
+
+use super::desk::Desk;
+use super::waits::{Respondent, value};
+use crate::args::{DriveArgs, FlowCancelArgs, FlowResumeArgs, FlowRunArgs, Globals};
+use crate::error::{Exit, Failure};
+use crate::live::{Form, Voice};
+use crate::output::{Reply, Screen};
+use crate::pass;
+use crate::runtime;
+use crate::store::Missing;
+
+pub(super) fn run(args: &FlowRunArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    let work = async {
+        let desk = Desk::open(&args.drive.store, Missing::Create, globals).await?;
+        let flow = desk.project.flow(&args.flow)?;
+        let each = flow.inputs().iter().map(|(name, of)| (name.clone(), of.to_schema()));
+        let schema = json!({"type": "object", "properties": each.collect::<Map<String, Value>>()});
+        let start = RunStart {
+            session: args.session.as_deref().map(SessionId::parse).transpose()?,
+            input: pass::input_of(&args.input, &schema)?,
+            key: args.key.clone(),
+        };
+        let run = desk.runtime.start(flow, start).await?;
+        driven(&desk, &run, 0, &args.drive, globals.json, screen).await
+    };
+    runtime::block_on(work)?
+}
+
+pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
+    let work = async {
+        let desk = Desk::open(&args.drive.store, Missing::Refuse, globals).await?;
+        let run = RunId::parse(&args.run)?;
+        let info = desk.runtime.info(&run).await?;
+        if info.status.is_over() && !args.answers.is_empty() {
+            return Err(RunError::Over { run: run.to_string(), status: info.status }.into());
+        }
+        let last = last_number(&desk, &run).await?;
+        for answer in &args.answers {
+            let (wait, text) = answer.split_once('=').ok_or_else(|| {
+                Failure::usage(format!("`--answer {answer}` has no `=`")).hint("write `--answer WAIT=VALUE`")
+            })?;
+            let asked = info.waits.iter().find(|it| it.id == wait);
+            let value = match asked {
+                Some(asked) => value(asked, text).map_err(|why| {
+                    Failure::new("answer_invalid", format!("the answer to `{wait}`: {why}"))
+                })?,
+                // It says why there is no such wait.
+                None => Value::String(text.to_owned()),
+            };
+            desk.runtime.answer(&run, wait, value).await?;
+        }
+        driven(&desk, &run, last, &args.drive, globals.json, screen).await
+    };
+    runtime::block_on(work)?
+}
+
+pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, Failure> {
+    let work = async {
+        let desk = Desk::open(&args.store, Missing::Refuse, globals).await?;
+        let run = RunId::parse(&args.run)?;
+        let before = desk.runtime.cancel(&run).await?;
+        let info = match desk.runtime.drive(&run, CancellationToken::new()).await {
+            // Whoever drives it hears of it.
+            Err(RunError::Driven { .. }) => desk.runtime.info(&run).await?,
+            info => info?,
+        };
+        Ok(match globals.json {
+            true => Reply::json(json!(info)),
+            false if before.is_over() => Reply::styled(format!("It was over before: {}.", before.as_str())),
+            false if info.status.is_over() => Reply::styled(format!("The run is {}.", info.status.as_str())),
+            false => Reply::styled("It is being cancelled by the process that drives it."),
+        })
+    };
+    runtime::block_on(work)?
+}
+
+/// Returns the number of the newest event of a run.
+async fn last_number(desk: &Desk, run: &RunId) -> Result<u64, Failure> {
+    let mut last = 0;
+    loop {
+        let page = desk.runtime.events(run, last, 1000).await?;
+        match page.last() {
+            Some((number, _)) => last = *number,
+            None => return Ok(last),
+        }
+    }
+}
+
+/// Drives a run, answers what it waits for as long as somebody does, and says what became of it.
+async fn driven(
+    desk: &Desk,
+    run: &RunId,
+    mut after: u64,
+    args: &DriveArgs,
+    as_json: bool,
+    screen: Screen,
+) -> Result<Reply, Failure> {
+    let form = match (as_json, args.events) {
+        (_, true) => Form::Events,
+        (true, false) => Form::Nothing,
+        (false, false) => Form::Text,
+    };
+    let mut voice = Voice::new(form, args.thinking, screen);
+    let mut respondent = Respondent::new(form == Form::Text && !args.detach, args.yes)?;
+    loop {
+        let info = stretch(desk, run, &mut after, form, &mut voice).await?;
+        voice.end_line();
+        let mut is_answered = false;
+        for wait in &info.waits {
+            let Some(value) = respondent.answer(wait)? else { break };
+            desk.runtime.answer(run, &wait.id, value).await?;
+            is_answered = true;
+        }
+        if !is_answered {
+            return Ok(reply(&info, form));
+        }
+    }
+}
+
+/// Drives a run as far as it gets and shows what happens. On Ctrl-C it is left.
+async fn stretch(
+    desk: &Desk,
+    run: &RunId,
+    after: &mut u64,
+    form: Form,
+    voice: &mut Voice,
+) -> Result<RunInfo, Failure> {
+    let stop = CancellationToken::new();
+    let mut drive = Box::pin(desk.runtime.drive(run, stop.clone()));
+    let mut events = Box::pin(desk.runtime.follow(run, *after));
+    let info = loop {
+        tokio::select! {
+            // What happened is shown before it is said what became of it.
+            biased;
+            Some(event) = events.next() => {
+                let (number, event) = event?;
+                *after = number;
+                show(&event, number, form, voice);
+            }
+            info = &mut drive => break info?,
+            Ok(()) = tokio::signal::ctrl_c() => stop.cancel(),
+        }
+    };
+    for (number, event) in desk.runtime.events(run, *after, usize::MAX >> 1).await? {
+        *after = number;
+        show(&event, number, form, voice);
+    }
+    Ok(info)
+}
+
+fn show(event: &RunEvent, number: u64, form: Form, voice: &mut Voice) {
+    if form == Form::Events {
+        let mut document = json!(event);
+        document["id"] = json!(number);
+        voice.line(&document);
+    }
+    if form != Form::Text {
+        return;
+    }
+    match event {
+        RunEvent::NodeEvent { event, .. } => voice.hear(event),
+        RunEvent::NodeStart { node, .. } => voice.aside(&format!("· {node}"), false),
+        RunEvent::NodeRetry { node, attempt, error, .. } => {
+            voice.aside(&format!("· {node}: {error}; attempt {attempt}"), true);
+        }
+        RunEvent::NodeEnd { node, error: Some(error), .. } => {
+            voice.aside(&format!("· {node}: {error}"), true)
+        }
+        RunEvent::RunResume {} => voice.aside("· goes on where it was left", false),
+        _ => voice.end_line(),
+    }
+}
+
+fn reply(info: &RunInfo, form: Form) -> Reply {
+    let exit = match info.status {
+        RunStatus::Completed => Exit::Done,
+        RunStatus::Waiting | RunStatus::Running => Exit::CheckFailed,
+        RunStatus::Failed | RunStatus::Cancelled => Exit::World,
+    };
+    let reply = match form {
+        Form::Nothing => Reply::json(json!(info)),
+        Form::Events => Reply::default(),
+        Form::Text if info.status == RunStatus::Completed && !info.outputs.is_empty() => {
+            Reply::json(json!(info.outputs))
+        }
+        Form::Text => Reply::default(),
+    };
+    let reply = reply.exit(exit);
+    if form != Form::Text {
+        return reply;
+    }
+    let run = &info.run;
+    match info.status {
+        RunStatus::Completed => reply,
+        RunStatus::Failed => {
+            let why =
+                info.error.as_ref().map(|it| format!("{} ({})", it.message, it.code)).unwrap_or_default();
+            reply.note(format!(
+                "run {run} failed at node `{}`: {why}",
+                info.node.as_deref().unwrap_or_default()
+            ))
+        }
+        RunStatus::Cancelled => reply.note(format!("run {run} was cancelled")),
+        RunStatus::Running => {
+            reply.note(format!("run {run} is left; `contexture flow resume {run}` goes on with it"))
+        }
+        RunStatus::Waiting => info.waits.iter().fold(reply, |reply, wait| {
+            reply.note(format!(
+                "run {run} waits: {}\n  `contexture flow resume {run} --answer {}=VALUE` answers",
+                wait.asked.message.trim(),
+                wait.id
+            ))
+        }),
+    }
+}

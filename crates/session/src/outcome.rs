@@ -1,0 +1,67 @@
+//! What became of a turn, read from the log.
+
+use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
+
+use crate::live::Live;
+use crate::session_error::SessionError;
+use crate::store::{KeyedTurn, Span};
+
+/// What became of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnOutcome {
+    /// The turn.
+    pub turn: TurnNo,
+    /// What became of it.
+    pub status: TurnStatus,
+    /// Why, where there is something to say.
+    pub reason: Option<String>,
+    /// Everything that was appended to it.
+    pub items: Vec<Item>,
+}
+
+/// Reads what became of a turn.
+pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+    const PAGE: usize = 256;
+    let mut outcome =
+        TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
+    let mut seq = Seq(keyed.began.0.saturating_sub(1));
+    loop {
+        let page = live.shared.store.read(live.key.clone(), Span::After { seq, max: PAGE }).await?;
+        let is_last = page.len() < PAGE;
+        for item in page {
+            if item.turn != keyed.turn {
+                return Ok(outcome);
+            }
+            seq = item.seq;
+            outcome.add(item);
+        }
+        if is_last {
+            return Ok(outcome);
+        }
+    }
+}
+
+impl TurnOutcome {
+    /// Whether nobody can change it any more, or only who resumes it; with `go_on` a bad end is none.
+    pub(crate) fn is_final(&self, go_on: bool) -> bool {
+        match self.status {
+            TurnStatus::InFlight => false,
+            TurnStatus::Failed | TurnStatus::Interrupted => !go_on,
+            TurnStatus::Completed | TurnStatus::Suspended => true,
+        }
+    }
+
+    fn add(&mut self, item: Item) {
+        match &item.body {
+            Body::Change(Change::TurnBegan { .. } | Change::TurnResumed) => {
+                (self.status, self.reason) = (TurnStatus::InFlight, None);
+            }
+            Body::Change(Change::TurnEnded { status, reason }) => {
+                self.status = *status;
+                self.reason.clone_from(reason);
+            }
+            _ => {}
+        }
+        self.items.push(item);
+    }
+}
