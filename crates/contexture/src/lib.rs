@@ -103,12 +103,14 @@
 //! # }
 //! ```
 //!
-//! An agent calls a model, runs tools and records the conversation: see [`agent()`].
+//! An agent calls a model, runs tools and records the conversation: see [`agent()`]. A flow is a graph of such steps that survives its
+//! process: see [`flow_runtime`].
 //!
 //! Prompts can also be written as Markdown files: see [`project`].
 
 mod agents;
 mod clock;
+mod flows;
 mod http;
 mod pass_diff;
 mod secrets;
@@ -118,6 +120,7 @@ pub use agents::agent;
 pub use clock::{SystemClock, engine};
 pub use contexture_agent as agent;
 pub use contexture_compose as compose;
+pub use contexture_flow as flow;
 pub use contexture_history as history;
 pub use contexture_message as message;
 pub use contexture_model as model;
@@ -128,6 +131,7 @@ pub use contexture_store_postgres as store_postgres;
 pub use contexture_store_sqlite as store_sqlite;
 pub use contexture_template as template;
 pub use contexture_wire as wire;
+pub use flows::{ProjectLibrary, flow_runtime};
 pub use http::SystemHttp;
 pub use pass_diff::{DiffLine, FieldChange, PassDiff, PassDocument, TextChange};
 pub use secrets::SystemSecrets;
@@ -145,6 +149,7 @@ pub mod prelude {
         Explanation, HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions,
         Schema, TagValue, Text, Turn, contributor, injectable, matching, provider, when,
     };
+    pub use contexture_flow::{Flow, FlowDefinition, RunStart, Runtime};
     pub use contexture_history::Limit;
     pub use contexture_message::{
         Answer, Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolCall, ToolOutput,

@@ -46,7 +46,9 @@ fn said(served: &Served, session: &str) -> Vec<String> {
     let items = items.as_array().cloned().unwrap_or_default();
     let texts = items.iter().filter(|it| it["kind"] == "user" || it["kind"] == "assistant");
     texts
-        .map(|it| format!("{}: {}", it["kind"].as_str().unwrap_or_default(), it["body"]["content"]))
+        .map(|it| {
+            format!("{}: {}", it["kind"].as_str().unwrap_or_default(), it["body"]["message"]["content"])
+        })
         .collect()
 }
 

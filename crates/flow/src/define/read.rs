@@ -53,7 +53,7 @@ fn read(id: &str, document: &Value, faults: &mut Vec<FlowFault>) -> Option<FlowD
     for name in map.keys().filter(|it| !FIELDS.contains(&it.as_str())) {
         faults.push(unknown(name, &FIELDS, &[name]));
     }
-    let mut fields = Fields { map, at: Vec::new(), faults };
+    let mut fields = Fields { of: String::new(), map, at: Vec::new(), faults };
     Some(FlowDefinition {
         id: fields.take("id").unwrap_or_else(|| id.to_owned()),
         description: fields.take("description").unwrap_or_default(),
@@ -101,7 +101,7 @@ fn node(id: &str, value: &Value, faults: &mut Vec<FlowFault>) -> Option<NodeDefi
             None
         }
     };
-    let mut fields = Fields { map, at, faults };
+    let mut fields = Fields { of: format!("node `{id}`: "), map, at, faults };
     let node = NodeDefinition {
         with: fields.each("with"),
         keep: fields.list("keep"),
@@ -129,6 +129,8 @@ fn unknown(name: &str, known: &[&str], at: &[&str]) -> FlowFault {
 
 /// Reads the fields of a map, and keeps what is wrong.
 struct Fields<'a> {
+    /// Whose they are, for messages.
+    of: String,
     map: &'a Map<String, Value>,
     at: Vec<String>,
     faults: &'a mut Vec<FlowFault>,
@@ -177,7 +179,7 @@ impl Fields<'_> {
         match typed(value) {
             Ok(value) => Some(value),
             Err(fault) => {
-                let message = format!("`{}`: {}", path.join("."), fault.message);
+                let message = format!("{}`{}`: {}", self.of, path.join("."), fault.message);
                 let at = self.at.iter().chain(&path).chain(&fault.at).cloned().collect::<Vec<_>>();
                 self.faults.push(FlowFault { message, ..fault }.at(at));
                 None
@@ -187,7 +189,7 @@ impl Fields<'_> {
 
     fn fault(&mut self, path: Vec<String>, message: String) {
         let at = self.at.iter().chain(&path).cloned().collect::<Vec<_>>();
-        self.faults.push(invalid(message).at(at));
+        self.faults.push(invalid(format!("{}{message}", self.of)).at(at));
     }
 }
 

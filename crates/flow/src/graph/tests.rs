@@ -20,7 +20,15 @@ fn whatever_could_break_a_picture_is_escaped() {
         },
         "edges": ["start -> end", "end.text -> sub.text", "end -> end", "no edge", "end -> nobody"],
     }));
-    insta::assert_snapshot!(mermaid(&flow), @"");
+    insta::assert_snapshot!(mermaid(&flow), @r#"
+    flowchart TD
+        n0(["start"])
+        n1["end<br/>llm_request: a#34;#93;#124;#60;b#62;#38;#96;#35;#59;  #37;#37;"]
+        n2[["sub<br/>sub_flow: xxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"]]
+        n0 --> n1
+        n1 -->|"text → text"| n2
+        n1 --> n1
+    "#);
     let drawing = svg(&flow);
     assert!(roxmltree::Document::parse(&drawing).is_ok(), "{drawing}");
     assert!(drawing.contains("llm_request: a&quot;]|&lt;b&gt;&amp;`#;  %%"), "{drawing}");
@@ -37,7 +45,19 @@ fn portals_and_forks_are_visible() {
         },
         "edges": ["start -> fork", "fork.a -> in", "out -> join.x", "fork.b -> join.y"],
     }));
-    insta::assert_snapshot!(mermaid(&flow), @"");
+    insta::assert_snapshot!(mermaid(&flow), @r#"
+    flowchart TD
+        n0(["start"])
+        n1{{"fork<br/>parallel"}}
+        n2(("in<br/>portal_in: far"))
+        n3(("out<br/>portal_out: far"))
+        n4{{"join"}}
+        n0 --> n1
+        n1 -->|"a"| n2
+        n3 -->|"→ x"| n4
+        n1 -->|"b → y"| n4
+        n2 -.-> n3
+    "#);
 }
 
 /// Whether a line is one of those that a flowchart has: quotes in pairs, and nothing special between them.

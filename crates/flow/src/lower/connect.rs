@@ -41,14 +41,16 @@ pub(crate) fn connect(flat: &Flat, shelf: &Shelf, faults: &mut Vec<FlowFault>) -
             Err(found) => faults.extend(found.into_iter().map(|it| located(it, id, node))),
         }
     }
-    for edge in &flat.edges {
+    // Of a node that could not be made it was said already why.
+    let is_whole = |end: &End| idx_of.contains_key(&end.node) || !flat.nodes.contains_key(&end.node);
+    for edge in flat.edges.iter().filter(|it| is_whole(&it.from) && is_whole(&it.to)) {
         if let Err(fault) = connect_edge(edge, &idx_of, &mut nodes) {
             let message = format!("edge `{}`: {}", edge.text, fault.message);
             faults.push(FlowFault { message, ..fault }.at(edge.at.clone()));
         }
     }
     let mut outputs = IndexMap::new();
-    for (name, end) in &flat.outputs {
+    for (name, end) in flat.outputs.iter().filter(|(_, it)| is_whole(it)) {
         match output_of(end, &idx_of, &nodes) {
             Ok(place) => _ = outputs.insert(name.clone(), place),
             Err(fault) => faults.push(fault.at(["outputs", name])),
@@ -173,7 +175,7 @@ fn connect_edge(
 
 fn node_of(end: &End, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
     idx_of.get(&end.node).copied().ok_or_else(|| {
-        let message = format!("node `{}` can't be connected: it has a fault", end.node);
+        let message = format!("there is no node `{}`", end.node);
         FlowFault::new("flow_unknown_node", message)
     })
 }

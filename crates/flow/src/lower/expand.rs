@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 
 use super::Shelf;
 use super::edge::{self, End};
-use crate::define::{FlowDefinition, NodeDefinition, NodeKind, START};
+use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, START};
 use crate::fault::FlowFault;
 use crate::port::DataType;
 
@@ -153,6 +153,15 @@ impl Expansion<'_> {
             self.fault(fault.hint(Some(hint)), at);
             return None;
         }
+        if !runs_itself(&node.kind)
+            && let Some(field) = treatment(node)
+        {
+            let message = format!("node `{id}`: `{field}` says nothing about a `{}`", node.kind.name());
+            let fault = FlowFault::new("flow_invalid", message);
+            let hint = "give it to the nodes that do the work".to_owned();
+            let at = at.iter().cloned().chain([field.to_owned()]).collect();
+            self.fault(fault.hint(Some(hint)), at);
+        }
         match &node.kind {
             NodeKind::Start => None,
             NodeKind::PortalIn(portal) | NodeKind::PortalOut(portal) => {
@@ -215,11 +224,14 @@ impl Expansion<'_> {
         for (idx, text) in flow.edges.iter().enumerate() {
             let at = place.at(&["edges", &idx.to_string()]);
             let edge = edge::parse(text).and_then(|(from, to)| {
-                let (from, to) = (self.source(&from, flow, locals)?, self.target(&to, flow, locals)?);
-                Ok(FlatEdge { from, to, at: at.clone(), text: text.trim().to_owned() })
+                if is_broken(&from, flow, locals) || is_broken(&to, flow, locals) {
+                    return Ok(None);
+                }
+                let (from, to) = (self.source(&from, locals)?, self.target(&to, locals)?);
+                Ok(Some(FlatEdge { from, to, at: at.clone(), text: text.trim().to_owned() }))
             });
             match edge {
-                Ok(edge) => edges.push(edge),
+                Ok(edge) => edges.extend(edge),
                 Err(fault) => self.fault(fault, at),
             }
         }
@@ -283,10 +295,13 @@ impl Expansion<'_> {
         let mut outputs = IndexMap::new();
         for (name, text) in &flow.outputs {
             let at = place.at(&["outputs", name]);
+            if edge::end(text).is_some_and(|it| is_broken(&it, flow, locals)) {
+                continue;
+            }
             let wrong = || {
                 FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is no `node.port`"))
             };
-            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, flow, locals));
+            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
             match end {
                 Ok(end) if end.node.contains("portal:") => {
                     let message =
@@ -301,13 +316,8 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really comes from.
-    fn source(
-        &self,
-        end: &End,
-        flow: &FlowDefinition,
-        locals: &BTreeMap<&str, Local>,
-    ) -> Result<End, FlowFault> {
-        match local(end, flow, locals)? {
+    fn source(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
+        match local(end, locals)? {
             Local::Node(node) => Ok(End { node: node.clone(), port: end.port.clone() }),
             Local::Portal(portal) => Ok(End { node: portal.clone(), port: None }),
             Local::Sub { outputs, .. } => {
@@ -327,13 +337,8 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really leads.
-    fn target(
-        &self,
-        end: &End,
-        flow: &FlowDefinition,
-        locals: &BTreeMap<&str, Local>,
-    ) -> Result<End, FlowFault> {
-        let node = match local(end, flow, locals)? {
+    fn target(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
+        let node = match local(end, locals)? {
             Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
         };
         Ok(End { node, port: end.port.clone() })
@@ -344,18 +349,31 @@ impl Expansion<'_> {
     }
 }
 
-fn local<'a>(
-    end: &End,
-    flow: &FlowDefinition,
-    locals: &'a BTreeMap<&str, Local>,
-) -> Result<&'a Local, FlowFault> {
+/// Whether an edge leads to a node of which it was said already what is wrong with it.
+fn is_broken(end: &End, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
+    flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
+}
+
+/// Whether it is a node when the flow runs: the others are only wiring.
+fn runs_itself(kind: &NodeKind) -> bool {
+    !matches!(kind, NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_))
+}
+
+/// Returns the field that says how a node is treated while it works, if it has one.
+fn treatment(node: &NodeDefinition) -> Option<&'static str> {
+    let fields = [
+        ("timeout_seconds", node.timeout_seconds.is_some()),
+        ("retry", node.retry != Retry::default()),
+        ("on_error", node.on_error != OnError::default()),
+        ("repeat", node.repeat.is_some()),
+    ];
+    fields.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
+}
+
+fn local<'a>(end: &End, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
     locals.get(end.node.as_str()).ok_or_else(|| {
         let known: Vec<&str> = locals.keys().copied().collect();
-        let is_broken = flow.nodes.contains_key(&end.node);
-        let message = match is_broken {
-            true => format!("node `{}` can't be connected: it has a fault", end.node),
-            false => format!("there is no node `{}`", end.node),
-        };
+        let message = format!("there is no node `{}`", end.node);
         FlowFault::new("flow_unknown_node", message).hint(Some(format!("there are: {}", known.join(", "))))
     })
 }

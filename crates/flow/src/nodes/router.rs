@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_agent::RunRequest;
+use contexture_agent::{AgentError, RunRequest};
 use contexture_compose::{BoxFuture, Prompt, Schema, Text};
 use contexture_message::Message;
 use serde_json::{Value, json};
@@ -62,8 +62,12 @@ impl IntentNode {
         };
         // The thread says what the message is about; nothing is written to it.
         let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
-        let outcome = cx.services.agent.run(&prompt, &scratch, request).outcome().await.map_err(error_of)?;
-        let said = outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text()));
+        let said = match cx.services.agent.run(&prompt, &scratch, request).outcome().await {
+            Ok(outcome) => outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text())),
+            // Small models name a way and forget the form. Who names none has said that none fits.
+            Err(AgentError::OutputInvalid { output, .. }) => Value::String(output),
+            Err(err) => return Err(error_of(err)),
+        };
         Ok(self.understood(&said))
     }
 

@@ -25,7 +25,8 @@ pub(crate) enum Letter {
 
 /// Names the wait of a node: it says whose it is, and the how-manieth.
 pub(crate) fn wait_id(node: &str, firing: u32, n_waits: u32) -> String {
-    let node = node.replace('/', "_");
+    // No name has a colon, so no two nodes have one id. It stands in addresses, where a slash would not do.
+    let node = node.replace('/', ":");
     match n_waits {
         0 => format!("{node}.{firing}"),
         n => format!("{node}.{firing}.{}", n + 1),

@@ -6,6 +6,7 @@
 mod book;
 mod commit;
 mod driver;
+mod due;
 mod error;
 mod event;
 mod id;

@@ -67,7 +67,7 @@ pub struct RuntimeParts {
 /// anybody's help. Both may happen in different processes.
 #[derive(Clone)]
 pub struct Runtime {
-    parts: Arc<RuntimeParts>,
+    pub(super) parts: Arc<RuntimeParts>,
     tenant: Tenant,
     /// Definitions that are known to be kept.
     kept: Arc<Mutex<BTreeSet<(Tenant, String)>>>,
@@ -102,7 +102,7 @@ impl Runtime {
         Self { tenant, ..self.clone() }
     }
 
-    fn records(&self) -> &dyn Records {
+    pub(super) fn records(&self) -> &dyn Records {
         &*self.parts.records
     }
 
@@ -266,7 +266,7 @@ impl Runtime {
         Ok(beat.is_none_or(|it| self.is_old(it.at, now)))
     }
 
-    fn is_old(&self, at: Timestamp, now: Timestamp) -> bool {
+    pub(super) fn is_old(&self, at: Timestamp, now: Timestamp) -> bool {
         let lease = i64::try_from(self.parts.config.lease.as_millis()).unwrap_or(i64::MAX);
         now.0.saturating_sub(at.0) >= lease
     }
@@ -363,33 +363,6 @@ impl Runtime {
         Ok(is_wanted.then(|| book.info(&keys, document.at, Vec::new())))
     }
 
-    /// Lists runs of all tenants that need a driver: nobody drives them, or their driver has been silent for too long.
-    pub async fn due(&self, max: usize) -> Result<Vec<(Tenant, RunId)>, RunError> {
-        const PAGE: usize = 256;
-        let now = self.parts.time.now();
-        let mut due = Vec::new();
-        let mut after = None;
-        // Runs that somebody drives are listed as well, and may be many: they are passed over.
-        while due.len() < max {
-            let kind = keys::DUE.to_owned();
-            let list = DocumentList { kind, tenant: None, session: None, after: after.take(), max: PAGE };
-            let page = self.records().list(list).await?;
-            let is_last = page.len() < PAGE;
-            after = page.last().map(|it| it.key.clone());
-            let stale = page.into_iter().filter(|it| self.is_old(it.at, now)).filter_map(due_run);
-            for run in stale {
-                if !due.contains(&run) {
-                    due.push(run);
-                }
-            }
-            if is_last {
-                break;
-            }
-        }
-        due.truncate(max);
-        Ok(due)
-    }
-
     /// Returns what happened in a run after a number, oldest first, at most `max`.
     pub async fn events(
         &self,
@@ -442,12 +415,6 @@ impl Runtime {
     pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
         Ok(self.records().grown(self.keys(run).log(), after).await?)
     }
-}
-
-/// Reads which run a document says to need a driver.
-fn due_run(document: Document) -> Option<(Tenant, RunId)> {
-    let name = document.key.name.split('/').next()?.to_owned();
-    Some((document.key.tenant, RunId::new(document.key.session?, name)))
 }
 
 /// Fills in what is missing, and says what does not fit.

@@ -1,6 +1,15 @@
 //! Tests of flows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod clock;
 mod due;
+mod faults;
+mod fuse;
+mod kills;
+mod net;
 mod nodes;
+mod policies;
+mod reference;
+mod runs;
 mod scene;
+mod scheduler;

@@ -197,6 +197,8 @@ async fn a_router_takes_exactly_one_way() {
         ("a billing thing", "billing", "money"),
         ("a tech thing", "tech", "machine"),
         ("cats", "otherwise", "other"),
+        ("!bare Tech.", "tech", "machine"),
+        ("!bare I would rather not say", "otherwise", "other"),
     ];
     for (text, intent, way) in cases {
         let info = scene.run(&flow, "s", json!({"text": text})).await;

@@ -14,20 +14,24 @@ use contexture_message::{Answer, Encoding, Message, Part, Request, Role, Tool, T
 use contexture_model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
 use contexture_session::conformance::{SystemTime, TestNames};
 use contexture_session::{
-    MemoryStore, Ports, Records, SessionConfig, SessionId, Sessions, Store, Thread, ThreadId,
+    MemoryStore, Ports, Records, SessionConfig, SessionId, Sessions, Store, Thread, ThreadId, Time,
 };
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
+use crate::fuse::Fuse;
+
 /// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
 ///
 /// `!tool NAME {…}` calls a tool, `!fail` fails. If an answer of a certain form is expected, `intent` is the first of the choices that
-/// stands in the text.
+/// stands in the text; `!bare WORDS` says these, without the form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parrot {
     pub(crate) requests: Arc<Mutex<Vec<Arc<Request>>>>,
     /// How often `!flaky` fails.
     pub(crate) failures: Arc<Mutex<u32>>,
+    /// The life of the process that asks.
+    pub(crate) fuse: Fuse,
 }
 
 impl Model for Parrot {
@@ -35,6 +39,7 @@ impl Model for Parrot {
         let parrot = self.clone();
         stream::once(async move {
             parrot.requests.lock().unwrap().push(Arc::clone(&call.request));
+            parrot.fuse.step("model", async {}).await;
             stream::iter(match parrot.answer(&call.request) {
                 Ok(answer) => answer.deltas().into_iter().map(Ok).collect::<Vec<_>>(),
                 Err(err) => vec![Err(err)],
@@ -57,6 +62,16 @@ impl Parrot {
             .map(|it| text_of(it))
             .unwrap_or_default();
         if let Some(output) = &request.output {
+            // Whatever it is told about the form, it says this.
+            let said = request.messages.iter().map(|it| text_of(it));
+            if let Some((_, bare)) = said
+                .into_iter()
+                .find(|it| it.contains("!bare "))
+                .as_deref()
+                .and_then(|it| it.split_once("!bare "))
+            {
+                return Ok(Answer::text(bare));
+            }
             let names = output["properties"]["intent"]["enum"].as_array().unwrap();
             let name = names.iter().find(|it| text.contains(it.as_str().unwrap()));
             let name = name.cloned().unwrap_or(json!("otherwise"));
@@ -146,13 +161,23 @@ impl Scene {
     }
 
     pub(crate) fn on(store: Arc<dyn Store>, records: Arc<dyn Records>) -> Self {
-        let parrot = Parrot::default();
+        Self::mortal(store, records, Arc::new(SystemTime), Fuse::default())
+    }
+
+    /// A process with a clock and a life of its own.
+    pub(crate) fn mortal(
+        store: Arc<dyn Store>,
+        records: Arc<dyn Records>,
+        time: Arc<dyn Time>,
+        fuse: Fuse,
+    ) -> Self {
+        let parrot = Parrot { fuse, ..Parrot::default() };
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let agent = agent(parrot.clone(), Arc::clone(&calls));
+        let agent = agent(parrot.clone(), Arc::clone(&calls), Arc::clone(&time));
         let prompts = ["chat", "expert"].map(|it| (it.to_owned(), prompt(it)));
         let library = Arc::new(Shop { agent, prompts: prompts.into(), flows: Mutex::default() });
         let ports = Ports {
-            time: Arc::new(SystemTime),
+            time: Arc::clone(&time),
             names: Arc::new(TestNames),
             counter: Arc::new(Encoding::O200kBase),
         };
@@ -161,7 +186,7 @@ impl Scene {
         let runtime = Runtime::new(RuntimeParts {
             sessions: sessions.clone(),
             records,
-            time: Arc::new(SystemTime),
+            time,
             names: Arc::new(TestNames),
             library: Arc::clone(&library) as Arc<dyn Library>,
             config: RuntimeConfig { lease: LEASE, grace: Duration::from_secs(2) },
@@ -250,22 +275,25 @@ fn prompt(id: &str) -> Prompt {
     Prompt::builder(id).model("test/model").system(format!("You are the {id}.")).build().unwrap()
 }
 
-fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>) -> Agent {
+fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>, time: Arc<dyn Time>) -> Agent {
     let tool = |name: &str| {
-        let calls = Arc::clone(&calls);
+        let (calls, fuse) = (Arc::clone(&calls), parrot.fuse.clone());
         AgentTool::new(Tool::new(name, "Does something."), move |invocation| {
-            let calls = Arc::clone(&calls);
+            let (calls, fuse) = (Arc::clone(&calls), fuse.clone());
             async move {
+                fuse.step("before tool", async {}).await;
                 calls.lock().unwrap().push(json!([invocation.call.name, invocation.call.arguments]));
+                fuse.step("behind tool", async {}).await;
                 Ok(json!({"did": invocation.call.name}))
             }
         })
         .unwrap()
     };
-    Agent::builder(parrot, Arc::new(SystemTime), Fixed)
+    let (look, pay) = (tool("look"), tool("pay").needs_approval());
+    Agent::builder(parrot, time, Fixed)
         .config(AgentConfig { model: Some("test/model".to_owned()), ..AgentConfig::default() })
-        .declared_tool(tool("look"))
-        .declared_tool(tool("pay").needs_approval())
+        .declared_tool(look)
+        .declared_tool(pay)
         .build()
         .unwrap()
 }

@@ -59,7 +59,7 @@ fn an_unknown_type_is_named() {
 nodes:
   ask:
     type: user_inptu
-"), @"flows/f.yaml:4:11 flow_unknown_type: node `ask`: there is no type `user_inptu` [there are: start, llm_request, user_input, manual_input, new_thread, inject_messages, release_thread, tools, tool_call, intent_router, branch, parallel, join, cache, portal_in, portal_out, sub_flow, transform, custom]");
+"), @"flows/f.yaml:4:11 flow_unknown_type: node `ask`: there is no type `user_inptu` [did you mean `user_input`?]");
 }
 
 #[test]
@@ -78,11 +78,11 @@ nodes:
 limits: {max_step: 5}
 "), @r#"
     flows/f.yaml:3:1 unknown_field: there is no field `edgse` [there are: id, description, inputs, nodes, edges, outputs, limits]
-    flows/f.yaml:8:14 unknown_field: node `a`: unknown field `templat`, expected one of `inputs`, `template`, `output`
-    flows/f.yaml:9:60 unknown_field: node `b`: `retry`: unknown field `delay`, expected `max` or `delay_seconds`
+    flows/f.yaml:8:5 unknown_field: node `a`: unknown field `templat`, expected one of `inputs`, `template`, `output`
+    flows/f.yaml:9:53 unknown_field: node `b`: `retry`: unknown field `delay`, expected `max` or `delay_seconds`
     flows/f.yaml:10:54 flow_invalid: node `c`: `timeout_seconds`: invalid type: string "soon", expected f64
     flows/f.yaml:11:3 flow_invalid: node `d`: missing field `template`
-    flows/f.yaml:12:20 unknown_field: `limits`: unknown field `max_step`, expected `max_steps` or `max_concurrency`
+    flows/f.yaml:12:10 unknown_field: `limits`: unknown field `max_step`, expected `max_steps` or `max_concurrency`
     "#);
 }
 
@@ -100,11 +100,11 @@ edges:
 outputs:
   all: a.values
 "), @r"
-    flows/f.yaml:6:5 flow_unknown_node: there is no node `b` [there are: a, start]
+    flows/f.yaml:6:5 flow_unknown_node: edge `start -> b`: there is no node `b` [there are: a, start]
     flows/f.yaml:7:5 flow_unknown_port: edge `start.name -> a.x`: node `start`: there is no output `name` [there are: input, thread, done]
     flows/f.yaml:8:5 flow_unknown_port: edge `a.value -> a.y`: node `a`: there is no input `y` [there are: x, after]
     flows/f.yaml:9:5 flow_edge_invalid: `a -` is no edge [write `node.output -> node.input`, or `node -> node`]
-    flows/f.yaml:11:8 flow_unknown_port: node `a`: there is no output `values` [there are: value, done]
+    flows/f.yaml:11:8 flow_unknown_port: output `all`: node `a`: there is no output `values` [there are: value, done]
     ");
 }
 
@@ -228,7 +228,7 @@ fn sub_flows_that_are_unknown_or_circular_or_broken_are_named() {
         |text| faults(&[("flows/f.yaml", text), ("flows/round.yaml", round), ("flows/broken.yaml", broken)]);
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: rond\nedges: [start -> s]\n"), @r"
     flows/f.yaml:2:3 unknown_flow: node `s`: there is no flow `rond` [there are: f, round]
-    flows/f.yaml:5:9 flow_unknown_node: node `s` can't be connected: it has a fault [there are: start]
+    flows/f.yaml:5:9 flow_unknown_node: edge `start -> s`: node `s` can't be connected: it has a fault [there are: start]
     ");
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: round\nedges: [start -> s]\n"), @r"
     flows/f.yaml:2:3 flow_circular: node `s`: sub-flow `round`: a flow is its own part: f -> round -> f

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture::{SystemNames, SystemTime};
-use contexture_agent::Agent;
-use contexture_compose::Prompt;
-use contexture_flow::{Flow, Library, Runtime, RuntimeConfig, RuntimeParts};
+use contexture::{ProjectLibrary, flow_runtime};
+use contexture_flow::{Runtime, RuntimeConfig};
 use contexture_project::Project;
 use contexture_session::{Sessions, Tenant};
 
@@ -23,27 +21,6 @@ pub(super) struct Desk {
     pub(super) project: Arc<Project>,
     pub(super) runtime: Runtime,
     _telemetry: Telemetry,
-}
-
-/// What runs take from a project.
-#[derive(Debug)]
-struct Shelf {
-    project: Arc<Project>,
-    agent: Agent,
-}
-
-impl Library for Shelf {
-    fn agent(&self) -> Agent {
-        self.agent.clone()
-    }
-
-    fn prompt(&self, id: &str) -> Result<Prompt, String> {
-        self.project.prompt(id).cloned().map_err(|err| err.to_string())
-    }
-
-    fn flow(&self, id: &str) -> Option<Flow> {
-        self.project.flow(id).ok().cloned()
-    }
 }
 
 impl Desk {
@@ -67,18 +44,12 @@ impl Desk {
         let opened = open_both(&place, missing).await?;
         let ports = contexture::session_ports(config.model.default.as_deref());
         let project = Arc::new(project);
-        let parts = RuntimeParts {
-            sessions: Sessions::new(opened.store, ports, session_config(&config)),
-            records: opened.records,
-            time: Arc::new(SystemTime),
-            names: Arc::new(SystemNames),
-            library: Arc::new(Shelf { project: Arc::clone(&project), agent }),
-            config: RuntimeConfig {
-                lease: Duration::from_secs(config.server.lease_seconds.max(1)),
-                ..RuntimeConfig::default()
-            },
-        };
-        let runtime = Runtime::new(parts).of_tenant(Tenant::parse(args.tenant.as_str())?);
+        let sessions = Sessions::new(opened.store, ports, session_config(&config));
+        let library = ProjectLibrary { project: Arc::clone(&project), agent };
+        let lease = Duration::from_secs(config.server.lease_seconds.max(1));
+        let runtime_config = RuntimeConfig { lease, ..RuntimeConfig::default() };
+        let runtime = flow_runtime(library, sessions, opened.records, runtime_config);
+        let runtime = runtime.of_tenant(Tenant::parse(args.tenant.as_str())?);
         Ok(Self { project, runtime, _telemetry: telemetry })
     }
 }
