@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 /// How many runs are looked at together.
-const MOST: usize = 10_000;
+const MOST: usize = 1000;
 /// How long a run is left alone that can't be driven: each try costs the store something, and fills the log.
 const ALONE: Duration = Duration::from_secs(60);
 /// How long it may take to let a run go.
