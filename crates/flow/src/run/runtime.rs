@@ -420,7 +420,7 @@ impl Runtime {
 /// Fills in what is missing, and says what does not fit.
 fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
     let wrong = |why: String| RunError::InputInvalid { flow: flow.id().to_owned(), why };
-    let map = match input {
+    let mut map = match input {
         Value::Null => serde_json::Map::new(),
         Value::Object(map) => map,
         _ => return Err(wrong("it is an object".to_owned())),
@@ -430,6 +430,10 @@ fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
         return Err(wrong(format!("there is no `{name}`; there are: {}", known.join(", "))));
     }
     for (name, of) in flow.inputs() {
+        let usual = of.schema.as_ref().and_then(|it| it.get("default"));
+        if let (false, Some(usual)) = (map.contains_key(name), usual) {
+            map.insert(name.clone(), usual.clone());
+        }
         let value = map.get(name).ok_or_else(|| wrong(format!("`{name}` is missing")))?;
         of.check(value).map_err(|why| wrong(format!("`{name}`: {why}")))?;
     }

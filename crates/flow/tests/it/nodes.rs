@@ -1,6 +1,6 @@
 //! What each node does.
 
-use contexture_flow::{FlowDefinition, RunStatus, Shelf, lower};
+use contexture_flow::{FlowDefinition, RunStart, RunStatus, Shelf, lower};
 use contexture_message::Message;
 use contexture_session::SessionId;
 use serde_json::json;
@@ -407,4 +407,38 @@ async fn a_released_thread_is_gone_and_main_never_is() {
     assert_eq!(serde_json::to_value(&info.outputs).unwrap(), json!({"gone": true, "main": false}));
     let session = scene.sessions.open(&SessionId::parse("s").unwrap()).await.unwrap();
     assert_eq!(session.threads().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_run_is_given_is_checked_and_filled_in() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "inputs": {"n": {"type": "integer", "minimum": 1, "default": 7}, "who": "string"},
+        "nodes": {"say": {
+            "type": "transform", "inputs": {"n": "integer", "who": "string"}, "template": "{{ who }} {{ n }}",
+        }},
+        "edges": ["start.n -> say.n", "start.who -> say.who"],
+        "outputs": {"text": "say.value"},
+    }));
+    let info = scene.run(&flow, "s", json!({"who": "Ada"})).await;
+    assert_eq!(info.outputs["text"], json!("Ada 7"));
+    let refused = |input| {
+        let start = RunStart { input, ..RunStart::default() };
+        let (scene, flow) = (scene.clone(), flow.clone());
+        async move { scene.runtime.start(&flow, start).await.unwrap_err().to_string() }
+    };
+    assert_eq!(refused(json!({})).await, "input of flow `flow`: `who` is missing");
+    assert_eq!(
+        refused(json!({"who": 1})).await,
+        "input of flow `flow`: `who`: string is expected, not a number"
+    );
+    assert_eq!(
+        refused(json!({"who": "", "n": 0})).await,
+        "input of flow `flow`: `n`: 0 is less than the minimum of 1"
+    );
+    assert_eq!(
+        refused(json!({"who": "", "m": 0})).await,
+        "input of flow `flow`: there is no `m`; there are: n, who"
+    );
+    assert_eq!(refused(json!([1])).await, "input of flow `flow`: it is an object");
 }
