@@ -1,0 +1,65 @@
+//! What happens in a run, for those who follow it.
+
+use contexture_session::Extent;
+use futures::Stream;
+
+use super::book;
+use super::error::RunError;
+use super::event::RunEvent;
+use super::id::RunId;
+use super::runtime::Runtime;
+
+impl Runtime {
+    /// Returns what happened in a run after a number, oldest first, at most `max`.
+    pub async fn events(
+        &self,
+        run: &RunId,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<(u64, RunEvent)>, RunError> {
+        let keys = self.keys(run);
+        let page = self.records().read(keys.log(), after, max).await?;
+        page.iter().map(|it| Ok((it.number, book::parsed(&keys, &it.data)?))).collect()
+    }
+
+    /// Returns which numbers what happened in a run has.
+    pub async fn extent(&self, run: &RunId) -> Result<Extent, RunError> {
+        Ok(self.records().extent(self.keys(run).log()).await?)
+    }
+
+    /// Follows a run from behind a number: everything that happens in it, each once and in order, until it is over.
+    pub fn follow(
+        &self,
+        run: &RunId,
+        after: u64,
+    ) -> impl Stream<Item = Result<(u64, RunEvent), RunError>> + Send + use<> {
+        let (runtime, run) = (self.clone(), run.clone());
+        let first = (after, Vec::new().into_iter(), false);
+        futures::stream::try_unfold(first, move |(mut after, mut page, is_over)| {
+            let (runtime, run) = (runtime.clone(), run.clone());
+            async move {
+                loop {
+                    if let Some((number, event)) = page.next() {
+                        let is_over = matches!(event, RunEvent::RunEnd { .. });
+                        return Ok(Some(((number, event), (number, page, is_over))));
+                    }
+                    if is_over {
+                        return Ok(None);
+                    }
+                    let more = runtime.events(&run, after, 256).await?;
+                    if more.is_empty() {
+                        runtime.grown(&run, after).await?;
+                        continue;
+                    }
+                    after = more.last().map_or(after, |it| it.0);
+                    page = more.into_iter();
+                }
+            }
+        })
+    }
+
+    /// Waits until something may have happened in a run after a number.
+    pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
+        Ok(self.records().grown(self.keys(run).log(), after).await?)
+    }
+}

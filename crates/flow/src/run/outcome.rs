@@ -1,0 +1,113 @@
+//! What becomes of a node when an attempt is over: it gives something, waits, asks for inputs, is tried again, or has failed.
+
+use std::sync::Arc;
+
+use contexture_session::Document;
+
+use super::book::written;
+use super::driver::{Driver, Ending, Outputs};
+use super::event::{RunEvent, Wait};
+use super::inbox::wait_id;
+use super::weight::{MAX_WEIGHT, weight};
+use crate::define::OnError;
+use crate::lower::{DONE, ERROR};
+use crate::node::{Asked, NodeError, Step};
+use crate::value::PortValue;
+
+impl Driver {
+    /// Takes note of what a node came to.
+    pub(super) fn done(&mut self, idx: usize, done: Result<Step, NodeError>) {
+        self.working.remove(&idx);
+        // Whatever it told before is told before its end.
+        while let Ok((idx, event)) = self.told.try_recv() {
+            self.telling.add(idx, event);
+        }
+        match done {
+            Ok(Step::Done(outputs)) => self.finish(idx, outputs),
+            Ok(Step::Wait(asked)) => self.wait(idx, asked),
+            Ok(Step::Pull(ports)) => self.pull(idx, ports),
+            Err(error) => self.retry_or_fail(idx, error),
+        }
+    }
+
+    pub(super) fn finish(&mut self, idx: usize, mut outputs: Outputs) {
+        let Some(node) = self.flow.node(idx) else { return };
+        let wrong = outputs.iter().find_map(|(name, value)| {
+            let Some(output) = node.outputs.iter().find(|it| it.port.name == *name) else {
+                return Some(format!("it gives `{name}`, and has no such output"));
+            };
+            value.check(&output.port.of).err().map(|why| format!("output `{name}`: {why}"))
+        });
+        if let Some(message) = wrong {
+            return self.fail(idx, NodeError::new("flow_type_mismatch", message));
+        }
+        let heavy: usize = outputs.values().map(weight).sum();
+        if heavy > MAX_WEIGHT {
+            let message = format!("its outputs have about {heavy} bytes, the limit is {MAX_WEIGHT}");
+            return self.fail(idx, NodeError::new("flow_value_too_large", message));
+        }
+        outputs.insert(DONE.to_owned(), PortValue::data(true));
+        self.end_node(idx, outputs, None);
+    }
+
+    pub(super) fn end_node(&mut self, idx: usize, outputs: Outputs, error: Option<NodeError>) {
+        let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
+        let firing = self.state.nodes[idx].fired;
+        self.note(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
+    }
+
+    pub(super) fn wait(&mut self, idx: usize, asked: Asked) {
+        let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
+        let id = wait_id(&node.id, active.firing, active.n_waits);
+        let (firing, node) = (active.firing, Arc::clone(&node.id));
+        let wait = Wait { id, node: node.to_string(), asked };
+        let document =
+            Document { key: self.pen.keys.wait(&wait.id), at: self.pen.time.now(), data: written(&wait) };
+        self.batch.puts.push(document);
+        self.note(RunEvent::NodeWait { node, firing, wait });
+    }
+
+    pub(super) fn pull(&mut self, idx: usize, ports: Vec<String>) {
+        let Some(node) = self.flow.node(idx) else { return };
+        let can = |name: &String| {
+            node.inputs.iter().any(|it| it.port.name == *name && it.port.lazy && !it.sources.is_empty())
+        };
+        let Some(active) = &self.state.nodes[idx].active else { return };
+        // Who asks again for what was not given would ask for ever.
+        let asked_before = ports.iter().find(|it| active.pulled.contains(it));
+        let message = match ports.iter().find(|it| !can(it) || active.inputs.contains_key(*it)) {
+            Some(name) => Some(format!("it asks for input `{name}`, which nothing can give")),
+            None => asked_before.map(|name| format!("it asked for input `{name}`, and nothing came")),
+        };
+        if let Some(message) = message {
+            return self.fail(idx, NodeError::new("flow_missing_input", message));
+        }
+        let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
+        self.note(RunEvent::NodePull { node, firing, ports });
+    }
+
+    pub(super) fn retry_or_fail(&mut self, idx: usize, error: NodeError) {
+        let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
+        if self.ending.is_some() || active.attempt > node.max_retries {
+            return self.fail(idx, error);
+        }
+        let (node, firing, attempt) = (Arc::clone(&node.id), active.firing, active.attempt + 1);
+        self.note(RunEvent::NodeRetry { node, firing, attempt, error });
+    }
+
+    /// A node failed for good.
+    pub(super) fn fail(&mut self, idx: usize, error: NodeError) {
+        let Some(node) = self.flow.node(idx) else { return };
+        let emits = node.on_error == OnError::Emit && self.ending.is_none();
+        let id = node.id.to_string();
+        let mut outputs = Outputs::new();
+        if emits {
+            let says = serde_json::json!({"code": error.code, "message": error.message});
+            outputs.insert(ERROR.to_owned(), PortValue::data(says));
+        }
+        self.end_node(idx, outputs, Some(error.clone()));
+        if !emits {
+            self.stop_with(Ending::Failed { node: id, error });
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How a run is put on record.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use contexture_history::Timestamp;
+use contexture_session::{
+    Document, DocumentKey, NewRecord, SessionId, SessionStart, StoreError, Tenant, Writes,
+};
+use serde_json::Value;
+
+use super::book::{self, Book, written};
+use super::error::RunError;
+use super::event::{RunEvent, RunStatus};
+use super::id::RunId;
+use super::keys;
+use super::runtime::Runtime;
+use super::state::State;
+use crate::flow::Flow;
+
+/// What a run begins with.
+#[derive(Clone, Debug, Default)]
+pub struct RunStart {
+    /// The session that it belongs to; without one it gets a new one.
+    pub session: Option<SessionId>,
+    /// What it is given: an object with the flow's inputs.
+    pub input: Value,
+    /// The same key again gives the first run, not a second one.
+    pub key: Option<String>,
+}
+
+impl Runtime {
+    /// Puts a run on record. It begins when somebody drives it.
+    pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
+        let input = checked_input(flow, start.input)?;
+        if let Some(run) = self.started(start.key.as_deref()).await? {
+            return Ok(run);
+        }
+        let is_new = start.session.is_none();
+        let session = match &start.session {
+            Some(id) => self.sessions().open_or_create(id).await?,
+            None => self.sessions().create(SessionStart::default()).await?,
+        };
+        let run = RunId::new(session.id().clone(), self.parts.names.next());
+        let input = Arc::new(input);
+        let begin = RunEvent::RunStart {
+            run: run.clone(),
+            flow: flow.id().to_owned(),
+            fingerprint: flow.fingerprint().to_owned(),
+            session: run.session().clone(),
+            input: Arc::clone(&input),
+        };
+        let writes = self.begun(flow, &run, input, &begin, start.key.as_deref());
+        match self.records().write(writes).await {
+            Ok(_) => {}
+            Err(StoreError::Exists { .. }) if start.key.is_some() => {
+                // Somebody else was faster with the same key.
+                if is_new {
+                    self.sessions().delete(session.id()).await?;
+                }
+                let first = self.started(start.key.as_deref()).await?;
+                return first.ok_or_else(|| RunError::NotFound { run: run.to_string() });
+            }
+            Err(err) => return Err(err.into()),
+        }
+        self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()));
+        self.parts.library.heard(flow, &begin);
+        Ok(run)
+    }
+
+    fn begun(
+        &self,
+        flow: &Flow,
+        run: &RunId,
+        input: Arc<Value>,
+        start: &RunEvent,
+        key: Option<&str>,
+    ) -> Writes {
+        let keys = self.keys(run);
+        let at = self.parts.time.now();
+        let book = Book {
+            flow: flow.id().to_owned(),
+            fingerprint: flow.fingerprint().to_owned(),
+            status: RunStatus::Running,
+            epoch: 1,
+            is_driven: false,
+            input,
+            upto: 1,
+            taken: 0,
+            state: State::default(),
+            outputs: std::collections::BTreeMap::new(),
+            node: None,
+            error: None,
+            created: at,
+        };
+        let document = |key: DocumentKey, data: String| Document { key, at, data };
+        let mut creates = vec![book.document(&keys, at), document(keys.fence(1), String::new())];
+        creates.extend(key.map(|it| document(keys::start_key(&self.tenant, it), run.to_string())));
+        let mut puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
+        let is_kept = self.kept().contains(&(self.tenant.clone(), flow.fingerprint().to_owned()));
+        if !is_kept && !flow.has_custom() {
+            let key = keys::definition(&self.tenant, flow.fingerprint());
+            puts.push(document(key, flow.document().to_string()));
+        }
+        let records = vec![NewRecord { stream: keys.log(), at, data: written(start) }];
+        Writes { records, puts, creates, ..Writes::default() }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeSet<(Tenant, String)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the run that was begun with a key.
+    async fn started(&self, key: Option<&str>) -> Result<Option<RunId>, RunError> {
+        let Some(key) = key else { return Ok(None) };
+        let found = book::document(self.records(), keys::start_key(&self.tenant, key)).await?;
+        Ok(found.map(|it| RunId::parse(&it.data)).transpose()?)
+    }
+}
+
+/// Fills in what is missing, and says what does not fit.
+fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
+    let wrong = |why: String| RunError::InputInvalid { flow: flow.id().to_owned(), why };
+    let mut map = match input {
+        Value::Null => serde_json::Map::new(),
+        Value::Object(map) => map,
+        _ => return Err(wrong("it is an object".to_owned())),
+    };
+    if let Some(name) = map.keys().find(|it| !flow.inputs().contains_key(*it)) {
+        let known: Vec<&str> = flow.inputs().keys().map(String::as_str).collect();
+        return Err(wrong(format!("there is no `{name}`; there are: {}", known.join(", "))));
+    }
+    for (name, of) in flow.inputs() {
+        let usual = of.schema.as_ref().and_then(|it| it.get("default"));
+        if let (false, Some(usual)) = (map.contains_key(name), usual) {
+            map.insert(name.clone(), usual.clone());
+        }
+        let value = map.get(name).ok_or_else(|| wrong(format!("`{name}` is missing")))?;
+        of.check(value).map_err(|why| wrong(format!("`{name}`: {why}")))?;
+    }
+    Ok(Value::Object(map))
+}
