@@ -14,6 +14,9 @@ use crate::served::{config, says};
 /// A tool that must be approved, and that nobody answers at the address of.
 const SHOP: &str = "---\ntools:\n  - name: find_order\n    description: Finds an order.\n    parameters: {type: object, properties: {number: {type: integer}}, required: [number]}\n    http: {url: \"http://127.0.0.1:9/orders/{number}\"}\n    approval: true\n---\nYou track orders.\n";
 
+/// A flow that waits for somebody before it calls the model.
+const TALK: &str = "nodes:\n  ask: {type: user_input}\n  answer: {type: llm_request, prompt: chat}\nedges: [start -> ask, ask.value -> answer.user, answer -> ask]\n";
+
 /// A server that runs. It stops when it is dropped.
 pub(crate) struct Serving {
     _folder: Folder,
@@ -24,7 +27,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Serves the prompts `chat` and `shop`; the model gives these replies, and says `Very well.` ever after.
+    /// Serves the prompts `chat` and `shop`, and the flow `chat`; the model gives these replies, and says `Very well.` ever after.
     pub(crate) fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self::with_config(replies, "")
     }
@@ -36,8 +39,12 @@ impl Serving {
         let model = runtime.block_on(MockModel::start(replies.into_iter().chain(usual)));
         let provider = format!("dialect = \"openai\"\nbase_url = \"{}/v1\"", model.url());
         let text = format!("{}\n{more}", config(&provider));
-        let files =
-            [("prompts/chat.md", "You are brief."), ("prompts/shop.md", SHOP), ("contexture.toml", &text)];
+        let files = [
+            ("prompts/chat.md", "You are brief."),
+            ("prompts/shop.md", SHOP),
+            ("flows/chat.yaml", TALK),
+            ("contexture.toml", &text),
+        ];
         Self::in_folder(Folder::new(files), model, runtime)
     }
 

@@ -2,7 +2,7 @@
 
 The document must be valid OpenAPI 3.1, and the server must do what it says: no 5xx, no status, header, content type or
 document that is not described, nothing taken that the description refuses. The project behind the server has the prompts
-`chat` and `shop`; the model calls the tool of `shop` once, and says something short after that.
+`chat` and `shop` and the flow `chat`; the model calls the tool of `shop` once, and says something short after that.
 """
 
 import json
@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -61,7 +62,12 @@ def seed():
     for name in doomed:
         call("POST", "/v1/sessions", {"id": name})
     doomed_threads = [call("POST", "/v1/sessions/s2/threads", {})["id"] for _ in range(20)]
+    runs = [call("POST", "/v1/flows/chat/runs", {"wait": True})["run"] for _ in range(23)]
+    call("POST", f"/v1/runs/{runs[0]}/waits/ask.1", {"value": "Hello"})
     return {
+        "flows": ["chat"],
+        "runs": runs[:3],
+        "doomed_runs": runs[3:],
         "sessions": ["s1", "s2", "asks", "long"],
         "threads": ["s1", "long", thread],
         "prompts": ["chat", "shop"],
@@ -78,28 +84,41 @@ def with_names(document, names):
     for path, item in document["paths"].items():
         noun = path.split("/")[2] if path.startswith("/v1/") else ""
         for method, operation in item.items():
-            doomed = {"sessions": "doomed", "threads": "doomed_threads"} if method == "delete" else {}
+            doomed = {"sessions": "doomed", "threads": "doomed_threads", "runs": "doomed_runs"} if method == "delete" else {}
             for parameter in operation.get("parameters", []):
-                known = {"turn": ["t1", "t2"], "n": [1]}.get(parameter["name"], names.get(doomed.get(noun, noun)))
+                known = {"turn": ["t1", "t2"], "n": [1], "wait": ["ask.1", "ask.2"]}.get(parameter["name"], names.get(doomed.get(noun, noun)))
                 if parameter["in"] == "path" and known:
                     schema = parameter["schema"]
                     parameter["schema"] = {"anyOf": [{"enum": known}, {"enum": known[:1]}, schema]}
     return document
 
 
-def events(document):
-    """Reads the events of a turn and of a session, each of which must be described."""
-    schema = {"$ref": "#/components/schemas/SessionEvent", "components": document["components"]}
+def described(document, name, text):
+    """Reads a stream of events, each of which must be described; returns their kinds."""
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
     validator = jsonschema.Draft202012Validator(schema)
-    call("POST", "/v1/sessions", {"id": "told"})
-    text = call("POST", "/v1/sessions/told/turns", {"user": "Hello"}, "text/event-stream")
     frames = [dict(line.split(": ", 1) for line in it.split("\n")) for it in text.strip().split("\n\n")]
     for frame in frames:
         data = json.loads(frame["data"])
         validator.validate(data)
         assert data["type"] == frame["event"], frame
-    kinds = [it["event"] for it in frames]
+    return [it["event"] for it in frames]
+
+
+def events(document):
+    """Reads the events of a turn and of a run."""
+    call("POST", "/v1/sessions", {"id": "told"})
+    text = call("POST", "/v1/sessions/told/turns", {"user": "Hello"}, "text/event-stream")
+    kinds = described(document, "SessionEvent", text)
     assert kinds[0] == "turn.start" and kinds[-1] == "turn.end", kinds
+    run = call("POST", "/v1/flows/chat/runs", {"wait": True})["run"]
+    call("POST", f"/v1/runs/{run}/waits/ask.1", {"value": "Hello"})
+    while not any(it["id"] == "ask.2" for it in call("GET", f"/v1/runs/{run}")["waits"]):
+        time.sleep(0.05)
+    call("DELETE", f"/v1/runs/{run}")
+    text = call("GET", f"/v1/runs/{run}/events", accept="text/event-stream")
+    kinds = described(document, "RunEvent", text)
+    assert kinds[0] == "run.start" and "node.event" in kinds and kinds[-1] == "run.end", kinds
 
 
 def fuzz(document, operations, not_checked):

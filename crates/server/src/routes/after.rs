@@ -19,19 +19,10 @@ impl After {
     /// Reads it from `Last-Event-ID`, or else from the query. Without any it is before all events.
     pub(super) fn read(headers: &HeaderMap, asked: Option<&str>) -> Result<Self, Problem> {
         let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
-        let (text, place) = match (header.filter(|it| !it.is_empty()), asked) {
-            (Some(text), _) => (text, "Last-Event-ID"),
-            (None, Some(text)) => (text, "after"),
-            (None, None) => return Ok(After::Number(0)),
-        };
-        match text {
-            "latest" => Ok(After::Latest),
-            text if text.bytes().all(|it| it.is_ascii_digit()) => match text.parse() {
-                Ok(number) => Ok(After::Number(number)),
-                Err(_) => Err(no_number(text, place)),
-            },
-            text => Err(no_number(text, place)),
-        }
+        let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
+        // What is wrong is told even where it would not count.
+        let asked = asked.map(|it| parse(it, "after")).transpose()?;
+        Ok(header.or(asked).unwrap_or(After::Number(0)))
     }
 
     /// Returns the number behind which it begins in a log, or says why it can't.
@@ -51,6 +42,15 @@ impl After {
             After::Number(number) => Ok(number),
         }
     }
+}
+
+fn parse(text: &str, place: &str) -> Result<After, Problem> {
+    if text == "latest" {
+        return Ok(After::Latest);
+    }
+    let is_number = text.bytes().all(|it| it.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    number.map(After::Number).ok_or_else(|| no_number(text, place))
 }
 
 fn no_number(text: &str, place: &str) -> Problem {

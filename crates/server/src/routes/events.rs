@@ -59,7 +59,7 @@ pub(crate) struct EventsQuery {
 /// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", operation_id = "follow_events", tag = "turns",
-    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after`.", pattern = "^([0-9]{1,15}|latest)$", nullable = false)),
+    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
         (status = 200, description = "Events as they happen; the `data` of each frame is a `SessionEvent`.", body = shapes::EventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Expired,

@@ -71,7 +71,7 @@ pub(crate) struct RunEventView {
 /// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/events", operation_id = "follow_run", tag = "flows",
-    params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after`.", pattern = "^([0-9]{1,15}|latest)$", nullable = false)),
+    params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
         (status = 200, description = "A page of events; or, with `Accept: text/event-stream`, events as they happen: the `data` of each frame is a `RunEvent`.", content((RunEventPage = "application/json"), (shapes::RunFrame = "text/event-stream"))),
         (status = 204, description = "The run is over, and all of its events were heard."),

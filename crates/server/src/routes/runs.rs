@@ -109,7 +109,7 @@ async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Prob
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
     /// Of which flow.
-    #[param(min_length = 1, nullable = false)]
+    #[param(nullable = false)]
     flow: Option<String>,
     /// With which status.
     #[param(value_type = Option<shapes::RunStatus>, nullable = false, inline)]
