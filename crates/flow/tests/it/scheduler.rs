@@ -81,7 +81,7 @@ impl Hand<'_> {
                 return;
             }
             let pick = self.picks.next().unwrap();
-            let has_answered = pick % 3 == 0 && answer(self.scene, self.run, pick).await;
+            let has_answered = pick.is_multiple_of(3) && answer(self.scene, self.run, pick).await;
             idle = if self.gate.open(pick) || has_answered { 0 } else { idle + 1 };
             assert!(idle < 10_000, "nothing happens any more");
             ends += u16::from(idle == 0);
