@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use contexture_bench::data::Composition;
+use contexture_bench::flows::{chain_of, run_once};
 use contexture_bench::sample::{self, Kind};
 use contexture_bench::{built_prompt, push_tree, resolve_options, tree_tag};
 use contexture_compose::tags::{TagEntry, TagStyle, aggregate};
@@ -125,12 +126,23 @@ fn tokenize(c: &mut Criterion) {
     }
 }
 
+fn flow(c: &mut Criterion) {
+    let mut group = c.benchmark_group("flow");
+    for n_nodes in [10, 100, 1000] {
+        let flow = chain_of(n_nodes).expect("the sample is valid");
+        group.throughput(Throughput::Elements(n_nodes as u64));
+        group.bench_function(BenchmarkId::from_parameter(n_nodes), |b| {
+            b.iter_custom(|n_runs| (0..n_runs).map(|_| run_once(&flow).expect("it comes to its end")).sum());
+        });
+    }
+}
+
 criterion_group! {
     name = stages;
     config = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = lower, resolve, explain, growth, tags, template, tokenize
+    targets = lower, resolve, explain, growth, tags, template, tokenize, flow
 }
 criterion_main!(stages);

@@ -208,7 +208,7 @@ impl Job {
     /// Returns the job with that name.
     pub fn parse(name: &str) -> Result<Job, BenchError> {
         let name = name.to_owned();
-        let known = || format!("{}, serve", Job::ALL.map(Job::name).join(", "));
+        let known = || format!("{}, serve, flow, waiting-runs", Job::ALL.map(Job::name).join(", "));
         let job = Job::ALL.into_iter().find(|it| it.name() == name);
         job.ok_or_else(|| BenchError::UnknownJob { name, known: known() })
     }

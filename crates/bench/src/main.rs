@@ -11,7 +11,7 @@ use contexture_bench::data::{StorePlace, read};
 use contexture_bench::measure::{Timing, measure, peak_rss_mb};
 use contexture_bench::replay::{ReplayConfig, Scene, replay};
 use contexture_bench::serve::{ServeConfig, instance};
-use contexture_bench::{BenchError, Job, Side, sample};
+use contexture_bench::{BenchError, Job, Side, flows, sample};
 use contexture_message::Tokens;
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ usage:
   contexture-bench floor JOB N       run its floor
   contexture-bench compare [--json]  run all jobs and floors in turns, print a table
   contexture-bench serve N [TURNS]   let N sessions run TURNS turns together (default 5000) over HTTP, print one line of JSON
+  contexture-bench flow N            run flows of N trivial nodes in memory, print what a node costs
+  contexture-bench waiting-runs N [sqlite]   let N runs of a chat wait, in memory or on SQLite, print what they hold
   contexture-bench cache N [WINDOW]  replay N turns on simulated provider caches, with requests of at most WINDOW
                                      tokens (default 128000): a table, and one line of JSON
 
@@ -62,6 +64,9 @@ fn main() -> ExitCode {
         ["cache"] => Err("say how many turns".into()),
         ["cache", n] => cache(n, None),
         ["cache", n, window] => cache(n, Some(window)),
+        ["flow", n] => flow(n),
+        ["waiting-runs", n] => waiting_runs(n, None),
+        ["waiting-runs", n, "sqlite"] => waiting_runs(n, Some(&store_place())),
         ["serve", n] => serve(n, None),
         ["serve", n, turns] => serve(n, Some(turns)),
         // The server of `serve`, which it starts itself.
@@ -146,6 +151,20 @@ fn cache(n: &str, window: Option<&str>) -> Result<(), Box<dyn Error>> {
     let report = replay(&Scene::new(&conversation), &config)?;
     eprint!("{report}");
     println!("{}", report.to_json());
+    Ok(())
+}
+
+/// Runs flows of trivial nodes.
+fn flow(n: &str) -> Result<(), Box<dyn Error>> {
+    let n = n.parse().map_err(|_| format!("`{n}` is not a number of nodes"))?;
+    println!("{}", flows::flow(n, cell_time())?);
+    Ok(())
+}
+
+/// Lets runs wait.
+fn waiting_runs(n: &str, place: Option<&StorePlace>) -> Result<(), Box<dyn Error>> {
+    let n = n.parse().map_err(|_| format!("`{n}` is not a number of runs"))?;
+    println!("{}", flows::waiting_runs(n, place)?);
     Ok(())
 }
 

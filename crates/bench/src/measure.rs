@@ -74,8 +74,17 @@ fn micros(time: Duration) -> f64 {
 
 /// Returns the most memory that this process has held, in megabytes, where the system says it.
 pub fn peak_rss_mb() -> Option<f64> {
+    status_mb("VmHWM:")
+}
+
+/// Returns the memory that this process holds now, in megabytes, where the system says it.
+pub fn rss_mb() -> Option<f64> {
+    status_mb("VmRSS:")
+}
+
+fn status_mb(name: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|it| it.strip_prefix(name))?;
     let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some((kilobytes / 1024.0 * 10.0).round() / 10.0)
 }

@@ -1,6 +1,7 @@
 //! Streams and documents in memory.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 use contexture_history::Timestamp;
 
@@ -14,7 +15,15 @@ use crate::{SessionId, SessionKey, StoreError, StoreFuture, Tenant};
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     streams: BTreeMap<StreamKey, Stream>,
-    documents: BTreeMap<DocumentKey, Document>,
+    /// By kind and place: a list is a part of one of them.
+    documents: BTreeMap<String, BTreeMap<Place, Document>>,
+}
+
+/// Where a document is in a list.
+type Place = (Tenant, Option<SessionId>, String);
+
+fn place(key: &DocumentKey) -> Place {
+    (key.tenant.clone(), key.session.clone(), key.name.clone())
 }
 
 #[derive(Debug, Default)]
@@ -51,18 +60,36 @@ impl Kept {
             *tenant != session.tenant || of != Some(&session.session)
         };
         self.streams.retain(|key, _| is_other(&key.tenant, key.session.as_ref()));
-        self.documents.retain(|key, _| is_other(&key.tenant, key.session.as_ref()));
+        for documents in self.documents.values_mut() {
+            documents.retain(|(tenant, of, _), _| is_other(tenant, of.as_ref()));
+        }
+    }
+
+    fn document(&self, key: &DocumentKey) -> Option<&Document> {
+        self.documents.get(&key.kind)?.get(&place(key))
+    }
+
+    fn put(&mut self, document: Document) {
+        let key = &document.key;
+        let place = place(key);
+        self.documents.entry(key.kind.clone()).or_default().insert(place, document);
+    }
+
+    fn delete(&mut self, key: &DocumentKey) {
+        if let Some(documents) = self.documents.get_mut(&key.kind) {
+            documents.remove(&place(key));
+        }
     }
 
     fn check_creates(&self, writes: &Writes) -> Result<(), StoreError> {
-        match writes.creates.iter().find(|it| self.documents.contains_key(&it.key)) {
+        match writes.creates.iter().find(|it| self.document(&it.key).is_some()) {
             Some(document) => Err(StoreError::document_exists(&document.key)),
             None => Ok(()),
         }
     }
 
     fn check_required(&self, writes: &Writes) -> Result<(), StoreError> {
-        match writes.required().into_iter().find(|it| !self.documents.contains_key(it)) {
+        match writes.required().into_iter().find(|it| self.document(it).is_none()) {
             Some(missing) => Err(StoreError::no_document(missing)),
             None => Ok(()),
         }
@@ -77,17 +104,21 @@ impl Kept {
     }
 
     fn list(&self, list: &DocumentList) -> Vec<Document> {
+        let Some(documents) = self.documents.get(&list.kind) else { return Vec::new() };
+        let first = list.tenant.as_ref().map(|it| (it.clone(), list.session.clone(), String::new()));
         let after = list.after.as_ref().map(place);
-        let is_listed = |document: &&Document| {
-            let key = &document.key;
-            key.kind == list.kind
-                && list.tenant.as_ref().is_none_or(|tenant| {
-                    key.tenant == *tenant && (list.session.is_none() || key.session == list.session)
-                })
-                && after.is_none_or(|after| place(key) > after)
+        let from = match (first, after) {
+            (first, Some(after)) if first.as_ref().is_none_or(|it| *it <= after) => Bound::Excluded(after),
+            (Some(first), _) => Bound::Included(first),
+            (None, _) => Bound::Unbounded,
         };
-        // Among keys of one kind the order of the map is the order of the list.
-        self.documents.values().filter(is_listed).take(list.max).cloned().collect()
+        let is_listed = |(tenant, session, _): &Place| {
+            list.tenant
+                .as_ref()
+                .is_none_or(|it| it == tenant && (list.session.is_none() || list.session == *session))
+        };
+        let listed = documents.range((from, Bound::Unbounded)).take_while(|(place, _)| is_listed(place));
+        listed.take(list.max).map(|(_, document)| document.clone()).collect()
     }
 
     fn prune(&mut self, kind: &str, before: Timestamp, max: usize) -> usize {
@@ -95,18 +126,15 @@ impl Kept {
         for (_, stream) in self.streams.iter_mut().filter(|(key, _)| key.kind == kind) {
             spare -= stream.forget(before, spare);
         }
-        self.documents.retain(|key, document| {
-            let is_old = key.kind == kind && document.at < before && spare > 0;
-            spare -= usize::from(is_old);
-            !is_old
-        });
+        if let Some(documents) = self.documents.get_mut(kind) {
+            documents.retain(|_, document| {
+                let is_old = document.at < before && spare > 0;
+                spare -= usize::from(is_old);
+                !is_old
+            });
+        }
         max - spare
     }
-}
-
-/// Where a document is in a list.
-fn place(key: &DocumentKey) -> (&Tenant, Option<&SessionId>, &str) {
-    (&key.tenant, key.session.as_ref(), &key.name)
 }
 
 impl Inner {
@@ -124,11 +152,8 @@ impl Inner {
             false => 0,
         };
         let numbers = writes.records.into_iter().map(&mut append).collect();
-        let documents = writes.puts.into_iter().chain(writes.creates);
-        kept.documents.extend(documents.map(|it| (it.key.clone(), it)));
-        for key in &writes.deletes {
-            kept.documents.remove(key);
-        }
+        writes.puts.into_iter().chain(writes.creates).for_each(|it| kept.put(it));
+        writes.deletes.iter().for_each(|it| kept.delete(it));
         Ok(numbers)
     }
 }
@@ -202,7 +227,7 @@ impl Records for MemoryStore {
     fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>> {
         Box::pin(async move {
             let inner = self.lock();
-            Ok(keys.iter().filter_map(|it| inner.kept.documents.get(it).cloned()).collect())
+            Ok(keys.iter().filter_map(|it| inner.kept.document(it).cloned()).collect())
         })
     }
 
