@@ -82,7 +82,10 @@ impl JsonType {
             JsonType::Any => true,
             JsonType::String => value.is_string(),
             JsonType::Number => value.is_number(),
-            JsonType::Integer => value.is_i64() || value.is_u64(),
+            // JSON Schema takes 5.0 for an integer as well, and who answers is checked with it.
+            JsonType::Integer => {
+                value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0)
+            }
             JsonType::Boolean => value.is_boolean(),
             JsonType::Object => value.is_object(),
             JsonType::Array => value.is_array(),

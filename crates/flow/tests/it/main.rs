@@ -5,6 +5,7 @@ mod clock;
 mod due;
 mod faults;
 mod fuse;
+mod hostile;
 mod kills;
 mod net;
 mod nodes;
