@@ -116,7 +116,7 @@ impl DataType {
         let Some(schema) = &self.schema else { return Ok(()) };
         let validator =
             jsonschema::validator_for(schema).map_err(|err| format!("the schema is none: {err}"))?;
-        validator.validate(value).map_err(|err| err.to_string())
+        validator.validate(value).map_err(|err| shortened(&err))
     }
 
     /// Returns the type as a JSON Schema.
@@ -126,6 +126,16 @@ impl DataType {
             (None, JsonType::Any) => Value::Object(serde_json::Map::new()),
             (None, json) => serde_json::json!({"type": json.as_str()}),
         }
+    }
+}
+
+/// Returns the beginning of what is wrong with a value: the whole of it may be quoted there.
+pub(crate) fn shortened(err: &jsonschema::ValidationError<'_>) -> String {
+    const MAX_CHARS: usize = 500;
+    let text = err.to_string();
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 

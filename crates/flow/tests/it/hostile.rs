@@ -385,3 +385,41 @@ async fn a_thread_that_is_kept_does_not_start_a_race() {
     let info = scene.run(&scene.add(flow.unwrap()), "s", json!({})).await;
     assert_eq!((info.status, &info.outputs["a"]), (RunStatus::Completed, &json!({})), "{:?}", info.error);
 }
+
+#[test]
+fn schemas_reach_nothing_outside() {
+    let faults = |schema: Value| {
+        let document = json!({"inputs": {"x": schema}});
+        let made = FlowDefinition::read("f", &document);
+        made.map(|_| String::new()).unwrap_or_else(|err| err.to_string())
+    };
+    for schema in [
+        json!({"$ref": "http://127.0.0.1:1/x"}),
+        json!({"$ref": "file:///etc/passwd"}),
+        json!({"$ref": "#/nowhere"}),
+    ] {
+        let said = faults(schema);
+        assert!(said.contains("this is no JSON Schema"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_in_a_circle_ends_and_an_error_does_not_quote_all() {
+    let circles = [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"not": {"$ref": "#"}}),
+        json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+    ];
+    let scene = Scene::new();
+    for circle in circles.into_iter().chain([json!({"type": "array", "maxItems": 1})]) {
+        let document = json!({
+            "nodes": {"ask": {"type": "user_input", "value": circle}},
+            "edges": ["start -> ask"],
+        });
+        let info = scene.run(&scene.flow(document), "s", json!({})).await;
+        let answered = scene.runtime.answer(&info.run, "ask.1", json!(vec!["x"; 100_000])).await;
+        let said = answered.map_err(|err| err.to_string()).err().unwrap_or_default();
+        assert!(said.chars().count() < 1000, "{}", said.len());
+    }
+}

@@ -14,3 +14,4 @@ mod reference;
 mod runs;
 mod scene;
 mod scheduler;
+mod stops;
