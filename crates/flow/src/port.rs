@@ -82,7 +82,10 @@ impl JsonType {
             JsonType::Any => true,
             JsonType::String => value.is_string(),
             JsonType::Number => value.is_number(),
-            JsonType::Integer => value.is_i64() || value.is_u64(),
+            // JSON Schema takes 5.0 for an integer as well, and who answers is checked with it.
+            JsonType::Integer => {
+                value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0)
+            }
             JsonType::Boolean => value.is_boolean(),
             JsonType::Object => value.is_object(),
             JsonType::Array => value.is_array(),
@@ -113,7 +116,7 @@ impl DataType {
         let Some(schema) = &self.schema else { return Ok(()) };
         let validator =
             jsonschema::validator_for(schema).map_err(|err| format!("the schema is none: {err}"))?;
-        validator.validate(value).map_err(|err| err.to_string())
+        validator.validate(value).map_err(|err| shortened(&err))
     }
 
     /// Returns the type as a JSON Schema.
@@ -123,6 +126,16 @@ impl DataType {
             (None, JsonType::Any) => Value::Object(serde_json::Map::new()),
             (None, json) => serde_json::json!({"type": json.as_str()}),
         }
+    }
+}
+
+/// Returns the beginning of what is wrong with a value: the whole of it may be quoted there.
+pub(crate) fn shortened(err: &jsonschema::ValidationError<'_>) -> String {
+    const MAX_CHARS: usize = 500;
+    let text = err.to_string();
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 

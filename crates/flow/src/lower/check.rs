@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::connect::AFTER;
 use super::expand::Flat;
-use crate::define::NodeKind;
+use crate::define::{JoinPolicy, NodeKind};
 use crate::fault::FlowFault;
 use crate::flow::FlowNode;
 use crate::port::PortType;
@@ -119,6 +120,12 @@ fn mark_asked(nodes: &mut [FlowNode]) {
 fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
     let mut found = Vec::new();
     for (idx, node) in nodes.iter_mut().enumerate().filter(|(_, it)| !it.is_pulled) {
+        let kept = node.inputs.iter().find(|it| it.keeps && it.port.name != AFTER);
+        if let Some(input) = kept.filter(|_| node.traits.join == JoinPolicy::Any) {
+            let message =
+                format!("node `{}` takes what comes first and can't keep `{}`", node.id, input.port.name);
+            found.push((idx, FlowFault::new("flow_invalid", message)));
+        }
         let others = node.inputs.iter().filter(|it| it.is_awaited() && it.port.of != PortType::Thread);
         let has_trigger = others.clone().any(|it| !it.keeps);
         let is_triggered_by_threads = others.count() == 0;

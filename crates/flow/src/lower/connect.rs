@@ -13,6 +13,7 @@ use crate::fault::FlowFault;
 use crate::flow::{FlowNode, Input, Output};
 use crate::nodes;
 use crate::port::{Port, PortType};
+use crate::run::weight::check_depth;
 use crate::value::PortValue;
 
 /// The input that every node has: it only lets the node wait.
@@ -128,7 +129,9 @@ fn with_constants(ports: Vec<Port>, node: &FlatNode, faults: &mut Vec<FlowFault>
     let mut inputs = Vec::new();
     for port in ports {
         let constant = with.get(&port.name).map(|it| PortValue::data(it.clone()));
-        if let Some(Err(why)) = constant.as_ref().map(|it| it.check(&port.of)) {
+        let checked = with.get(&port.name).map_or(Ok(()), check_depth);
+        let checked = checked.and_then(|()| constant.as_ref().map_or(Ok(()), |it| it.check(&port.of)));
+        if let Err(why) = checked {
             let fault =
                 FlowFault::new("flow_type_mismatch", format!("constant for input `{}`: {why}", port.name));
             faults.push(fault.at(["with", port.name.as_str()]));

@@ -17,8 +17,12 @@ use crate::port::DataType;
 
 /// How deep flows may stand in flows.
 const MAX_DEPTH: usize = 16;
+/// How long a node's name may be, with those of the sub-flows around it: the name of a wait has it, and the names of documents have a limit.
+const MAX_NAME: usize = 512;
 /// How many nodes a flow may have, with those of its sub-flows.
 const MAX_NODES: usize = 10_000;
+/// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to portals.
+const MAX_EDGES: usize = 50_000;
 
 /// A flow without sub-flows and portals.
 #[derive(Debug, Default)]
@@ -153,6 +157,13 @@ impl Expansion<'_> {
             self.fault(fault.hint(Some(hint)), at);
             return None;
         }
+        if place.id(id).len() > MAX_NAME {
+            let message = format!(
+                "node `{id}` has more than {MAX_NAME} bytes of names, with those of the flows around"
+            );
+            self.fault(FlowFault::new("depth_exceeded", message), at);
+            return None;
+        }
         if !runs_itself(&node.kind)
             && let Some(field) = treatment(node)
         {
@@ -245,6 +256,9 @@ impl Expansion<'_> {
         for portal in portals {
             edges = self.without_portal(portal, edges, flow, place);
         }
+        if self.flat.edges.len() + edges.len() > MAX_EDGES {
+            return self.fault(too_many_edges(), place.at(&["edges"]));
+        }
         self.flat.edges.extend(edges);
     }
 
@@ -273,9 +287,13 @@ impl Expansion<'_> {
             return edges;
         }
         if ins.is_empty() {
-            self.fault(lacks("goes into"), at);
+            self.fault(lacks("goes into"), at.clone());
         } else if outs.is_empty() {
-            self.fault(lacks("comes out of"), at);
+            self.fault(lacks("comes out of"), at.clone());
+        }
+        if ins.len().saturating_mul(outs.len()) > MAX_EDGES.saturating_sub(edges.len()) {
+            self.fault(too_many_edges(), at);
+            return edges;
         }
         for from in &ins {
             for to in &outs {
@@ -347,6 +365,13 @@ impl Expansion<'_> {
     fn fault(&mut self, fault: FlowFault, at: Vec<String>) {
         self.faults.push(fault.at(at));
     }
+}
+
+fn too_many_edges() -> FlowFault {
+    FlowFault::new(
+        "flow_too_large",
+        format!("there are more than {MAX_EDGES} edges, with those through portals"),
+    )
 }
 
 /// Whether an edge leads to a node of which it was said already what is wrong with it.

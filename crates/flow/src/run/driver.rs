@@ -228,6 +228,9 @@ impl Driver {
 
     /// Lets nodes work that nobody works on yet. Several may have been answered at once, so there may be more than may work at once.
     pub(super) fn work(&mut self) {
+        if self.ending.is_some() {
+            return;
+        }
         let room = self.flow.limits().max_concurrency.max(1) as usize;
         let room = room.saturating_sub(self.working.len());
         let is_runnable =

@@ -48,6 +48,10 @@ impl Runtime {
                     }
                     let more = runtime.events(&run, after, 256).await?;
                     if more.is_empty() {
+                        // Whoever begins behind its end would wait for ever, and so would who follows a run that is gone.
+                        if runtime.is_heard(&run, after).await? {
+                            return Ok(None);
+                        }
                         runtime.grown(&run, after).await?;
                         continue;
                     }
@@ -56,6 +60,13 @@ impl Runtime {
                 }
             }
         })
+    }
+
+    /// Whether a run is over and nothing is on record of it after a number.
+    async fn is_heard(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
+        // The status first: a run's last event and its status are one commit.
+        let (book, _) = book::book(self.records(), &self.keys(run)).await?;
+        Ok(book.status.is_over() && self.extent(run).await?.last <= after)
     }
 
     /// Waits until something may have happened in a run after a number.

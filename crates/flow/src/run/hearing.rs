@@ -60,12 +60,7 @@ impl Driver {
         let mut tell = self.telling.due(&self.pen.time);
         std::future::poll_fn(|cx| {
             use std::task::Poll::{Pending, Ready};
-            if let Ready(Some((idx, done))) = self.tasks.poll_next_unpin(cx) {
-                return Ready(Heard::Done(idx, done));
-            }
-            if let Ready(Some((idx, event))) = self.told.poll_next_unpin(cx) {
-                return Ready(Heard::Told(idx, event));
-            }
+            // Nodes come last: quick ones are always ready, and would let nobody else be heard.
             if ears.letters.poll_unpin(cx).is_ready() {
                 return Ready(Heard::Letters);
             }
@@ -74,6 +69,12 @@ impl Driver {
             }
             if ears.stop.poll_unpin(cx).is_ready() {
                 return Ready(Heard::Stop);
+            }
+            if let Ready(Some((idx, done))) = self.tasks.poll_next_unpin(cx) {
+                return Ready(Heard::Done(idx, done));
+            }
+            if let Ready(Some((idx, event))) = self.told.poll_next_unpin(cx) {
+                return Ready(Heard::Told(idx, event));
             }
             if let Some(tell) = tell.as_mut()
                 && tell.poll_unpin(cx).is_ready()

@@ -9,6 +9,7 @@ use super::book::{book, document, parsed, written};
 use super::error::RunError;
 use super::event::{RunStatus, Wait};
 use super::keys::Keys;
+use super::weight::check_depth;
 
 /// The mark of the word to stop. It can't be the id of a wait, which has a dot.
 pub(crate) const CANCEL: &str = "cancel";
@@ -46,7 +47,8 @@ pub(crate) async fn answer(
         return Err(not_open(records, keys, wait).await);
     };
     let open: Wait = parsed(keys, &open.data)?;
-    open.check(&value).map_err(|why| RunError::AnswerInvalid { wait: wait.to_owned(), why })?;
+    let checked = check_depth(&value).and_then(|()| open.check(&value));
+    checked.map_err(|why| RunError::AnswerInvalid { wait: wait.to_owned(), why })?;
     let letter = Letter::Answer { wait: wait.to_owned(), value };
     let writes =
         Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &letter, wait, at) };

@@ -1,9 +1,14 @@
-//! How a driver leaves a run: it is over, or everything in it waits for somebody.
+//! How a driver leaves a run: it is over, or everything in it waits for somebody. And how a run ends that nobody can drive.
 
-use super::book::marks;
+use contexture_session::{NewRecord, StoreError, Writes};
+
+use super::book::{Book, document, marks, waits, written};
 use super::driver::{Driver, Ending, Left, Outputs};
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus};
+use super::inbox::CANCEL;
+use super::keys::Keys;
+use super::runtime::Runtime;
 use super::state::{Phase, State};
 use super::task::cancelled;
 use crate::node::NodeError;
@@ -76,5 +81,35 @@ impl Driver {
         batch.puts.push(self.book.document(&self.pen.keys, self.pen.time.now()));
         batch.deletes.push(self.pen.keys.due());
         self.write(batch).await.map(|_| ())
+    }
+}
+
+impl Runtime {
+    /// Whether somebody told the run to stop, and no driver has taken note of it.
+    pub(super) async fn is_cancelled(&self, keys: &Keys) -> Result<bool, RunError> {
+        Ok(document(self.records(), keys.mark(CANCEL)).await?.is_some())
+    }
+
+    /// Ends a run that nobody can drive any more, because its flow is gone or its state can't be read: otherwise it would be due for ever.
+    pub(super) async fn end_cancelled(&self, keys: &Keys, mut book: Book) -> Result<(), RunError> {
+        let at = self.parts.time.now();
+        let status = RunStatus::Cancelled;
+        let end = RunEvent::RunEnd { status, outputs: book.outputs.clone(), node: None, error: None };
+        let mut deletes = marks(self.records(), keys).await?;
+        deletes.extend(waits(self.records(), keys).await?.iter().map(|it| keys.wait(&it.id)));
+        deletes.extend([keys.due(), keys.fence(book.epoch)]);
+        let requires = vec![keys.fence(book.epoch)];
+        (book.status, book.is_driven, book.state) = (status, false, State::default());
+        let writes = Writes {
+            records: vec![NewRecord { stream: keys.log(), at, data: written(&end) }],
+            puts: vec![book.document(keys, at)],
+            deletes,
+            requires,
+            ..Writes::default()
+        };
+        match self.records().write(writes).await {
+            Err(StoreError::NotFound { .. }) => Err(RunError::Driven { run: keys.run.to_string() }),
+            done => Ok(done.map(|_| ())?),
+        }
     }
 }

@@ -25,7 +25,7 @@ mod start;
 mod state;
 mod task;
 mod telling;
-mod weight;
+pub(crate) mod weight;
 
 pub use error::RunError;
 pub use event::{RunEvent, RunStatus, Wait};

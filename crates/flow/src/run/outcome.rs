@@ -8,7 +8,7 @@ use super::book::written;
 use super::driver::{Driver, Ending, Outputs};
 use super::event::{RunEvent, Wait};
 use super::inbox::wait_id;
-use super::weight::{MAX_WEIGHT, weight};
+use super::weight::{MAX_WEIGHT, check_depth, weight};
 use crate::define::OnError;
 use crate::lower::{DONE, ERROR};
 use crate::node::{Asked, NodeError, Step};
@@ -46,6 +46,13 @@ impl Driver {
             let message = format!("its outputs have about {heavy} bytes, the limit is {MAX_WEIGHT}");
             return self.fail(idx, NodeError::new("flow_value_too_large", message));
         }
+        let deep = outputs.iter().find_map(|(name, value)| {
+            let why = check_depth(value.as_data()?).err()?;
+            Some(format!("output `{name}`: {why}"))
+        });
+        if let Some(message) = deep {
+            return self.fail(idx, NodeError::new("flow_value_too_deep", message));
+        }
         outputs.insert(DONE.to_owned(), PortValue::data(true));
         self.end_node(idx, outputs, None);
     }
@@ -57,6 +64,9 @@ impl Driver {
     }
 
     pub(super) fn wait(&mut self, idx: usize, asked: Asked) {
+        if let Err(why) = check_depth(&asked.schema).and_then(|()| check_depth(&asked.about)) {
+            return self.fail(idx, NodeError::new("flow_value_too_deep", format!("what it asks: {why}")));
+        }
         let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
         let id = wait_id(&node.id, active.firing, active.n_waits);
         let (firing, node) = (active.firing, Arc::clone(&node.id));
@@ -91,7 +101,7 @@ impl Driver {
         if self.ending.is_some() || active.attempt > node.max_retries {
             return self.fail(idx, error);
         }
-        let (node, firing, attempt) = (Arc::clone(&node.id), active.firing, active.attempt + 1);
+        let (node, firing, attempt) = (Arc::clone(&node.id), active.firing, active.attempt.saturating_add(1));
         self.note(RunEvent::NodeRetry { node, firing, attempt, error });
     }
 

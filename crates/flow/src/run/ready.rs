@@ -47,7 +47,7 @@ impl State {
             }
             found = Some(RunEvent::NodeStart {
                 node: Arc::clone(&node.id),
-                firing: self.nodes[idx].fired + 1,
+                firing: self.nodes[idx].fired.saturating_add(1),
                 inputs: Arc::new(inputs),
                 thread: Some(thread),
             });
@@ -87,7 +87,8 @@ impl State {
             JoinPolicy::All => awaited.all(|(input, _)| has(input)),
             JoinPolicy::Any => {
                 let (rounds, others): (Vec<_>, Vec<_>) = awaited.partition(|(_, it)| it.is_round());
-                rounds.iter().any(|(input, _)| has(*input)) && others.iter().all(|(input, _)| has(*input))
+                let has_round = rounds.is_empty() || rounds.iter().any(|(input, _)| has(*input));
+                has_round && others.iter().all(|(input, _)| has(*input))
             }
         }
     }

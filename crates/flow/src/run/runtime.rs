@@ -127,7 +127,15 @@ impl Runtime {
             return Err(RunError::Driven { run: keys.run.to_string() });
         }
         // Before anything is written: a run whose flow can't be made again stays as it is.
-        let flow = self.flow_of(keys, &book).await?;
+        let flow = match self.flow_of(keys, &book).await {
+            Err(RunError::FlowChanged { .. } | RunError::Damaged { .. })
+                if self.is_cancelled(keys).await? =>
+            {
+                self.end_cancelled(keys, book).await?;
+                return Ok(None);
+            }
+            flow => flow?,
+        };
         let (before, is_taken_over) = (book.epoch, book.is_driven);
         (book.epoch, book.is_driven, book.status) = (before + 1, true, RunStatus::Running);
         let writes = Writes {
@@ -181,8 +189,16 @@ impl Runtime {
         }))
     }
 
-    /// Finds the flow that a run was begun with: a run does not change because its file does.
+    /// Finds the flow that a run was begun with, and looks whether what is on record fits it.
     pub(super) async fn flow_of(&self, keys: &Keys, book: &Book) -> Result<Flow, RunError> {
+        let flow = self.begun_with(keys, book).await?;
+        let damaged = |why: &str| RunError::Damaged { run: keys.run.to_string(), detail: why.to_owned() };
+        book.state.check(&flow).map_err(damaged)?;
+        Ok(flow)
+    }
+
+    /// Finds the flow that a run was begun with: a run does not change because its file does.
+    async fn begun_with(&self, keys: &Keys, book: &Book) -> Result<Flow, RunError> {
         let current = self.parts.library.flow(&book.flow);
         if let Some(flow) = current.filter(|it| it.fingerprint() == book.fingerprint) {
             return Ok(flow);

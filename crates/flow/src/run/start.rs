@@ -16,6 +16,7 @@ use super::id::RunId;
 use super::keys;
 use super::runtime::Runtime;
 use super::state::State;
+use super::weight::check_depth;
 use crate::flow::Flow;
 
 /// What a run begins with.
@@ -136,7 +137,7 @@ fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
             map.insert(name.clone(), usual.clone());
         }
         let value = map.get(name).ok_or_else(|| wrong(format!("`{name}` is missing")))?;
-        of.check(value).map_err(|why| wrong(format!("`{name}`: {why}")))?;
+        check_depth(value).and_then(|()| of.check(value)).map_err(|why| wrong(format!("`{name}`: {why}")))?;
     }
     Ok(Value::Object(map))
 }

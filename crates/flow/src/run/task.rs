@@ -56,6 +56,8 @@ pub(crate) fn delay(node: &FlowNode, active: &Active) -> Duration {
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(3600);
+/// How long a node that took too long may take to come to an end: a turn is closed in the store.
+const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// Makes one attempt.
 pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
@@ -66,7 +68,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
         }
     }
     let timeout = it.timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
-    let cancel = it.cancel.clone();
+    let (cancel, time) = (it.cancel.clone(), Arc::clone(&it.services.time));
     let work = AssertUnwindSafe(work(it)).catch_unwind();
     let work = Box::pin(work.map(|done| done.unwrap_or_else(|_| Err(panicked()))));
     let Some((timeout, sleep)) = timeout else { return work.await };
@@ -75,7 +77,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
         Either::Right(((), work)) => {
             // It is told, so that it leaves a thread in good order, and then let go.
             cancel.cancel();
-            let _ = work.now_or_never();
+            select(work, time.sleep(LETTING_GO)).await;
             let message = format!("it took longer than {} s", timeout.as_secs_f64());
             Err(NodeError::new("timeout", message))
         }

@@ -1,4 +1,4 @@
-//! How much a value weighs, about.
+//! How much a value weighs, about, and how deep it is.
 
 use serde_json::Value;
 
@@ -6,6 +6,27 @@ use crate::value::PortValue;
 
 /// What a node may give at most, in bytes: it goes into the log, and into what every node behind it is given.
 pub(crate) const MAX_WEIGHT: usize = 4 * 1024 * 1024;
+
+/// How deep a value may be nested: around it are the levels of the records that it is kept in, and what is deeper than 127 in all can't be
+/// read again.
+pub(crate) const MAX_DEPTH: usize = 96;
+
+/// Says what is wrong with a value that is nested too deep.
+pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
+    match is_deeper(value, MAX_DEPTH) {
+        true => Err(format!("it is nested deeper than {MAX_DEPTH} levels")),
+        false => Ok(()),
+    }
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let mut inner: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(map) => Box::new(map.values()),
+        _ => return false,
+    };
+    levels == 0 || inner.any(|it| is_deeper(it, levels - 1))
+}
 
 /// Returns about how many bytes a value has.
 pub(crate) fn weight(value: &PortValue) -> usize {

@@ -23,7 +23,7 @@ use crate::fuse::Fuse;
 
 /// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
 ///
-/// `!tool NAME {…}` calls a tool, `!fail` fails. If an answer of a certain form is expected, `intent` is the first of the choices that
+/// `!tool NAME {…}` calls a tool, `!fail` fails, `!hang` gets no answer. If an answer of a certain form is expected, `intent` is the first of the choices that
 /// stands in the text; `!bare WORDS` says these, without the form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parrot {
@@ -40,6 +40,9 @@ impl Model for Parrot {
         stream::once(async move {
             parrot.requests.lock().unwrap().push(Arc::clone(&call.request));
             parrot.fuse.step("model", async {}).await;
+            if call.request.messages.last().is_some_and(|it| text_of(it).contains("!hang")) {
+                std::future::pending::<()>().await;
+            }
             stream::iter(match parrot.answer(&call.request) {
                 Ok(answer) => answer.deltas().into_iter().map(Ok).collect::<Vec<_>>(),
                 Err(err) => vec![Err(err)],

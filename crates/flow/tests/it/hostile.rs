@@ -1,0 +1,425 @@
+//! What nobody means well: values that are too deep, documents of another shape, limits that are reached.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use contexture_agent::CancellationToken;
+use contexture_compose::BoxFuture;
+use contexture_flow::{
+    Asked, AskedKind, Flow, FlowDefinition, JoinPolicy, Limits, Node, NodeContext, NodeError, Port, PortType,
+    PortValue, RunError, RunStatus, Runtime, Shelf, Step, Traits, lower,
+};
+use contexture_session::conformance::SystemTime;
+use contexture_session::{Document, DocumentKey, MemoryStore, Records, SessionId, Tenant, Writes};
+use futures::{StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+/// Returns a list in a list, so many of them.
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!(1), |value, _| json!([value]))
+}
+
+fn ask(value: &str) -> Value {
+    json!({
+        "nodes": {"ask": {"type": "user_input", "value": value}},
+        "edges": ["start -> ask"],
+        "outputs": {"value": "ask.value"},
+    })
+}
+
+#[tokio::test]
+async fn a_whole_number_with_a_point_is_an_integer() {
+    let scene = Scene::new();
+    let info = scene.run(&scene.flow(ask("integer")), "s", json!({})).await;
+    let info = scene.say(&info, json!(5.0)).await;
+    assert_eq!(
+        (info.status, &info.outputs["value"]),
+        (RunStatus::Completed, &json!(5.0)),
+        "{:?}",
+        info.error
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_deep_is_refused_and_the_wait_stays() {
+    let scene = Scene::new();
+    let info = scene.run(&scene.flow(ask("array")), "s", json!({})).await;
+    let wait = &info.waits[0].id;
+    let refused = scene.runtime.answer(&info.run, wait, nested(120)).await;
+    assert!(matches!(refused, Err(RunError::AnswerInvalid { .. })), "{refused:?}");
+    let info = scene.say(&info, nested(96)).await;
+    assert_eq!(info.status, RunStatus::Completed, "{:?}", info.error);
+}
+
+#[tokio::test]
+async fn an_input_that_is_too_deep_is_refused() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "inputs": {"x": "array"},
+        "nodes": {"ask": {"type": "user_input"}},
+        "edges": ["start.x -> ask.data"],
+    }));
+    let start =
+        |depth| contexture_flow::RunStart { input: json!({"x": nested(depth)}), ..Default::default() };
+    let refused = scene.runtime.start(&flow, start(120)).await;
+    assert!(matches!(refused, Err(RunError::InputInvalid { .. })), "{refused:?}");
+    let run = scene.runtime.start(&flow, start(90)).await.unwrap();
+    assert_eq!(scene.drive(&run).await.status, RunStatus::Waiting);
+    assert_eq!(scene.drive(&run).await.status, RunStatus::Waiting, "it can be taken up again");
+}
+
+#[tokio::test]
+async fn a_value_that_grows_too_deep_fails_the_node() {
+    let scene = Scene::new();
+    let mut nodes = serde_json::Map::new();
+    let mut edges = vec![json!("start.input -> n0.a")];
+    for idx in 0..130 {
+        nodes.insert(format!("n{idx}"), json!({"type": "join", "inputs": {"a": "any"}}));
+        if idx > 0 {
+            edges.push(json!(format!("n{}.value -> n{idx}.a", idx - 1)));
+        }
+    }
+    nodes.insert("ask".to_owned(), json!({"type": "user_input"}));
+    edges.push(json!("n129.value -> ask.data"));
+    let flow = scene.flow(json!({"nodes": nodes, "edges": edges}));
+    let info = scene.run(&flow, "s", json!({})).await;
+    assert_eq!(info.error.unwrap().code, "flow_value_too_deep");
+    scene.events(&info.run).await;
+}
+
+#[test]
+fn a_constant_that_is_too_deep_is_a_fault() {
+    let document = json!({
+        "nodes": {"t": {"type": "transform", "inputs": {"x": "any"}, "template": "{{ x }}", "with": {"x": nested(120)}}},
+        "edges": ["start -> t"],
+    });
+    let invalid = lower(&FlowDefinition::read("f", &document).unwrap(), &Shelf::default()).unwrap_err();
+    assert_eq!(invalid.faults[0].at, ["nodes", "t", "with", "x"]);
+}
+
+#[test]
+fn who_takes_what_comes_first_keeps_nothing() {
+    let document = json!({
+        "nodes": {
+            "first": {"type": "transform", "template": "kept"},
+            "join": {"type": "join", "policy": "any", "inputs": {"a": "any", "b": "any"}, "keep": ["a"]},
+        },
+        "edges": ["start.input -> join.a", "start -> first", "first.value -> join.b"],
+    });
+    let invalid = lower(&FlowDefinition::read("f", &document).unwrap(), &Shelf::default()).unwrap_err();
+    assert_eq!(invalid.faults[0].to_string(), "node `join` takes what comes first and can't keep `a`");
+}
+
+/// Flows in flows, so deep, with names as long as names may be.
+fn deep_names(depth: usize) -> Result<Flow, contexture_flow::FlowInvalid> {
+    let name = "n".repeat(64);
+    let mut shelf = Shelf::default();
+    let inner = |idx: usize| match idx {
+        0 => json!({"nodes": {&name: {"type": "user_input"}}, "edges": [format!("start -> {name}")]}),
+        _ => json!({
+            "nodes": {&name: {"type": "sub_flow", "flow": format!("f{}", idx - 1)}},
+            "edges": [format!("start -> {name}")],
+        }),
+    };
+    for idx in 0..depth {
+        let id = format!("f{idx}");
+        shelf.flows.insert(id.clone(), Arc::new(FlowDefinition::read(&id, &inner(idx)).unwrap()));
+    }
+    lower(&FlowDefinition::read("root", &inner(depth)).unwrap(), &shelf)
+}
+
+#[tokio::test]
+async fn names_are_never_too_long_for_a_wait() {
+    for depth in 1..16 {
+        let scene = Scene::new();
+        match deep_names(depth) {
+            Ok(flow) => {
+                let info = scene.run(&scene.add(flow), "s", json!({})).await;
+                assert_eq!(info.status, RunStatus::Waiting);
+            }
+            Err(invalid) => assert_eq!(invalid.faults[0].code, "depth_exceeded", "{invalid}"),
+        }
+    }
+}
+
+#[test]
+fn portals_do_not_explode() {
+    let hops = ["a", "b", "c", "d", "e"];
+    let mut nodes = serde_json::Map::new();
+    for hop in hops {
+        nodes.insert(format!("in-{hop}"), json!({"type": "portal_in", "portal": hop}));
+        nodes.insert(format!("out-{hop}"), json!({"type": "portal_out", "portal": hop}));
+    }
+    nodes.insert("end".to_owned(), json!({"type": "parallel", "branches": ["x"]}));
+    let mut edges = vec![json!("out-e -> end.value"); 40];
+    edges.extend(vec![json!("start.input -> in-a.value"); 40]);
+    for pair in hops.windows(2) {
+        edges.extend(vec![json!(format!("out-{} -> in-{}.value", pair[0], pair[1])); 40]);
+    }
+    let document = json!({"nodes": nodes, "edges": edges});
+    let invalid = lower(&FlowDefinition::read("f", &document).unwrap(), &Shelf::default()).unwrap_err();
+    assert_eq!(invalid.faults[0].code, "flow_too_large", "{}", invalid.faults[0]);
+}
+
+/// A store that a test can reach into.
+fn open() -> (Arc<MemoryStore>, Scene) {
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
+    (Arc::clone(&store), Scene::on(store.clone(), store))
+}
+
+#[tokio::test]
+async fn a_document_of_another_shape_is_an_error_and_no_panic() {
+    let damages: [fn(&mut Value); 7] = [
+        |book| book["state"]["nodes"].as_array_mut().unwrap().truncate(1),
+        |book| book["state"]["threads"] = json!([]),
+        |book| book["state"]["nodes"].as_array_mut().unwrap().push(json!({"fired": 0})),
+        |book| book["state"]["nodes"][1]["asked"] = json!([[77, 0]]),
+        |book| book["state"]["nodes"][1]["asked"] = json!([[1, 77]]),
+        |book| book["state"]["nodes"][1]["active"]["phase"] = json!({"pulling": [77]}),
+        |book| book["state"]["nodes"][2]["queues"] = json!([[], [], [], [], [], [], [], [{"data": 1}]]),
+    ];
+    for (idx, damage) in damages.into_iter().enumerate() {
+        let (store, scene) = open();
+        let flow = scene.flow(json!({
+            "nodes": {"ask": {"type": "user_input"}, "say": {"type": "llm_request", "prompt": "chat"}},
+            "edges": ["start -> ask", "ask.value -> say.user"],
+        }));
+        let info = scene.run(&flow, "s", json!({})).await;
+        let session = SessionId::parse("s").unwrap();
+        let key =
+            DocumentKey::of_session(&Tenant::default(), &session, "flow.run", info.run.name().to_owned());
+        let document = store.documents(vec![key]).await.unwrap().remove(0);
+        let mut book: Value = serde_json::from_str(&document.data).unwrap();
+        damage(&mut book);
+        let puts = vec![Document { data: book.to_string(), ..document }];
+        store.write(Writes { puts, ..Writes::default() }).await.unwrap();
+        scene.runtime.answer(&info.run, &info.waits[0].id, json!("hi")).await.unwrap();
+        let driven = scene.runtime.drive(&info.run, CancellationToken::new()).await;
+        assert!(matches!(driven, Err(RunError::Damaged { .. })), "{idx}: {driven:?}");
+        scene.runtime.cancel(&info.run).await.unwrap();
+        assert_eq!(scene.drive(&info.run).await.status, RunStatus::Cancelled);
+    }
+}
+
+/// Waits for an answer, and then does as it is told; counts how often it got one.
+#[derive(Debug)]
+struct Told {
+    does: &'static str,
+    n: Arc<AtomicU32>,
+}
+
+impl Node for Told {
+    fn inputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            if cx.answer.is_none() {
+                let (message, schema) = (String::new(), json!({}));
+                return Ok(Step::Wait(Asked { kind: AskedKind::Input, message, schema, about: Value::Null }));
+            }
+            self.n.fetch_add(1, Ordering::Relaxed);
+            match self.does {
+                "fail" => Err(NodeError::new("told", "told to")),
+                "sleep" => {
+                    cx.services.time.sleep(Duration::from_millis(50)).await;
+                    Ok(Step::Done([].into()))
+                }
+                _ => Ok(Step::Done([].into())),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn nothing_begins_to_work_once_a_node_has_failed() {
+    let scene = Scene::new();
+    let n: [Arc<AtomicU32>; 3] = Default::default();
+    let told = |does, idx: usize| Told { does, n: Arc::clone(&n[idx]) };
+    let flow = Flow::builder("f")
+        .limits(Limits { max_concurrency: 2, ..Limits::default() })
+        .custom("a", told("fail", 0))
+        .custom("b", told("sleep", 1))
+        .custom("c", told("work", 2))
+        .edge("start -> a")
+        .edge("start -> b")
+        .edge("start -> c")
+        .build();
+    let info = scene.run(&scene.add(flow.unwrap()), "s", json!({})).await;
+    for wait in &info.waits {
+        scene.runtime.answer(&info.run, &wait.id, json!(1)).await.unwrap();
+    }
+    let info = scene.drive(&info.run).await;
+    assert_eq!((info.status, info.node.as_deref()), (RunStatus::Failed, Some("a")));
+    assert_eq!(n.each_ref().map(|it| it.load(Ordering::Relaxed)), [1, 1, 0]);
+}
+
+/// Cancels its own run.
+#[derive(Debug)]
+struct Canceller(OnceLock<Runtime>);
+
+impl Node for Canceller {
+    fn inputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            if let Some(runtime) = self.0.get() {
+                runtime.cancel(&cx.run).await.unwrap();
+            }
+            Ok(Step::Done([].into()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_quick_nodes_hears_that_it_is_cancelled() {
+    let scene = Scene::new();
+    let cell = OnceLock::new();
+    cell.set(scene.runtime.clone()).unwrap();
+    let mut flow = Flow::builder("f").custom("it", Canceller(cell)).edge("start -> it");
+    for idx in 0..50 {
+        let before = if idx == 0 { "it".to_owned() } else { format!("n{}", idx - 1) };
+        flow =
+            flow.custom(&format!("n{idx}"), Canceller(OnceLock::new())).edge(format!("{before} -> n{idx}"));
+    }
+    let info = scene.run(&scene.add(flow.build().unwrap()), "s", json!({})).await;
+    assert_eq!(info.status, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn who_follows_a_run_from_its_end_is_told_that_it_is_over() {
+    let scene = Scene::new();
+    let flow =
+        scene.flow(json!({"nodes": {"t": {"type": "transform", "template": "x"}}, "edges": ["start -> t"]}));
+    let info = scene.run(&flow, "s", json!({})).await;
+    let end = scene.runtime.extent(&info.run).await.unwrap().last;
+    let rest = scene.runtime.follow(&info.run, end).try_collect::<Vec<_>>();
+    let rest = tokio::time::timeout(Duration::from_secs(5), rest).await.unwrap().unwrap();
+    assert_eq!(rest, []);
+}
+
+#[tokio::test]
+async fn who_follows_a_run_that_goes_with_its_session_is_told() {
+    let scene = Scene::new();
+    let info = scene.run(&scene.flow(ask("string")), "s", json!({})).await;
+    let follow = scene.runtime.follow(&info.run, 0);
+    let mut follow = std::pin::pin!(follow);
+    for _ in 0..scene.runtime.extent(&info.run).await.unwrap().last {
+        follow.next().await.unwrap().unwrap();
+    }
+    let delete = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        scene.sessions.delete(&SessionId::parse("s").unwrap()).await.unwrap();
+    };
+    let next = async { tokio::time::timeout(Duration::from_secs(5), follow.next()).await };
+    let (next, ()) = futures::join!(next, delete);
+    assert!(matches!(next, Ok(Some(Err(RunError::NotFound { .. })))), "{next:?}");
+}
+
+#[tokio::test]
+async fn a_run_whose_flow_is_gone_can_still_be_cancelled() {
+    let scene = Scene::new();
+    let told = Told { does: "work", n: Arc::default() };
+    let flow = Flow::builder("f").custom("a", told).edge("start -> a").build().unwrap();
+    let info = scene.run(&scene.add(flow), "s", json!({})).await;
+    scene.library.flows.lock().unwrap().clear();
+    let driven = scene.runtime.drive(&info.run, CancellationToken::new()).await;
+    assert!(matches!(driven, Err(RunError::FlowChanged { .. })), "{driven:?}");
+    scene.runtime.cancel(&info.run).await.unwrap();
+    let over = scene.drive(&info.run).await;
+    assert_eq!((over.status, over.waits.len()), (RunStatus::Cancelled, 0));
+    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+    assert_eq!(scene.log(&info.run).await.last().unwrap(), "over cancelled");
+    let late = scene.runtime.answer(&info.run, &info.waits[0].id, json!(1)).await;
+    assert!(matches!(late, Err(RunError::Over { .. })), "{late:?}");
+}
+
+/// Starts with whatever comes first, and has a thread.
+#[derive(Debug)]
+struct First;
+
+impl Node for First {
+    fn inputs(&self) -> Vec<Port> {
+        vec![Port::new("a", PortType::ANY), Port::new("thread", PortType::Thread)]
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        vec![Port::new("a", PortType::ANY)]
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { join: JoinPolicy::Any, ..Traits::default() }
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            let value = cx.inputs.get("a").cloned().unwrap_or(PortValue::data("nothing"));
+            Ok(Step::done([("a", value)]))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_kept_does_not_start_a_race() {
+    let scene = Scene::new();
+    let flow = Flow::builder("f")
+        .custom("first", First)
+        .edge("start.thread -> first.thread")
+        .edge("start.input -> first.a")
+        .output("a", "first.a")
+        .build();
+    let info = scene.run(&scene.add(flow.unwrap()), "s", json!({})).await;
+    assert_eq!((info.status, &info.outputs["a"]), (RunStatus::Completed, &json!({})), "{:?}", info.error);
+}
+
+#[test]
+fn schemas_reach_nothing_outside() {
+    let faults = |schema: Value| {
+        let document = json!({"inputs": {"x": schema}});
+        let made = FlowDefinition::read("f", &document);
+        made.map(|_| String::new()).unwrap_or_else(|err| err.to_string())
+    };
+    for schema in [
+        json!({"$ref": "http://127.0.0.1:1/x"}),
+        json!({"$ref": "file:///etc/passwd"}),
+        json!({"$ref": "#/nowhere"}),
+    ] {
+        let said = faults(schema);
+        assert!(said.contains("this is no JSON Schema"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_in_a_circle_ends_and_an_error_does_not_quote_all() {
+    let circles = [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"not": {"$ref": "#"}}),
+        json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+    ];
+    let scene = Scene::new();
+    for circle in circles.into_iter().chain([json!({"type": "array", "maxItems": 1})]) {
+        let document = json!({
+            "nodes": {"ask": {"type": "user_input", "value": circle}},
+            "edges": ["start -> ask"],
+        });
+        let info = scene.run(&scene.flow(document), "s", json!({})).await;
+        let answered = scene.runtime.answer(&info.run, "ask.1", json!(vec!["x"; 100_000])).await;
+        let said = answered.map_err(|err| err.to_string()).err().unwrap_or_default();
+        assert!(said.chars().count() < 1000, "{}", said.len());
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs that are stopped in the middle of something: time-outs, cancellation in every phase, sessions that go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_agent::CancellationToken;
+use contexture_flow::{Flow, RunError, RunId, RunInfo, RunStatus};
+use contexture_history::TurnStatus;
+use contexture_session::conformance::SystemTime;
+use contexture_session::{SessionId, ThreadId};
+use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+/// A scene whose store takes its time, as stores do.
+fn on_sqlite() -> (tempfile::TempDir, Scene) {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SqliteConfig::new(Arc::new(SystemTime));
+    let store = Arc::new(SqliteStore::open(folder.path().join("runs.db"), config).unwrap());
+    (folder, Scene::on(store.clone(), store))
+}
+
+/// Returns what became of the turns of a thread.
+async fn turns(scene: &Scene, thread: &str) -> Vec<TurnStatus> {
+    let thread = scene.sessions.current_thread(&ThreadId::parse(thread).unwrap()).await.unwrap();
+    thread.get().turns().iter().map(|it| it.status()).collect()
+}
+
+/// Drives a run, and cancels it when its log says so.
+async fn cancelled_at(scene: &Scene, flow: &Flow, line: &str) -> RunInfo {
+    let run = scene.start(flow, "s", json!({})).await;
+    let cancel = async {
+        while !scene.log(&run).await.iter().any(|it| it == line) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        scene.runtime.cancel(&run).await.unwrap();
+    };
+    let (_, ()) = futures::join!(scene.drive(&run), cancel);
+    let info = scene.drive(&run).await;
+    assert_eq!((info.status, info.waits.len()), (RunStatus::Cancelled, 0), "{info:?}");
+    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+    info
+}
+
+fn hanging(treated: Value) -> Value {
+    let mut say = json!({"type": "llm_request", "prompt": "chat", "with": {"user": "!hang"}});
+    say.as_object_mut().unwrap().extend(treated.as_object().unwrap().clone());
+    json!({
+        "nodes": {"say": say, "again": {"type": "llm_request", "prompt": "chat", "with": {"user": "Hello."}}},
+        "edges": ["start -> say", if say["on_error"] == "emit" { "say.error -> again" } else { "say -> again" }],
+    })
+}
+
+#[tokio::test]
+async fn a_turn_that_takes_too_long_is_closed() {
+    let (_folder, scene) = on_sqlite();
+    let info = scene.run(&scene.flow(hanging(json!({"timeout_seconds": 0.1}))), "s", json!({})).await;
+    assert_eq!(info.error.unwrap().code, "timeout");
+    assert_eq!(turns(&scene, "s").await, [TurnStatus::Interrupted]);
+
+    let flow = scene.flow(hanging(json!({"timeout_seconds": 0.1, "on_error": "emit"})));
+    let info = scene.run(&flow, "t", json!({})).await;
+    assert_eq!(info.status, RunStatus::Completed, "{:?}", info.error);
+    assert_eq!(turns(&scene, "t").await, [TurnStatus::Interrupted, TurnStatus::Completed]);
+}
+
+#[tokio::test]
+async fn a_turn_is_closed_when_its_run_is_cancelled() {
+    let (_folder, scene) = on_sqlite();
+    let flow = scene.flow(hanging(json!({})));
+    cancelled_at(&scene, &flow, "start say 1").await;
+    let turns = turns(&scene, "s").await;
+    assert!(turns.is_empty() || turns == [TurnStatus::Interrupted], "{turns:?}");
+}
+
+#[tokio::test]
+async fn who_pauses_before_a_retry_is_cancelled_at_once() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "nodes": {"say": {
+            "type": "llm_request", "prompt": "chat", "with": {"user": "!fail"}, "retry": {"max": 3, "delay_seconds": 600},
+        }},
+        "edges": ["start -> say"],
+    }));
+    cancelled_at(&scene, &flow, "retry say 2").await;
+}
+
+#[tokio::test]
+async fn who_waits_with_a_thread_is_cancelled_and_lets_it_go() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "nodes": {"ask": {"type": "user_input", "append": true}},
+        "edges": ["start -> ask"],
+    }));
+    let info = cancelled_at(&scene, &flow, "wait ask.1").await;
+    let late = scene.runtime.answer(&info.run, "ask.1", json!("late")).await;
+    assert!(matches!(late, Err(RunError::Over { .. })), "{late:?}");
+    let info = scene.run(&flow, "s", json!({})).await;
+    assert_eq!(scene.say(&info, "now").await.status, RunStatus::Completed);
+    assert_eq!(scene.says("s").await, ["user: now"]);
+}
+
+#[tokio::test]
+async fn who_is_asked_for_an_input_is_cancelled_with_who_asks() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "nodes": {"ask": {"type": "user_input"}, "cache": {"type": "cache", "scope": "run", "with": {"key": 1}}},
+        "edges": ["start -> cache", "ask.value -> cache.value"],
+        "outputs": {"value": "cache.value"},
+    }));
+    cancelled_at(&scene, &flow, "wait ask.1").await;
+    let info = scene.run(&flow, "s", json!({})).await;
+    assert_eq!(scene.say(&info, "now").await.outputs["value"], json!("now"));
+}
+
+#[tokio::test]
+async fn of_an_answer_and_the_word_to_stop_the_word_counts() {
+    for answers_first in [true, false] {
+        let scene = Scene::new();
+        let flow = scene.flow(json!({
+            "nodes": {"ask": {"type": "user_input", "append": true}, "say": {"type": "llm_request", "prompt": "chat"}},
+            "edges": ["start -> ask", "ask.value -> say.user"],
+        }));
+        let info = scene.run(&flow, "s", json!({})).await;
+        if answers_first {
+            scene.runtime.answer(&info.run, "ask.1", json!("yes")).await.unwrap();
+            scene.runtime.cancel(&info.run).await.unwrap();
+        } else {
+            scene.runtime.cancel(&info.run).await.unwrap();
+            scene.runtime.answer(&info.run, "ask.1", json!("yes")).await.unwrap();
+        }
+        let info = scene.drive(&info.run).await;
+        assert_eq!(info.status, RunStatus::Cancelled);
+        assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+        assert_eq!(scene.parrot.requests.lock().unwrap().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_session_goes_is_left() {
+    let (_folder, scene) = on_sqlite();
+    let flow = scene.flow(hanging(json!({})));
+    let run: RunId = scene.start(&flow, "s", json!({})).await;
+    let delete = async {
+        while scene.parrot.requests.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        scene.sessions.delete(&SessionId::parse("s").unwrap()).await.unwrap();
+    };
+    let drive = scene.runtime.drive(&run, CancellationToken::new());
+    let drive = tokio::time::timeout(Duration::from_secs(5), drive);
+    let (driven, ()) = futures::join!(drive, delete);
+    assert!(matches!(driven, Ok(Err(RunError::Driven { .. } | RunError::NotFound { .. }))), "{driven:?}");
+    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_error_of_who_was_asked_is_told_who_asked() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "nodes": {
+            "say": {"type": "llm_request", "prompt": "chat", "with": {"user": "!fail"}, "on_error": "emit"},
+            "cache": {"type": "cache", "with": {"key": 1}},
+        },
+        "edges": ["start -> cache", "say.text -> cache.value"],
+    }));
+    let info = scene.run(&flow, "s", json!({})).await;
+    assert_eq!(
+        (info.node.as_deref(), info.error.unwrap().code.as_str()),
+        (Some("cache"), "flow_missing_input")
+    );
+}
