@@ -293,8 +293,7 @@ async fn a_run_of_quick_nodes_hears_that_it_is_cancelled() {
     let mut flow = Flow::builder("f").custom("it", Canceller(cell)).edge("start -> it");
     for idx in 0..50 {
         let before = if idx == 0 { "it".to_owned() } else { format!("n{}", idx - 1) };
-        flow =
-            flow.custom(&format!("n{idx}"), Canceller(OnceLock::new())).edge(format!("{before} -> n{idx}"));
+        flow = flow.custom(format!("n{idx}"), Canceller(OnceLock::new())).edge(format!("{before} -> n{idx}"));
     }
     let info = scene.run(&scene.add(flow.build().unwrap()), "s", json!({})).await;
     assert_eq!(info.status, RunStatus::Cancelled);
