@@ -7,6 +7,7 @@ mod compaction;
 mod docs;
 mod errors;
 mod flow;
+mod flow_examples;
 mod flow_runs;
 mod judge;
 mod local;
