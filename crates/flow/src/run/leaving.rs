@@ -75,7 +75,7 @@ impl Driver {
     pub(super) async fn leave(mut self, state: State) -> Result<(), RunError> {
         let mut batch = self.take_batch();
         // Nobody else writes to the log, so the numbers are known before it is written.
-        self.book.upto += u64::try_from(batch.events.len()).unwrap_or(u64::MAX);
+        self.book.upto = self.book.upto.saturating_add(u64::try_from(batch.events.len()).unwrap_or(u64::MAX));
         self.book.is_driven = false;
         self.book.state = state;
         batch.puts.push(self.book.document(&self.pen.keys, self.pen.time.now()));
