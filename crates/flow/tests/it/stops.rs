@@ -326,3 +326,26 @@ async fn a_run_whose_flow_is_gone_can_still_be_cancelled() {
     let late = scene.runtime.answer(&info.run, &info.waits[0].id, json!(1)).await;
     assert!(matches!(late, Err(RunError::Over { .. })), "{late:?}");
 }
+
+#[tokio::test]
+async fn a_turn_that_waits_for_approval_goes_with_its_run() {
+    let scene = Scene::new();
+    let flow = |user: &str| {
+        scene.flow(json!({
+            "nodes": {
+                "kit": {"type": "tools", "names": ["pay"]},
+                "say": {"type": "llm_request", "prompt": "chat", "with": {"user": user}},
+            },
+            "edges": ["start -> say", "kit.tools -> say.tools"],
+        }))
+    };
+    let info = scene.run(&flow("!tool pay {}"), "s", json!({})).await;
+    assert_eq!(info.status, RunStatus::Waiting);
+    scene.runtime.cancel(&info.run).await.unwrap();
+    assert_eq!(scene.drive(&info.run).await.status, RunStatus::Cancelled);
+    assert_eq!(turns(&scene, "s").await, [TurnStatus::Interrupted]);
+    let next = tokio::time::timeout(Duration::from_secs(5), scene.run(&flow("Hello."), "s", json!({}))).await;
+    let next = next.unwrap();
+    assert_eq!(next.status, RunStatus::Completed, "{:?}", next.error);
+    assert_eq!(scene.calls.lock().unwrap().len(), 0);
+}
