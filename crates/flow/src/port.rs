@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::run::weight::check_depth;
+
 /// What goes through a port.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PortType {
@@ -180,6 +182,7 @@ fn data_type(value: Value) -> Result<DataType, String> {
                 _ => JsonType::Any,
             };
             let schema = Value::Object(map);
+            check_depth(&schema).map_err(|why| format!("this JSON Schema can't be used: {why}"))?;
             jsonschema::validator_for(&schema).map_err(|err| format!("this is no JSON Schema: {err}"))?;
             Ok(DataType { json, schema: Some(schema) })
         }

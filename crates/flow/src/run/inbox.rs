@@ -1,6 +1,7 @@
 //! What comes to a run from outside: answers, and the word to stop. Anybody may put something in; the run's driver takes it out.
 
 use contexture_history::Timestamp;
+use contexture_session::records::MAX_NAME_BYTES;
 use contexture_session::{Document, NewRecord, Records, StoreError, Writes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use super::book::{book, document, parsed, written};
 use super::error::RunError;
 use super::event::{RunStatus, Wait};
 use super::keys::Keys;
-use super::weight::check_depth;
+use super::weight::check_size;
 
 /// The mark of the word to stop. It can't be the id of a wait, which has a dot.
 pub(crate) const CANCEL: &str = "cancel";
@@ -30,8 +31,14 @@ pub(crate) fn wait_id(node: &str, firing: u32, n_waits: u32) -> String {
     let node = node.replace('/', ":");
     match n_waits {
         0 => format!("{node}.{firing}"),
-        n => format!("{node}.{firing}.{}", n + 1),
+        n => format!("{node}.{firing}.{}", u64::from(n) + 1),
     }
+}
+
+/// Whether a text can name a wait: what can't is not looked for, for a store may not even take it as a name.
+fn is_wait_id(text: &str) -> bool {
+    let fine = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-' | ':' | '.');
+    text.len() <= MAX_NAME_BYTES / 2 + 64 && text.chars().all(fine)
 }
 
 /// Puts an answer into a run's inbox, once: the wait's document goes in the same commit.
@@ -43,11 +50,13 @@ pub(crate) async fn answer(
     at: Timestamp,
 ) -> Result<(), RunError> {
     let key = keys.wait(wait);
-    let Some(open) = document(records, key.clone()).await? else {
-        return Err(not_open(records, keys, wait).await);
+    let found = match is_wait_id(wait) {
+        true => document(records, key.clone()).await?,
+        false => None,
     };
+    let Some(open) = found else { return Err(not_open(records, keys, wait).await) };
     let open: Wait = parsed(keys, &open.data)?;
-    let checked = check_depth(&value).and_then(|()| open.check(&value));
+    let checked = check_size(&value).and_then(|()| open.check(&value));
     checked.map_err(|why| RunError::AnswerInvalid { wait: wait.to_owned(), why })?;
     let letter = Letter::Answer { wait: wait.to_owned(), value };
     let writes =

@@ -1,6 +1,9 @@
 //! How a driver leaves a run: it is over, or everything in it waits for somebody. And how a run ends that nobody can drive.
 
-use contexture_session::{NewRecord, StoreError, Writes};
+use std::sync::Arc;
+
+use contexture_agent::{AgentError, Pending};
+use contexture_session::{NewRecord, Policy, StoreError, ThreadId, Writes};
 
 use super::book::{Book, document, marks, waits, written};
 use super::driver::{Driver, Ending, Left, Outputs};
@@ -12,6 +15,7 @@ use super::runtime::Runtime;
 use super::state::{Phase, State};
 use super::task::cancelled;
 use crate::node::NodeError;
+use crate::services::Services;
 
 impl Driver {
     /// Puts the run's end on record.
@@ -26,6 +30,7 @@ impl Driver {
             Some(Ending::Cancelled) => (RunStatus::Cancelled, None, None),
             Some(Ending::Failed { node, error }) => (RunStatus::Failed, Some(node), Some(error)),
         };
+        let (services, approvals) = (Arc::clone(&self.services), self.approvals());
         for idx in self.state.active.clone() {
             if let Some(Phase::Waiting { wait, .. }) = self.phase(idx) {
                 let wait = self.pen.keys.wait(wait);
@@ -41,7 +46,23 @@ impl Driver {
         self.batch.deletes.extend(marks);
         self.batch.deletes.push(self.pen.keys.fence(self.pen.epoch));
         self.leave(State::default()).await?;
+        for (thread, approval) in approvals {
+            // Nobody can give it any more. If the turn can't be closed now, the thread's next one closes it.
+            let _ = close_turn(&services, &thread, &approval).await;
+        }
         Ok(Left::Over)
+    }
+
+    /// Lists the approvals that nodes wait for, with their threads.
+    fn approvals(&self) -> Vec<(ThreadId, String)> {
+        let active = self.state.active.iter().filter_map(|idx| self.state.nodes[*idx].active.as_ref());
+        let asked = active.filter_map(|it| match &it.phase {
+            Phase::Waiting { asked, .. } => {
+                Some((it.thread.clone()?, asked.about["approval"].as_str()?.to_owned()))
+            }
+            _ => None,
+        });
+        asked.collect()
     }
 
     /// Leaves the run until somebody answers.
@@ -75,13 +96,23 @@ impl Driver {
     pub(super) async fn leave(mut self, state: State) -> Result<(), RunError> {
         let mut batch = self.take_batch();
         // Nobody else writes to the log, so the numbers are known before it is written.
-        self.book.upto += u64::try_from(batch.events.len()).unwrap_or(u64::MAX);
+        self.book.upto = self.book.upto.saturating_add(u64::try_from(batch.events.len()).unwrap_or(u64::MAX));
         self.book.is_driven = false;
         self.book.state = state;
         batch.puts.push(self.book.document(&self.pen.keys, self.pen.time.now()));
         batch.deletes.push(self.pen.keys.due());
         self.write(batch).await.map(|_| ())
     }
+}
+
+/// Closes the turn that waits for an approval, if it still does.
+async fn close_turn(services: &Services, thread: &ThreadId, approval: &str) -> Result<(), AgentError> {
+    let thread = services.thread(thread).await?.with_policy(Policy::Reject);
+    let Some(pending) = Pending::of(&thread).await? else { return Ok(()) };
+    if pending.approvals.iter().any(|it| it.id == approval) {
+        thread.resume(pending.turn).await?.interrupt("cancelled", Vec::new()).await?;
+    }
+    Ok(())
 }
 
 impl Runtime {

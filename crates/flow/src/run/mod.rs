@@ -21,6 +21,7 @@ mod list;
 mod outcome;
 mod ready;
 mod runtime;
+mod shape;
 mod start;
 mod state;
 mod task;

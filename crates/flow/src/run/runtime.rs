@@ -137,7 +137,7 @@ impl Runtime {
             flow => flow?,
         };
         let (before, is_taken_over) = (book.epoch, book.is_driven);
-        (book.epoch, book.is_driven, book.status) = (before + 1, true, RunStatus::Running);
+        (book.epoch, book.is_driven, book.status) = (before.saturating_add(1), true, RunStatus::Running);
         let writes = Writes {
             puts: vec![
                 book.document(keys, now),

@@ -115,35 +115,6 @@ impl State {
         Self { nodes, threads, poised: BTreeSet::from([0]), ..Self::default() }
     }
 
-    /// Says what does not fit the flow in a state that was read, if anything: nothing else looks whether numbers are those of nodes and inputs.
-    pub(crate) fn check(&self, flow: &Flow) -> Result<(), &'static str> {
-        let nodes = flow.nodes();
-        if self.nodes.is_empty() {
-            // It has not begun.
-            return Ok(());
-        }
-        if self.nodes.len() != nodes.len() || self.threads.len() != flow.0.n_scopes {
-            return Err("it has other nodes than the flow");
-        }
-        let is_input =
-            |(node, input): (usize, usize)| nodes.get(node).is_some_and(|it| input < it.inputs.len());
-        let fits = |(idx, state): (usize, &NodeState)| {
-            let pulled = match state.active.as_ref().map(|it| &it.phase) {
-                Some(Phase::Pulling(inputs)) => inputs.as_slice(),
-                _ => &[],
-            };
-            let n_inputs = nodes[idx].inputs.len();
-            state.queues.len() <= n_inputs
-                && state.arrived.len() <= n_inputs
-                && state.asked.iter().all(|it| is_input(*it))
-                && pulled.iter().all(|it| is_input((idx, *it)))
-        };
-        match self.nodes.iter().enumerate().all(fits) {
-            true => Ok(()),
-            false => Err("a node has other inputs than in the flow"),
-        }
-    }
-
     /// Completes a state that was read: what can be found again is not written down.
     pub(crate) fn restored(mut self) -> Self {
         self.poised = (0..self.nodes.len()).collect();
@@ -180,7 +151,7 @@ impl State {
                 let phase = Phase::Waiting { wait: wait.id.clone(), asked: wait.asked.clone() };
                 state.in_active(idx, |active| {
                     active.phase = phase;
-                    active.n_waits += 1;
+                    active.n_waits = active.n_waits.saturating_add(1);
                 });
             }),
             RunEvent::NodeAnswer { node, wait, value, .. } => self.with(flow, node, |state, idx| {
@@ -314,7 +285,7 @@ impl State {
         state.queues.resize_with(node.inputs.len(), VecDeque::new);
         if node.traits.join == JoinPolicy::Any {
             state.arrived.resize(node.inputs.len(), 0);
-            state.arrived[input] += 1;
+            state.arrived[input] = state.arrived[input].saturating_add(1);
             if state.arrived[input] <= state.fired && node.inputs[input].is_round() {
                 return;
             }

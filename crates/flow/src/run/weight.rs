@@ -11,6 +11,15 @@ pub(crate) const MAX_WEIGHT: usize = 4 * 1024 * 1024;
 /// read again.
 pub(crate) const MAX_DEPTH: usize = 96;
 
+/// Says what is wrong with an answer that no node could give on.
+pub(crate) fn check_size(value: &Value) -> Result<(), String> {
+    check_depth(value)?;
+    match of_json(value) {
+        heavy if heavy > MAX_WEIGHT => Err(format!("it has about {heavy} bytes, the limit is {MAX_WEIGHT}")),
+        _ => Ok(()),
+    }
+}
+
 /// Says what is wrong with a value that is nested too deep.
 pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
     match is_deeper(value, MAX_DEPTH) {
@@ -32,7 +41,8 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
 pub(crate) fn weight(value: &PortValue) -> usize {
     match value {
         PortValue::Data(value) => of_json(value),
-        PortValue::Thread(thread) => thread.as_str().len(),
+        // Its name is short, whatever it holds.
+        PortValue::Thread(_) => 0,
         PortValue::Tools(names) => names.iter().map(String::len).sum(),
     }
 }

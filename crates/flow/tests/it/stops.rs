@@ -1,14 +1,20 @@
 //! Runs that are stopped in the middle of something: time-outs, cancellation in every phase, sessions that go.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use contexture_agent::CancellationToken;
-use contexture_flow::{Flow, RunError, RunId, RunInfo, RunStatus};
+use contexture_compose::BoxFuture;
+use contexture_flow::{
+    Asked, AskedKind, Flow, Limits, Node, NodeContext, NodeError, Port, RunError, RunId, RunInfo, RunStatus,
+    Runtime, Step,
+};
 use contexture_history::TurnStatus;
 use contexture_session::conformance::SystemTime;
 use contexture_session::{SessionId, ThreadId};
 use contexture_store_sqlite::{SqliteConfig, SqliteStore};
+use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
@@ -170,4 +176,176 @@ async fn an_error_of_who_was_asked_is_told_who_asked() {
         (info.node.as_deref(), info.error.unwrap().code.as_str()),
         (Some("cache"), "flow_missing_input")
     );
+}
+
+/// Waits for an answer, and then does as it is told; counts how often it got one.
+#[derive(Debug)]
+struct Told {
+    does: &'static str,
+    n: Arc<AtomicU32>,
+}
+
+impl Node for Told {
+    fn inputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            if cx.answer.is_none() {
+                let (message, schema) = (String::new(), json!({}));
+                return Ok(Step::Wait(Asked { kind: AskedKind::Input, message, schema, about: Value::Null }));
+            }
+            self.n.fetch_add(1, Ordering::Relaxed);
+            match self.does {
+                "fail" => Err(NodeError::new("told", "told to")),
+                "sleep" => {
+                    cx.services.time.sleep(Duration::from_millis(50)).await;
+                    Ok(Step::Done([].into()))
+                }
+                _ => Ok(Step::Done([].into())),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn nothing_begins_to_work_once_a_node_has_failed() {
+    let scene = Scene::new();
+    let n: [Arc<AtomicU32>; 3] = Default::default();
+    let told = |does, idx: usize| Told { does, n: Arc::clone(&n[idx]) };
+    let flow = Flow::builder("f")
+        .limits(Limits { max_concurrency: 2, ..Limits::default() })
+        .custom("a", told("fail", 0))
+        .custom("b", told("sleep", 1))
+        .custom("c", told("work", 2))
+        .edge("start -> a")
+        .edge("start -> b")
+        .edge("start -> c")
+        .build();
+    let info = scene.run(&scene.add(flow.unwrap()), "s", json!({})).await;
+    for wait in &info.waits {
+        scene.runtime.answer(&info.run, &wait.id, json!(1)).await.unwrap();
+    }
+    let info = scene.drive(&info.run).await;
+    assert_eq!((info.status, info.node.as_deref()), (RunStatus::Failed, Some("a")));
+    assert_eq!(n.each_ref().map(|it| it.load(Ordering::Relaxed)), [1, 1, 0]);
+}
+
+/// Cancels its own run.
+#[derive(Debug)]
+struct Canceller(OnceLock<Runtime>);
+
+impl Node for Canceller {
+    fn inputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        Vec::new()
+    }
+
+    fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
+        Box::pin(async move {
+            if let Some(runtime) = self.0.get() {
+                runtime.cancel(&cx.run).await.unwrap();
+            }
+            Ok(Step::Done([].into()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_quick_nodes_hears_that_it_is_cancelled() {
+    let scene = Scene::new();
+    let cell = OnceLock::new();
+    cell.set(scene.runtime.clone()).unwrap();
+    let mut flow = Flow::builder("f").custom("it", Canceller(cell)).edge("start -> it");
+    for idx in 0..50 {
+        let before = if idx == 0 { "it".to_owned() } else { format!("n{}", idx - 1) };
+        flow = flow.custom(format!("n{idx}"), Canceller(OnceLock::new())).edge(format!("{before} -> n{idx}"));
+    }
+    let info = scene.run(&scene.add(flow.build().unwrap()), "s", json!({})).await;
+    assert_eq!(info.status, RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn who_follows_a_run_from_its_end_is_told_that_it_is_over() {
+    let scene = Scene::new();
+    let flow =
+        scene.flow(json!({"nodes": {"t": {"type": "transform", "template": "x"}}, "edges": ["start -> t"]}));
+    let info = scene.run(&flow, "s", json!({})).await;
+    let end = scene.runtime.extent(&info.run).await.unwrap().last;
+    let rest = scene.runtime.follow(&info.run, end).try_collect::<Vec<_>>();
+    let rest = tokio::time::timeout(Duration::from_secs(5), rest).await.unwrap().unwrap();
+    assert_eq!(rest, []);
+}
+
+#[tokio::test]
+async fn who_follows_a_run_that_goes_with_its_session_is_told() {
+    let scene = Scene::new();
+    let info = scene
+        .run(
+            &scene.flow(json!({"nodes": {"ask": {"type": "user_input"}}, "edges": ["start -> ask"]})),
+            "s",
+            json!({}),
+        )
+        .await;
+    let follow = scene.runtime.follow(&info.run, 0);
+    let mut follow = std::pin::pin!(follow);
+    for _ in 0..scene.runtime.extent(&info.run).await.unwrap().last {
+        follow.next().await.unwrap().unwrap();
+    }
+    let delete = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        scene.sessions.delete(&SessionId::parse("s").unwrap()).await.unwrap();
+    };
+    let next = async { tokio::time::timeout(Duration::from_secs(5), follow.next()).await };
+    let (next, ()) = futures::join!(next, delete);
+    assert!(matches!(next, Ok(Some(Err(RunError::NotFound { .. })))), "{next:?}");
+}
+
+#[tokio::test]
+async fn a_run_whose_flow_is_gone_can_still_be_cancelled() {
+    let scene = Scene::new();
+    let told = Told { does: "work", n: Arc::default() };
+    let flow = Flow::builder("f").custom("a", told).edge("start -> a").build().unwrap();
+    let info = scene.run(&scene.add(flow), "s", json!({})).await;
+    scene.library.flows.lock().unwrap().clear();
+    let driven = scene.runtime.drive(&info.run, CancellationToken::new()).await;
+    assert!(matches!(driven, Err(RunError::FlowChanged { .. })), "{driven:?}");
+    scene.runtime.cancel(&info.run).await.unwrap();
+    let over = scene.drive(&info.run).await;
+    assert_eq!((over.status, over.waits.len()), (RunStatus::Cancelled, 0));
+    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+    assert_eq!(scene.log(&info.run).await.last().unwrap(), "over cancelled");
+    let late = scene.runtime.answer(&info.run, &info.waits[0].id, json!(1)).await;
+    assert!(matches!(late, Err(RunError::Over { .. })), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_for_approval_goes_with_its_run() {
+    let scene = Scene::new();
+    let flow = |user: &str| {
+        scene.flow(json!({
+            "nodes": {
+                "kit": {"type": "tools", "names": ["pay"]},
+                "say": {"type": "llm_request", "prompt": "chat", "with": {"user": user}},
+            },
+            "edges": ["start -> say", "kit.tools -> say.tools"],
+        }))
+    };
+    let info = scene.run(&flow("!tool pay {}"), "s", json!({})).await;
+    assert_eq!(info.status, RunStatus::Waiting);
+    scene.runtime.cancel(&info.run).await.unwrap();
+    assert_eq!(scene.drive(&info.run).await.status, RunStatus::Cancelled);
+    assert_eq!(turns(&scene, "s").await, [TurnStatus::Interrupted]);
+    let next = tokio::time::timeout(Duration::from_secs(5), scene.run(&flow("Hello."), "s", json!({}))).await;
+    let next = next.unwrap();
+    assert_eq!(next.status, RunStatus::Completed, "{:?}", next.error);
+    assert_eq!(scene.calls.lock().unwrap().len(), 0);
 }

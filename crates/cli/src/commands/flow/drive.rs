@@ -41,7 +41,7 @@ pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -
         if info.status.is_over() && !args.answers.is_empty() {
             return Err(RunError::Over { run: run.to_string(), status: info.status }.into());
         }
-        let last = last_number(&desk, &run).await?;
+        let last = desk.runtime.extent(&run).await?.last;
         for answer in &args.answers {
             let (wait, text) = answer.split_once('=').ok_or_else(|| {
                 Failure::usage(format!("`--answer {answer}` has no `=`")).hint("write `--answer WAIT=VALUE`")
@@ -79,18 +79,6 @@ pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, 
         })
     };
     runtime::block_on(work)?
-}
-
-/// Returns the number of the newest event of a run.
-async fn last_number(desk: &Desk, run: &RunId) -> Result<u64, Failure> {
-    let mut last = 0;
-    loop {
-        let page = desk.runtime.events(run, last, 1000).await?;
-        match page.last() {
-            Some((number, _)) => last = *number,
-            None => return Ok(last),
-        }
-    }
 }
 
 /// Drives a run, answers what it waits for as long as somebody does, and says what became of it.
