@@ -14,6 +14,9 @@ use crate::lower::{DONE, ERROR};
 use crate::node::{Asked, NodeError, Step};
 use crate::value::PortValue;
 
+/// How many values may wait at one input.
+const MAX_QUEUE: usize = 1000;
+
 impl Driver {
     /// Takes note of what a node came to.
     pub(super) fn done(&mut self, idx: usize, done: Result<Step, NodeError>) {
@@ -61,6 +64,22 @@ impl Driver {
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
         let firing = self.state.nodes[idx].fired;
         self.note(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
+        self.check_queues(idx);
+    }
+
+    /// What comes round after round and is never taken would make every later step dearer.
+    fn check_queues(&mut self, idx: usize) {
+        let Some(node) = self.flow.node(idx) else { return };
+        let full = node.outputs.iter().flat_map(|it| &it.targets).find(|(to, input)| {
+            self.state.nodes[*to].queues.get(*input).is_some_and(|it| it.len() > MAX_QUEUE)
+        });
+        let Some((to, input)) = full.and_then(|(to, input)| Some((self.flow.node(*to)?, *input))) else {
+            return;
+        };
+        let port = &to.inputs[input].port.name;
+        let message = format!("more than {MAX_QUEUE} values wait at input `{port}` of node `{}`", to.id);
+        let (node, error) = (to.id.to_string(), NodeError::new("flow_queue_full", message));
+        self.stop_with(Ending::Failed { node, error });
     }
 
     pub(super) fn wait(&mut self, idx: usize, asked: Asked) {

@@ -253,3 +253,22 @@ async fn a_run_keeps_the_flow_that_it_was_begun_with() {
     let info = scene.say(&info, "go").await;
     assert_eq!(info.outputs["text"], json!("old"));
 }
+
+#[tokio::test]
+async fn values_that_nobody_takes_do_not_pile_up_for_ever() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "nodes": {
+            "ask": {"type": "user_input"},
+            "both": {"type": "join", "inputs": {"a": "any", "b": "any"}},
+            "never": {"type": "branch", "cases": {"x": "value == 'x'"}},
+        },
+        "edges": ["start -> ask", "ask.value -> both.a", "ask.value -> never.value", "never.x -> both.b", "ask -> ask"],
+    }));
+    let mut info = scene.run(&flow, "s", json!({})).await;
+    for _ in 0..1001 {
+        assert_eq!(info.status, RunStatus::Waiting);
+        info = scene.say(&info, "y").await;
+    }
+    assert_eq!((info.node.as_deref(), info.error.unwrap().code.as_str()), (Some("both"), "flow_queue_full"));
+}
