@@ -22,7 +22,7 @@ const MAX_NAME: usize = 512;
 /// How many nodes a flow may have, with those of its sub-flows.
 const MAX_NODES: usize = 10_000;
 /// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to portals.
-const MAX_EDGES: usize = 50_000;
+pub(super) const MAX_EDGES: usize = 50_000;
 
 /// A flow without sub-flows and portals.
 #[derive(Debug, Default)]
@@ -70,16 +70,16 @@ pub(crate) fn expand(definition: &FlowDefinition, shelf: &Shelf, faults: &mut Ve
     expansion.flat
 }
 
-struct Expansion<'a> {
-    flat: Flat,
-    shelf: &'a Shelf,
-    faults: &'a mut Vec<FlowFault>,
+pub(super) struct Expansion<'a> {
+    pub(super) flat: Flat,
+    pub(super) shelf: &'a Shelf,
+    pub(super) faults: &'a mut Vec<FlowFault>,
     /// The flows around.
-    chain: Vec<String>,
+    pub(super) chain: Vec<String>,
 }
 
 /// Where a flow stands in the whole.
-struct Place {
+pub(super) struct Place {
     /// What stands before the names of its nodes.
     prefix: String,
     /// The name of its start, in a sub-flow, and what its author said of that node.
@@ -89,17 +89,17 @@ struct Place {
 }
 
 impl Place {
-    fn at(&self, path: &[&str]) -> Vec<String> {
+    pub(super) fn at(&self, path: &[&str]) -> Vec<String> {
         self.outer.clone().unwrap_or_else(|| path.iter().map(|it| (*it).to_owned()).collect())
     }
 
-    fn id(&self, node: &str) -> String {
+    pub(super) fn id(&self, node: &str) -> String {
         format!("{}{node}", self.prefix)
     }
 }
 
 /// What a name of a flow stands for.
-enum Local {
+pub(super) enum Local {
     Node(String),
     Sub { gate: String, outputs: IndexMap<String, End> },
     Portal(String),
@@ -107,7 +107,7 @@ enum Local {
 
 impl Expansion<'_> {
     /// Adds a flow; returns where its outputs come from.
-    fn flow(&mut self, flow: &FlowDefinition, place: &Place) -> IndexMap<String, End> {
+    pub(super) fn flow(&mut self, flow: &FlowDefinition, place: &Place) -> IndexMap<String, End> {
         self.chain.push(flow.id.clone());
         let scope = self.flat.n_scopes;
         self.flat.n_scopes += 1;
@@ -124,7 +124,7 @@ impl Expansion<'_> {
         outputs
     }
 
-    fn start<'f>(
+    pub(super) fn start<'f>(
         &mut self,
         flow: &'f FlowDefinition,
         place: &Place,
@@ -148,7 +148,13 @@ impl Expansion<'_> {
         locals.insert(id, Local::Node(name));
     }
 
-    fn node(&mut self, id: &str, node: &NodeDefinition, place: &Place, scope: usize) -> Option<Local> {
+    pub(super) fn node(
+        &mut self,
+        id: &str,
+        node: &NodeDefinition,
+        place: &Place,
+        scope: usize,
+    ) -> Option<Local> {
         let at = place.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
@@ -198,7 +204,7 @@ impl Expansion<'_> {
         }
     }
 
-    fn sub_flow(&mut self, id: &str, place: &Place) -> Option<Local> {
+    pub(super) fn sub_flow(&mut self, id: &str, place: &Place) -> Option<Local> {
         let at = place.outer.clone().unwrap_or_default();
         let Some(flow) = self.shelf.flows.get(id) else {
             let known: Vec<&str> = self.shelf.flows.keys().map(String::as_str).collect();
@@ -230,153 +236,9 @@ impl Expansion<'_> {
         Some(Local::Sub { gate, outputs })
     }
 
-    fn edges(&mut self, flow: &FlowDefinition, place: &Place, locals: &BTreeMap<&str, Local>) {
-        let mut edges = Vec::new();
-        for (idx, text) in flow.edges.iter().enumerate() {
-            let at = place.at(&["edges", &idx.to_string()]);
-            let edge = edge::parse(text).and_then(|(from, to)| {
-                if is_broken(&from, flow, locals) || is_broken(&to, flow, locals) {
-                    return Ok(None);
-                }
-                let (from, to) = (self.source(&from, locals)?, self.target(&to, locals)?);
-                Ok(Some(FlatEdge { from, to, at: at.clone(), text: text.trim().to_owned() }))
-            });
-            match edge {
-                Ok(edge) => edges.extend(edge),
-                Err(fault) => self.fault(fault, at),
-            }
-        }
-        let portals: Vec<&String> = locals
-            .values()
-            .filter_map(|it| match it {
-                Local::Portal(name) => Some(name),
-                _ => None,
-            })
-            .collect();
-        for portal in portals {
-            edges = self.without_portal(portal, edges, flow, place);
-        }
-        if self.flat.edges.len() + edges.len() > MAX_EDGES {
-            return self.fault(too_many_edges(), place.at(&["edges"]));
-        }
-        self.flat.edges.extend(edges);
-    }
-
-    /// Connects what goes into a portal with what comes out of it.
-    fn without_portal(
-        &mut self,
-        portal: &str,
-        edges: Vec<FlatEdge>,
-        flow: &FlowDefinition,
-        place: &Place,
-    ) -> Vec<FlatEdge> {
-        let (ins, edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.to.node == portal);
-        let (outs, mut edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.from.node == portal);
-        if ins.is_empty() && outs.is_empty() {
-            // The other end of the same portal was here before.
-            return edges;
-        }
-        let name = portal.rsplit("portal:").next().unwrap_or(portal);
-        let lacks =
-            |what: &str| FlowFault::new("flow_portal_open", format!("nothing {what} portal `{name}`"));
-        let id = flow.nodes.iter().find(|(_, it)| matches!(&it.kind, NodeKind::PortalIn(it) | NodeKind::PortalOut(it) if it.portal == name));
-        let at = place.at(&["nodes", id.map_or("", |(id, _)| id.as_str())]);
-        if ins.iter().any(|it| it.from.node == portal) {
-            let message = format!("portal `{name}` leads into itself");
-            self.fault(FlowFault::new("flow_cycle", message), at);
-            return edges;
-        }
-        if ins.is_empty() {
-            self.fault(lacks("goes into"), at.clone());
-        } else if outs.is_empty() {
-            self.fault(lacks("comes out of"), at.clone());
-        }
-        if ins.len().saturating_mul(outs.len()) > MAX_EDGES.saturating_sub(edges.len()) {
-            self.fault(too_many_edges(), at);
-            return edges;
-        }
-        for from in &ins {
-            for to in &outs {
-                let text = format!("{} … {}", from.text, to.text);
-                edges.push(FlatEdge { from: from.from.clone(), to: to.to.clone(), at: to.at.clone(), text });
-            }
-        }
-        edges
-    }
-
-    fn outputs(
-        &mut self,
-        flow: &FlowDefinition,
-        place: &Place,
-        locals: &BTreeMap<&str, Local>,
-    ) -> IndexMap<String, End> {
-        let mut outputs = IndexMap::new();
-        for (name, text) in &flow.outputs {
-            let at = place.at(&["outputs", name]);
-            if edge::end(text).is_some_and(|it| is_broken(&it, flow, locals)) {
-                continue;
-            }
-            let wrong = || {
-                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is no `node.port`"))
-            };
-            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
-            match end {
-                Ok(end) if end.node.contains("portal:") => {
-                    let message =
-                        format!("output `{name}` comes out of a portal: name the port that leads into it");
-                    self.fault(FlowFault::new("flow_edge_invalid", message), at);
-                }
-                Ok(end) => _ = outputs.insert(name.clone(), end),
-                Err(fault) => self.fault(fault, at),
-            }
-        }
-        outputs
-    }
-
-    /// Finds where an edge really comes from.
-    fn source(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
-        match local(end, locals)? {
-            Local::Node(node) => Ok(End { node: node.clone(), port: end.port.clone() }),
-            Local::Portal(portal) => Ok(End { node: portal.clone(), port: None }),
-            Local::Sub { outputs, .. } => {
-                let inner = end.port.as_deref().and_then(|port| outputs.get(port));
-                inner.cloned().ok_or_else(|| {
-                    let port = end.port.as_deref().unwrap_or("done");
-                    let known: Vec<&str> = outputs.keys().map(String::as_str).collect();
-                    let message = format!("sub-flow `{}` has no output `{port}`", end.node);
-                    let hint = match known.is_empty() {
-                        true => "the sub-flow declares no `outputs`".to_owned(),
-                        false => format!("there are: {}", known.join(", ")),
-                    };
-                    FlowFault::new("flow_unknown_port", message).hint(Some(hint))
-                })
-            }
-        }
-    }
-
-    /// Finds where an edge really leads.
-    fn target(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
-        let node = match local(end, locals)? {
-            Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
-        };
-        Ok(End { node, port: end.port.clone() })
-    }
-
-    fn fault(&mut self, fault: FlowFault, at: Vec<String>) {
+    pub(super) fn fault(&mut self, fault: FlowFault, at: Vec<String>) {
         self.faults.push(fault.at(at));
     }
-}
-
-fn too_many_edges() -> FlowFault {
-    FlowFault::new(
-        "flow_too_large",
-        format!("there are more than {MAX_EDGES} edges, with those through portals"),
-    )
-}
-
-/// Whether an edge leads to a node of which it was said already what is wrong with it.
-fn is_broken(end: &End, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
-    flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
 }
 
 /// Whether it is a node when the flow runs: the others are only wiring.
@@ -393,12 +255,4 @@ fn treatment(node: &NodeDefinition) -> Option<&'static str> {
         ("repeat", node.repeat.is_some()),
     ];
     fields.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
-}
-
-fn local<'a>(end: &End, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
-    locals.get(end.node.as_str()).ok_or_else(|| {
-        let known: Vec<&str> = locals.keys().copied().collect();
-        let message = format!("there is no node `{}`", end.node);
-        FlowFault::new("flow_unknown_node", message).hint(Some(format!("there are: {}", known.join(", "))))
-    })
 }

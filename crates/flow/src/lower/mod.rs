@@ -8,6 +8,7 @@ mod check;
 mod connect;
 mod edge;
 mod expand;
+mod wiring;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

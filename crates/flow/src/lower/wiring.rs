@@ -1,0 +1,164 @@
+//! Where edges really come from and lead to, once sub-flows and portals are gone.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+
+use super::edge::{self, End};
+use super::expand::{Expansion, FlatEdge, Local, MAX_EDGES, Place};
+use crate::define::{FlowDefinition, NodeKind};
+use crate::fault::FlowFault;
+
+impl Expansion<'_> {
+    pub(super) fn edges(&mut self, flow: &FlowDefinition, place: &Place, locals: &BTreeMap<&str, Local>) {
+        let mut edges = Vec::new();
+        for (idx, text) in flow.edges.iter().enumerate() {
+            let at = place.at(&["edges", &idx.to_string()]);
+            let edge = edge::parse(text).and_then(|(from, to)| {
+                if is_broken(&from, flow, locals) || is_broken(&to, flow, locals) {
+                    return Ok(None);
+                }
+                let (from, to) = (self.source(&from, locals)?, self.target(&to, locals)?);
+                Ok(Some(FlatEdge { from, to, at: at.clone(), text: text.trim().to_owned() }))
+            });
+            match edge {
+                Ok(edge) => edges.extend(edge),
+                Err(fault) => self.fault(fault, at),
+            }
+        }
+        let portals: Vec<&String> = locals
+            .values()
+            .filter_map(|it| match it {
+                Local::Portal(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        for portal in portals {
+            edges = self.without_portal(portal, edges, flow, place);
+        }
+        if self.flat.edges.len() + edges.len() > MAX_EDGES {
+            return self.fault(too_many_edges(), place.at(&["edges"]));
+        }
+        self.flat.edges.extend(edges);
+    }
+
+    /// Connects what goes into a portal with what comes out of it.
+    fn without_portal(
+        &mut self,
+        portal: &str,
+        edges: Vec<FlatEdge>,
+        flow: &FlowDefinition,
+        place: &Place,
+    ) -> Vec<FlatEdge> {
+        let (ins, edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.to.node == portal);
+        let (outs, mut edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.from.node == portal);
+        if ins.is_empty() && outs.is_empty() {
+            // The other end of the same portal was here before.
+            return edges;
+        }
+        let name = portal.rsplit("portal:").next().unwrap_or(portal);
+        let lacks =
+            |what: &str| FlowFault::new("flow_portal_open", format!("nothing {what} portal `{name}`"));
+        let id = flow.nodes.iter().find(|(_, it)| matches!(&it.kind, NodeKind::PortalIn(it) | NodeKind::PortalOut(it) if it.portal == name));
+        let at = place.at(&["nodes", id.map_or("", |(id, _)| id.as_str())]);
+        if ins.iter().any(|it| it.from.node == portal) {
+            let message = format!("portal `{name}` leads into itself");
+            self.fault(FlowFault::new("flow_cycle", message), at);
+            return edges;
+        }
+        if ins.is_empty() {
+            self.fault(lacks("goes into"), at.clone());
+        } else if outs.is_empty() {
+            self.fault(lacks("comes out of"), at.clone());
+        }
+        if ins.len().saturating_mul(outs.len()) > MAX_EDGES.saturating_sub(edges.len()) {
+            self.fault(too_many_edges(), at);
+            return edges;
+        }
+        for from in &ins {
+            for to in &outs {
+                let text = format!("{} … {}", from.text, to.text);
+                edges.push(FlatEdge { from: from.from.clone(), to: to.to.clone(), at: to.at.clone(), text });
+            }
+        }
+        edges
+    }
+
+    pub(super) fn outputs(
+        &mut self,
+        flow: &FlowDefinition,
+        place: &Place,
+        locals: &BTreeMap<&str, Local>,
+    ) -> IndexMap<String, End> {
+        let mut outputs = IndexMap::new();
+        for (name, text) in &flow.outputs {
+            let at = place.at(&["outputs", name]);
+            if edge::end(text).is_some_and(|it| is_broken(&it, flow, locals)) {
+                continue;
+            }
+            let wrong = || {
+                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is no `node.port`"))
+            };
+            let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
+            match end {
+                Ok(end) if end.node.contains("portal:") => {
+                    let message =
+                        format!("output `{name}` comes out of a portal: name the port that leads into it");
+                    self.fault(FlowFault::new("flow_edge_invalid", message), at);
+                }
+                Ok(end) => _ = outputs.insert(name.clone(), end),
+                Err(fault) => self.fault(fault, at),
+            }
+        }
+        outputs
+    }
+
+    /// Finds where an edge really comes from.
+    fn source(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
+        match local(end, locals)? {
+            Local::Node(node) => Ok(End { node: node.clone(), port: end.port.clone() }),
+            Local::Portal(portal) => Ok(End { node: portal.clone(), port: None }),
+            Local::Sub { outputs, .. } => {
+                let inner = end.port.as_deref().and_then(|port| outputs.get(port));
+                inner.cloned().ok_or_else(|| {
+                    let port = end.port.as_deref().unwrap_or("done");
+                    let known: Vec<&str> = outputs.keys().map(String::as_str).collect();
+                    let message = format!("sub-flow `{}` has no output `{port}`", end.node);
+                    let hint = match known.is_empty() {
+                        true => "the sub-flow declares no `outputs`".to_owned(),
+                        false => format!("there are: {}", known.join(", ")),
+                    };
+                    FlowFault::new("flow_unknown_port", message).hint(Some(hint))
+                })
+            }
+        }
+    }
+
+    /// Finds where an edge really leads.
+    fn target(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
+        let node = match local(end, locals)? {
+            Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
+        };
+        Ok(End { node, port: end.port.clone() })
+    }
+}
+
+fn too_many_edges() -> FlowFault {
+    FlowFault::new(
+        "flow_too_large",
+        format!("there are more than {MAX_EDGES} edges, with those through portals"),
+    )
+}
+
+/// Whether an edge leads to a node of which it was said already what is wrong with it.
+fn is_broken(end: &End, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
+    flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
+}
+
+fn local<'a>(end: &End, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
+    locals.get(end.node.as_str()).ok_or_else(|| {
+        let known: Vec<&str> = locals.keys().copied().collect();
+        let message = format!("there is no node `{}`", end.node);
+        FlowFault::new("flow_unknown_node", message).hint(Some(format!("there are: {}", known.join(", "))))
+    })
+}
