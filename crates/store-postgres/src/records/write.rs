@@ -17,6 +17,7 @@ use contexture_session::StoreError;
 use contexture_session::records::{Document, DocumentKey, StreamKey, Writes};
 use deadpool_postgres::{Client, GenericClient};
 use futures::try_join;
+use tokio_postgres::Statement;
 
 use super::read::KeyParams;
 use super::session_name;
@@ -102,8 +103,16 @@ struct Prepared<'a> {
     puts: DocumentParams<'a>,
     creates: DocumentParams<'a>,
     deletes: KeyParams<'a>,
-    n_deletes: usize,
     required: Vec<&'a DocumentKey>,
+}
+
+/// The statements of the parts that a write has.
+struct Statements {
+    required: Option<Statement>,
+    records: Option<Statement>,
+    puts: Option<Statement>,
+    creates: Option<Statement>,
+    deletes: Option<Statement>,
 }
 
 /// Streams in the order of their keys, and records in the order in which they came.
@@ -172,18 +181,21 @@ impl<'a> Prepared<'a> {
             puts: DocumentParams::new(&writes.puts),
             creates: DocumentParams::new(&writes.creates),
             deletes: KeyParams::new(writes.deletes.iter()),
-            n_deletes: writes.deletes.len(),
             required: writes.required().into_iter().collect(),
         }
     }
 
-    fn n_statements(&self) -> usize {
+    /// Whether it has something to require, and records, puts, creates and deletes.
+    fn parts(&self) -> [bool; 5] {
         let Writes { records, puts, creates, deletes, requires: _ } = self.writes;
-        let required = self.required.is_empty();
-        [required, records.is_empty(), puts.is_empty(), creates.is_empty(), deletes.is_empty()]
-            .iter()
-            .filter(|it| !**it)
-            .count()
+        let are_empty = [
+            self.required.is_empty(),
+            records.is_empty(),
+            puts.is_empty(),
+            creates.is_empty(),
+            deletes.is_empty(),
+        ];
+        are_empty.map(|it| !it)
     }
 }
 
@@ -203,7 +215,7 @@ impl Database {
     }
 
     async fn write_once(&self, mut client: Client, prepared: &Prepared<'_>) -> Result<Vec<u64>, Failure> {
-        let written = if prepared.n_statements() == 1 {
+        let written = if prepared.parts().iter().filter(|it| **it).count() == 1 {
             // One statement is one transaction.
             self.write_parts(&client, prepared).await.map_err(Failure::or_unsure)
         } else {
@@ -223,105 +235,43 @@ impl Database {
         })
     }
 
-    /// Sends everything at once; the database does it in this order.
+    /// Sends everything at once; the database does it in this order. For that all statements are prepared before: who has
+    /// to wait for that would come behind the others.
     async fn write_parts(
         &self,
         client: &impl GenericClient,
         prepared: &Prepared<'_>,
     ) -> Result<Vec<u64>, Failure> {
+        let Statements { required, records, puts, creates, deletes } =
+            self.write_statements(client, prepared).await?;
         let ((), numbers, (), (), ()) = try_join!(
-            self.lock_required(client, prepared),
-            self.write_streams(client, prepared),
-            self.write_documents(client, &prepared.puts, REPLACE),
-            self.write_documents(client, &prepared.creates, ""),
-            self.delete_documents(client, prepared),
+            lock_required(client, required, prepared),
+            write_streams(client, records, &prepared.streams),
+            write_documents(client, puts, &prepared.puts),
+            write_documents(client, creates, &prepared.creates),
+            delete_documents(client, deletes, &prepared.deletes),
         )?;
         Ok(numbers)
     }
 
-    async fn lock_required(
+    async fn write_statements(
         &self,
         client: &impl GenericClient,
         prepared: &Prepared<'_>,
-    ) -> Result<(), Failure> {
-        if prepared.required.is_empty() {
-            return Ok(());
-        }
-        let statement = client.prepare_cached(&self.sql(REQUIRED)).await?;
-        let KeyParams { tenants, sessions, kinds, names } =
-            &KeyParams::new(prepared.required.iter().copied());
-        let rows = client.query(&statement, &[tenants, sessions, kinds, names]).await?;
-        let found = rows.iter().map(|it| it.try_get(0)).collect::<Result<BTreeSet<i64>, _>>()?;
-        let mut places = (1..).zip(&prepared.required);
-        match places.find(|(place, _)| !found.contains(place)) {
-            Some((_, missing)) => Err(StoreError::no_document(missing).into()),
-            None => Ok(()),
-        }
-    }
-
-    async fn write_streams(
-        &self,
-        client: &impl GenericClient,
-        prepared: &Prepared<'_>,
-    ) -> Result<Vec<u64>, Failure> {
-        let it = &prepared.streams;
-        if it.places.is_empty() {
-            return Ok(Vec::new());
-        }
-        let statement = client.prepare_cached(&self.there_sql(RECORDS)).await?;
-        let rows = client
-            .query(
-                &statement,
-                &[
-                    &it.tenants,
-                    &it.sessions,
-                    &it.kinds,
-                    &it.counts,
-                    &it.oldest,
-                    &it.places,
-                    &it.indexes,
-                    &it.times,
-                    &it.data,
-                ],
-            )
-            .await?;
-        let mut before: BTreeMap<i64, i64> = BTreeMap::new();
-        for row in rows {
-            before.insert(row.try_get(0)?, row.try_get(1)?);
-        }
-        let number = |(place, idx): (&i64, &i64)| before.get(place).map_or(0, |it| to_u64(it + idx));
-        Ok(it.places.iter().zip(&it.indexes).map(number).collect())
-    }
-
-    async fn write_documents(
-        &self,
-        client: &impl GenericClient,
-        documents: &DocumentParams<'_>,
-        otherwise: &str,
-    ) -> Result<(), Failure> {
-        if documents.times.is_empty() {
-            return Ok(());
-        }
-        let sql = self.there_sql(&format!("{PUTS}{otherwise}"));
-        let statement = client.prepare_cached(&sql).await?;
-        let KeyParams { tenants, sessions, kinds, names } = &documents.keys;
-        let (times, data) = (&documents.times, &documents.data);
-        client.execute(&statement, &[tenants, sessions, kinds, names, times, data]).await?;
-        Ok(())
-    }
-
-    async fn delete_documents(
-        &self,
-        client: &impl GenericClient,
-        prepared: &Prepared<'_>,
-    ) -> Result<(), Failure> {
-        if prepared.n_deletes == 0 {
-            return Ok(());
-        }
-        let statement = client.prepare_cached(&self.sql(DELETES)).await?;
-        let KeyParams { tenants, sessions, kinds, names } = &prepared.deletes;
-        client.execute(&statement, &[tenants, sessions, kinds, names]).await?;
-        Ok(())
+    ) -> Result<Statements, Failure> {
+        let [requires, records, puts, creates, deletes] = prepared.parts();
+        let statement = async |is_needed: bool, text: String| match is_needed {
+            true => client.prepare_cached(&text).await.map(Some),
+            false => Ok(None),
+        };
+        let (required, records, puts, creates, deletes) = try_join!(
+            statement(requires, self.sql(REQUIRED)),
+            statement(records, self.there_sql(RECORDS)),
+            statement(puts, self.there_sql(&format!("{PUTS}{REPLACE}"))),
+            statement(creates, self.there_sql(PUTS)),
+            statement(deletes, self.sql(DELETES)),
+        )?;
+        Ok(Statements { required, records, puts, creates, deletes })
     }
 
     fn there_sql(&self, text: &str) -> String {
@@ -337,4 +287,73 @@ impl Database {
         let what = "document";
         Ok(key.map_or(StoreError::Exists { what, id: String::new() }, StoreError::document_exists))
     }
+}
+
+async fn lock_required(
+    client: &impl GenericClient,
+    statement: Option<Statement>,
+    prepared: &Prepared<'_>,
+) -> Result<(), Failure> {
+    let Some(statement) = statement else { return Ok(()) };
+    let KeyParams { tenants, sessions, kinds, names } = &KeyParams::new(prepared.required.iter().copied());
+    let rows = client.query(&statement, &[tenants, sessions, kinds, names]).await?;
+    let found = rows.iter().map(|it| it.try_get(0)).collect::<Result<BTreeSet<i64>, _>>()?;
+    let mut places = (1..).zip(&prepared.required);
+    match places.find(|(place, _)| !found.contains(place)) {
+        Some((_, missing)) => Err(StoreError::no_document(missing).into()),
+        None => Ok(()),
+    }
+}
+
+async fn write_streams(
+    client: &impl GenericClient,
+    statement: Option<Statement>,
+    it: &StreamParams<'_>,
+) -> Result<Vec<u64>, Failure> {
+    let Some(statement) = statement else { return Ok(Vec::new()) };
+    let rows = client
+        .query(
+            &statement,
+            &[
+                &it.tenants,
+                &it.sessions,
+                &it.kinds,
+                &it.counts,
+                &it.oldest,
+                &it.places,
+                &it.indexes,
+                &it.times,
+                &it.data,
+            ],
+        )
+        .await?;
+    let mut before: BTreeMap<i64, i64> = BTreeMap::new();
+    for row in rows {
+        before.insert(row.try_get(0)?, row.try_get(1)?);
+    }
+    let number = |(place, idx): (&i64, &i64)| before.get(place).map_or(0, |it| to_u64(it + idx));
+    Ok(it.places.iter().zip(&it.indexes).map(number).collect())
+}
+
+async fn write_documents(
+    client: &impl GenericClient,
+    statement: Option<Statement>,
+    documents: &DocumentParams<'_>,
+) -> Result<(), Failure> {
+    let Some(statement) = statement else { return Ok(()) };
+    let KeyParams { tenants, sessions, kinds, names } = &documents.keys;
+    let (times, data) = (&documents.times, &documents.data);
+    client.execute(&statement, &[tenants, sessions, kinds, names, times, data]).await?;
+    Ok(())
+}
+
+async fn delete_documents(
+    client: &impl GenericClient,
+    statement: Option<Statement>,
+    keys: &KeyParams<'_>,
+) -> Result<(), Failure> {
+    let Some(statement) = statement else { return Ok(()) };
+    let KeyParams { tenants, sessions, kinds, names } = keys;
+    client.execute(&statement, &[tenants, sessions, kinds, names]).await?;
+    Ok(())
 }

@@ -12,6 +12,7 @@ mod guards;
 mod inputs;
 mod lost;
 mod migrations;
+mod order;
 mod places;
 mod proxy;
 mod searching;
