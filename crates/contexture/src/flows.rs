@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
-use contexture_flow::{Flow, Library, Runtime, RuntimeConfig, RuntimeParts};
+use contexture_flow::{Flow, Library, Nodes, Runtime, RuntimeConfig, RuntimeParts};
 use contexture_project::Project;
 use contexture_session::{Records, Sessions};
 
@@ -30,6 +30,10 @@ impl Library for ProjectLibrary {
 
     fn flow(&self, id: &str) -> Option<Flow> {
         self.project.flow(id).ok().cloned()
+    }
+
+    fn nodes(&self) -> Nodes {
+        self.project.flow_parts().nodes.clone()
     }
 }
 

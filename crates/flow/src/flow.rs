@@ -7,7 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::define::{FlowBuilder, FlowDefinition, Limits, NodeKind, OnError};
+use crate::define::{FlowBuilder, FlowDefinition, Limits, OnError};
 use crate::node::{Node, Traits};
 use crate::port::{DataType, Port};
 use crate::value::PortValue;
@@ -136,12 +136,6 @@ impl Flow {
     /// Lists the tools that its nodes name, with the nodes.
     pub fn tools(&self) -> Vec<(&str, &str)> {
         self.0.definition.tools()
-    }
-
-    /// Whether a node of the application's own is in it: then only the application can make it again.
-    pub(crate) fn has_custom(&self) -> bool {
-        let all = std::iter::once(&self.0.definition).chain(self.sub_flows());
-        all.flat_map(|it| it.nodes.values()).any(|it| matches!(it.kind, NodeKind::Custom(_)))
     }
 
     /// Returns the flow and its sub-flows as one document, from which it can be made again.

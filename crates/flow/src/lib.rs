@@ -13,6 +13,7 @@
 //! Each conversation has one owner: nodes get an immutable snapshot and the handle of their thread, and return data, names of threads and
 //! names of tools. There is no type with which a node could return a thread's content.
 
+mod custom;
 mod define;
 mod fault;
 mod flow;
@@ -26,6 +27,7 @@ mod run;
 mod services;
 mod value;
 
+pub use custom::Nodes;
 pub use define::{
     BranchConfig, CacheConfig, CacheScope, CustomConfig, FlowBuilder, FlowDefinition, InjectConfig,
     IntentConfig, JoinConfig, JoinPolicy, Limits, LlmConfig, ManualInputConfig, NewThreadConfig,

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_flow::{Flow, FlowFault, Shelf, lower};
+use contexture_flow::{Flow, FlowFault, Nodes, Shelf, lower};
 
 use crate::compile::Compiled;
 use crate::error::{Fault, ProjectError};
@@ -24,12 +24,22 @@ use crate::project::{Project, listed};
 use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
 
+/// What the application has for the flows of its project, beside what is in the files. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct FlowParts {
+    /// Nodes of the application's own, for `custom` nodes.
+    pub nodes: Nodes,
+    /// The names of tools that the application gives its agent.
+    pub tools: Arc<BTreeSet<String>>,
+}
+
 /// The flows of a project. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
     /// By file.
     units: Arc<BTreeMap<String, FlowUnit>>,
     names: Arc<Names>,
+    pub(crate) parts: FlowParts,
 }
 
 /// A flow as it is handed out.
@@ -52,7 +62,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(compiled: &Compiled) -> Self {
+    fn of(compiled: &Compiled, parts: &FlowParts) -> Self {
         let paths = compiled.prompts.keys().filter_map(|it| prompt_name(it)).map(str::to_owned);
         let ids = compiled.prompts.values().map(|it| it.id.clone());
         let of_prompts = compiled.prompts.values().map(|it| &it.facts);
@@ -61,6 +71,7 @@ impl Names {
             let run = it.tools.iter().map(|(tool, _)| &tool.tool);
             run.chain(it.plain_tools.iter().map(|(tool, _)| tool)).map(|it| it.name.clone())
         });
+        let tools = tools.chain(parts.tools.iter().cloned());
         Self { prompts: paths.chain(ids).collect(), tools: tools.collect() }
     }
 }
@@ -73,9 +84,14 @@ pub(crate) struct Before<'a> {
 
 impl Flows {
     /// Reads and checks all flows.
-    pub(crate) fn compile(sources: &Sources, compiled: &Compiled, before: Option<&Before<'_>>) -> Self {
+    pub(crate) fn compile(
+        sources: &Sources,
+        compiled: &Compiled,
+        parts: FlowParts,
+        before: Option<&Before<'_>>,
+    ) -> Self {
         let names = match sources.of_kind(FileKind::Flow).next() {
-            Some(_) => Names::of(compiled),
+            Some(_) => Names::of(compiled, &parts),
             None => Names::default(),
         };
         let untouched = before.filter(|it| {
@@ -87,10 +103,10 @@ impl Flows {
         }
         let files: Vec<FlowFile> =
             sources.of_kind(FileKind::Flow).map(|file| flow_file(file, sources.text(file))).collect();
-        let desk = Desk::new(&files, &names);
+        let desk = Desk::new(&files, &names, parts.nodes.clone());
         let before = before.map(|it| &*it.flows.units);
         let units = files.iter().map(|it| (it.file.clone(), desk.unit(it, before))).collect();
-        Self { units: Arc::new(units), names: Arc::new(names) }
+        Self { units: Arc::new(units), names: Arc::new(names), parts }
     }
 
     /// Returns all flows with their files, in the order of the files.
@@ -132,6 +148,35 @@ impl Flows {
 }
 
 impl Project {
+    /// Returns the project with what the application has for its flows: nodes of its own, and tools that it gives the agent.
+    /// It stays over reloads.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use contexture_project::{FlowParts, InMemory, Project};
+    ///
+    /// let flow = "nodes:\n  look: {type: tool_call, tool: search}\nedges: [start -> look]\n";
+    /// let project = Project::from_files(Arc::new(InMemory::new([("flows/look.yaml", flow)])))?;
+    /// let error = project.flow("look").unwrap_err();
+    /// let why = "flows/look.yaml:2:33: node `look`: there is no tool `search`; the project has none";
+    /// assert_eq!(error.faults[0].to_string(), why);
+    ///
+    /// let tools = Arc::new(["search".to_owned()].into());
+    /// let project = project.with_flow_parts(FlowParts { tools, ..FlowParts::default() });
+    /// assert!(project.flow("look").is_ok());
+    /// # Ok::<(), contexture_project::ProjectError>(())
+    /// ```
+    #[must_use]
+    pub fn with_flow_parts(mut self, parts: FlowParts) -> Self {
+        self.flows = Flows::compile(&self.sources, &self.compiled, parts, None);
+        self
+    }
+
+    /// Returns what the application has for its flows.
+    pub fn flow_parts(&self) -> &FlowParts {
+        &self.flows.parts
+    }
+
     /// Returns the flow with that id; a broken one returns its faults, and an id that several files have returns an error
     /// that names them.
     ///
@@ -190,13 +235,13 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn new(files: &'a [FlowFile], names: &'a Names) -> Self {
+    fn new(files: &'a [FlowFile], names: &'a Names, nodes: Nodes) -> Self {
         let mut owners = BTreeMap::new();
         for file in files {
             owners.entry(file.id.as_str()).or_insert(file);
         }
         let read = owners.iter().filter_map(|(id, it)| Some(((*id).to_owned(), it.definition.clone()?)));
-        let shelf = Shelf { flows: read.collect(), ..Shelf::default() };
+        let shelf = Shelf { flows: read.collect(), nodes };
         Self { names, shelf, owners }
     }
 

@@ -49,6 +49,7 @@ pub use config::{
 };
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
+pub use flows::FlowParts;
 pub use lint::{Level, Lint};
 pub use nearest::did_you_mean;
 pub use project::{Project, Reload};

@@ -13,7 +13,7 @@ use crate::compile::{Compiled, Previous, compile};
 use crate::config::Config;
 use crate::error::{Fault, Place, ProjectError};
 use crate::files::{CONFIG, Files, Folder};
-use crate::flows::{Before, Flows};
+use crate::flows::{Before, FlowParts, Flows};
 use crate::lint::{Lint, lint};
 use crate::nearest::did_you_mean;
 use crate::prompt_file::prompt_name;
@@ -47,12 +47,12 @@ const MAX_LISTED: usize = 20;
 #[derive(Clone)]
 pub struct Project {
     files: Arc<dyn Files>,
-    sources: Sources,
+    pub(crate) sources: Sources,
     config: Config,
     catalogue: Catalogue,
     /// Keys of the configuration that somebody outside the folder decides.
     overrides: Vec<(String, String)>,
-    compiled: Compiled,
+    pub(crate) compiled: Compiled,
     /// By path, such as `support/refund`.
     prompts: BTreeMap<String, Held>,
     pub(crate) flows: Flows,
@@ -101,20 +101,24 @@ impl Project {
     /// Reads a project. Fails only if the files can't be listed or `contexture.toml` is wrong: a broken prompt is
     /// reported when it is asked for.
     pub fn from_files(files: Arc<dyn Files>) -> Result<Project, ProjectError> {
-        Self::read(files, Vec::new())
+        Self::read(files, Vec::new(), FlowParts::default())
     }
 
     /// Returns the project with single keys of its configuration replaced, such as `("store.url", "memory:")`; they
     /// stay replaced over reloads. See [`Config::with_overrides`].
     pub fn with_overrides(self, overrides: Vec<(String, String)>) -> Result<Project, ProjectError> {
-        if overrides.is_empty() { Ok(self) } else { Self::read(self.files, overrides) }
+        if overrides.is_empty() { Ok(self) } else { Self::read(self.files, overrides, self.flows.parts) }
     }
 
-    fn read(files: Arc<dyn Files>, overrides: Vec<(String, String)>) -> Result<Project, ProjectError> {
+    fn read(
+        files: Arc<dyn Files>,
+        overrides: Vec<(String, String)>,
+        parts: FlowParts,
+    ) -> Result<Project, ProjectError> {
         let (sources, config) = read(&*files, &overrides)?;
         let compiled = compile(&sources, &config, None);
         let prompts = held(&compiled, &BTreeMap::new());
-        let flows = Flows::compile(&sources, &compiled, None);
+        let flows = Flows::compile(&sources, &compiled, parts, None);
         let catalogue = config.catalogue();
         Ok(Project { files, sources, config, catalogue, overrides, compiled, prompts, flows })
     }
@@ -231,7 +235,7 @@ impl Project {
         let compiled = compile(&sources, &config, Some(&previous));
         let prompts = held(&compiled, &self.prompts);
         let before = Before { flows: &self.flows, changes: &changes };
-        let flows = Flows::compile(&sources, &compiled, Some(&before));
+        let flows = Flows::compile(&sources, &compiled, self.flows.parts.clone(), Some(&before));
         let faults = prompts.values().flat_map(|it| it.faults.clone()).chain(flows.faults());
         let is_new = |file: &str| match (compiled.prompts.get(file), self.compiled.prompts.get(file)) {
             (Some(now), Some(before)) => !Arc::ptr_eq(now, before),

@@ -68,7 +68,7 @@ pub(crate) fn arrows() -> Result<(), String> {
 
 /// Runs the examples, so that they keep working and not only compile.
 fn examples() -> Result<(), String> {
-    ["hello", "composition", "custom_contributor", "sessions", "agent"]
+    ["hello", "composition", "custom_contributor", "sessions", "agent", "flow_nodes"]
         .iter()
         .try_for_each(|it| cargo(&["run", "--quiet", "--locked", "-p", "contexture", "--example", it]))
 }

@@ -65,7 +65,7 @@ impl FlowBuilder {
         let id = id.into();
         let kind = NodeKind::Custom(CustomConfig { name: id.clone(), config: Value::Null });
         let mut builder = self.node(id.clone(), kind);
-        builder.shelf.nodes.insert(id, Arc::new(node));
+        builder.shelf.nodes = builder.shelf.nodes.add(id, node);
         builder
     }
 

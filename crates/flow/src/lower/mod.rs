@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use crate::custom::Nodes;
 use crate::define::FlowDefinition;
 use crate::fault::{FlowFault, FlowInvalid};
 use crate::flow::{Flow, Lowered};
-use crate::node::Node;
 
 pub(crate) use connect::{AFTER, DONE, ERROR};
 pub(crate) use edge::parse as parse_edge;
@@ -30,7 +30,7 @@ pub struct Shelf {
     /// Flows for `sub_flow` nodes, by id.
     pub flows: BTreeMap<String, Arc<FlowDefinition>>,
     /// Nodes of the application's own, for `custom` nodes, by name.
-    pub nodes: BTreeMap<String, Arc<dyn Node>>,
+    pub nodes: Nodes,
 }
 
 /// Checks a definition and makes the flow.

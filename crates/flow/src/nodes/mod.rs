@@ -38,18 +38,10 @@ pub(crate) fn make(node: &FlatNode, shelf: &Shelf) -> Result<Arc<dyn Node>, Vec<
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),
         NodeKind::Transform(config) => Arc::new(text::TransformNode::new(config)?),
-        NodeKind::Custom(config) => {
-            let known = shelf.nodes.get(&config.name).cloned();
-            known.ok_or_else(|| vec![unknown_custom(&config.name)])?
-        }
+        NodeKind::Custom(config) => shelf.nodes.make(config).map_err(|it| vec![it])?,
         // These were taken out when the flow was expanded.
         NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => {
             return Err(vec![FlowFault::new("flow_invalid", "it is no node of its own")]);
         }
     })
-}
-
-fn unknown_custom(name: &str) -> FlowFault {
-    let fault = FlowFault::new("flow_unknown_type", format!("nobody has registered a node `{name}`"));
-    fault.at(["name"])
 }

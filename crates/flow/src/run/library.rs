@@ -6,6 +6,7 @@ use contexture_agent::Agent;
 use contexture_compose::Prompt;
 
 use super::event::RunEvent;
+use crate::custom::Nodes;
 use crate::flow::Flow;
 
 /// What runs take from the application. It is asked each time somebody begins to drive a run, so that what was loaded anew counts.
@@ -18,6 +19,11 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
 
     /// Returns a flow by its id.
     fn flow(&self, id: &str) -> Option<Flow>;
+
+    /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs them.
+    fn nodes(&self) -> Nodes {
+        Nodes::default()
+    }
 
     /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run
     /// follows it.

@@ -20,6 +20,7 @@ use super::inbox;
 use super::info::RunInfo;
 use super::keys::{self, Keys};
 use super::library::Library;
+use crate::custom::Nodes;
 use crate::define::FlowDefinition;
 use crate::flow::Flow;
 use crate::lower::{Shelf, lower};
@@ -209,7 +210,7 @@ impl Runtime {
         let document = book::document(self.records(), key).await?;
         let document = document.ok_or_else(|| changed("that version is not kept".to_owned()))?;
         let document: Value = book::parsed(keys, &document.data)?;
-        made_again(&book.flow, &document).map_err(changed)
+        made_again(&book.flow, &document, self.parts.library.nodes()).map_err(changed)
     }
 
     pub(super) async fn forget_marks(&self, keys: &Keys) -> Result<(), RunError> {
@@ -239,10 +240,10 @@ impl Runtime {
     }
 }
 
-/// Makes a flow again from what was kept of it.
-fn made_again(id: &str, document: &Value) -> Result<Flow, String> {
+/// Makes a flow again from what was kept of it. Nodes of the application's own are as they are now.
+fn made_again(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String> {
     let read = |value: &Value| FlowDefinition::read(id, value).map_err(|err| err.to_string());
-    let mut shelf = Shelf::default();
+    let mut shelf = Shelf { nodes, ..Shelf::default() };
     for sub in document["subs"].as_array().into_iter().flatten() {
         let sub = read(sub)?;
         shelf.flows.insert(sub.id.clone(), Arc::new(sub));

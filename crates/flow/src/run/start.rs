@@ -99,7 +99,7 @@ impl Runtime {
         creates.extend(key.map(|it| document(keys::start_key(&self.tenant, it), run.to_string())));
         let mut puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
         let is_kept = self.kept().contains(&(self.tenant.clone(), flow.fingerprint().to_owned()));
-        if !is_kept && !flow.has_custom() {
+        if !is_kept {
             let key = keys::definition(&self.tenant, flow.fingerprint());
             puts.push(document(key, flow.document().to_string()));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
-use contexture_flow::{Flow, Library, RunEvent};
+use contexture_flow::{Flow, Library, Nodes, RunEvent};
 
 use crate::metrics::Metrics;
 use crate::world::Current;
@@ -27,6 +27,10 @@ impl Library for Loaded {
 
     fn flow(&self, id: &str) -> Option<Flow> {
         self.world.get().project.flow(id).ok().cloned()
+    }
+
+    fn nodes(&self) -> Nodes {
+        self.world.get().project.flow_parts().nodes.clone()
     }
 
     fn heard(&self, flow: &Flow, event: &RunEvent) {
