@@ -31,7 +31,7 @@ pub(crate) mod weight;
 pub use error::RunError;
 pub use event::{RunEvent, RunStatus, Wait};
 pub use id::RunId;
-pub use info::{RunInfo, RunList};
+pub use info::{DamagedRun, RunInfo, RunList, RunPage};
 pub use library::Library;
 pub use runtime::{Runtime, RuntimeConfig, RuntimeParts};
 pub use start::RunStart;

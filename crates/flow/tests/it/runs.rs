@@ -151,7 +151,7 @@ fn a_run_is_listed_inspected_cancelled_and_resumed_from_anywhere() {
         let flow = one.add(flow);
         let run = one.start(&flow, "s", json!({})).await;
         let list = RunList { status: Some(RunStatus::Running), max: 10, ..RunList::default() };
-        assert_eq!(two.runtime.list(&list).await.unwrap()[0].run, run);
+        assert_eq!(two.runtime.list(&list).await.unwrap().runs[0].run, run);
         let (driver, driven) = (one.clone(), run.clone());
         let drive = tokio::spawn(async move { driver.drive(&driven).await });
         tokio::time::sleep(LEASE * 5).await;

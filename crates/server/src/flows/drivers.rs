@@ -71,6 +71,11 @@ impl Drivers {
         self.0.tasks.len()
     }
 
+    /// Returns how many runs can't be driven now.
+    pub(crate) fn n_stuck(&self) -> usize {
+        self.stuck().len()
+    }
+
     fn stuck(&self) -> MutexGuard<'_, BTreeMap<(Tenant, RunId), Instant>> {
         self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -41,6 +41,7 @@ meters! {
     STORE_ERRORS "store_errors_total" [] "Requests that failed because of the store.";
     RUNNING "turns_running" [] "Turns that run now.";
     DRIVEN "flow_runs_driven" [] "Runs of flows that are driven now.";
+    STUCK "flow_runs_stuck" [] "Runs of flows that could not be driven here in the last minute, such as damaged ones.";
     QUEUE "scribe_queue_depth" [] "What waits to be written.";
     STREAMS "sse_connections" [] "Streams of events that are open.";
 }
@@ -60,6 +61,7 @@ struct Inner {
 pub(crate) struct Now {
     pub(crate) running: usize,
     pub(crate) driven: usize,
+    pub(crate) stuck: usize,
     pub(crate) queue: usize,
 }
 
@@ -136,6 +138,7 @@ impl Metrics {
         self.book().write(&mut text);
         gauge(&mut text, RUNNING, now.running as u64);
         gauge(&mut text, DRIVEN, now.driven as u64);
+        gauge(&mut text, STUCK, now.stuck as u64);
         gauge(&mut text, QUEUE, now.queue as u64);
         gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
         text
@@ -228,12 +231,13 @@ mod tests {
         metrics.answered("GET", "/v1/prompts", 200, Duration::from_millis(3));
         metrics.turn("completed", Duration::from_secs(2));
         let open = metrics.stream();
-        let text = metrics.text(Now { running: 1, driven: 3, queue: 2 });
+        let text = metrics.text(Now { running: 1, driven: 3, stuck: 4, queue: 2 });
         for line in [
             r#"contexture_http_requests_total{method="GET",route="/v1/prompts",status="200"} 1"#,
             r#"contexture_turns_total{status="completed"} 1"#,
             "contexture_turns_running 1",
             "contexture_flow_runs_driven 3",
+            "contexture_flow_runs_stuck 4",
             "contexture_scribe_queue_depth 2",
             "contexture_sse_connections 1",
         ] {
