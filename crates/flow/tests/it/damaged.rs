@@ -75,7 +75,7 @@ async fn a_damaged_run_that_is_due_leaves_the_others_due() {
     let bad = scene.start(&flow, "a", json!({})).await;
     let good = scene.start(&flow, "b", json!({})).await;
     damage(&store, &bad, |_| String::new()).await;
-    let due: Vec<RunId> = scene.runtime.due(10).await.unwrap().into_iter().map(|it| it.1).collect();
+    let due: Vec<RunId> = scene.runtime.due(None, 10).await.unwrap().into_iter().map(|it| it.1).collect();
     assert_eq!(due, [bad.clone(), good.clone()]);
     let driven = scene.runtime.drive(&bad, CancellationToken::new()).await;
     assert!(matches!(driven, Err(RunError::Damaged { .. })), "{driven:?}");

@@ -164,7 +164,7 @@ fn a_run_is_listed_inspected_cancelled_and_resumed_from_anywhere() {
         assert_eq!(two.runtime.info(&run).await.unwrap().status, RunStatus::Cancelled);
         let log = two.log(&run).await;
         assert_eq!(log[log.len() - 2..], ["end stuck: cancelled", "over cancelled"]);
-        assert_eq!(two.runtime.due(10).await.unwrap(), []);
+        assert_eq!(two.runtime.due(None, 10).await.unwrap(), []);
 
         let info = one.run(&question(&one), "s", json!({})).await;
         let info = two.say(&info, "Me.").await;
@@ -179,10 +179,10 @@ fn a_run_that_waits_is_cancelled_by_whoever_drives_it_next() {
         let flow = question(&one);
         let info = one.run(&flow, "s", json!({})).await;
         two.runtime.cancel(&info.run).await.unwrap();
-        assert_eq!(two.runtime.due(10).await.unwrap().len(), 1);
+        assert_eq!(two.runtime.due(None, 10).await.unwrap().len(), 1);
         assert_eq!(two.drive(&info.run).await.status, RunStatus::Cancelled);
         assert_eq!(one.runtime.info(&info.run).await.unwrap().waits, []);
-        assert_eq!(two.runtime.due(10).await.unwrap(), []);
+        assert_eq!(two.runtime.due(None, 10).await.unwrap(), []);
     });
 }
 
@@ -205,7 +205,7 @@ fn runs_without_a_driver_are_found_among_many_that_have_one() {
         }
         tokio::time::sleep(LEASE * 5).await;
         let lost = one.start(&question(&one), "z", json!({})).await;
-        let due: Vec<_> = two.runtime.due(3).await.unwrap().into_iter().map(|it| it.1).collect();
+        let due: Vec<_> = two.runtime.due(None, 3).await.unwrap().into_iter().map(|it| it.1).collect();
         assert_eq!(due, [lost]);
     });
 }
@@ -218,7 +218,7 @@ fn a_run_is_due_once_however_much_it_was_told() {
         let run = one.start(&flow, "s", json!({})).await;
         one.start(&flow, "s", json!({})).await;
         one.runtime.cancel(&run).await.unwrap();
-        assert_eq!(one.runtime.due(10).await.unwrap().len(), 2);
+        assert_eq!(one.runtime.due(None, 10).await.unwrap().len(), 2);
     });
 }
 

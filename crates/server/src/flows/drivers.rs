@@ -37,6 +37,8 @@ struct Inner {
     free: Notify,
     /// Runs that could not be driven, and since when.
     stuck: Mutex<BTreeMap<(Tenant, RunId), Instant>>,
+    /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
+    swept: Mutex<Option<(Tenant, RunId)>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
@@ -51,6 +53,7 @@ impl Drivers {
             is_wanted: AtomicBool::new(false),
             free: Notify::new(),
             stuck: Mutex::default(),
+            swept: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -78,6 +81,10 @@ impl Drivers {
 
     fn stuck(&self) -> MutexGuard<'_, BTreeMap<(Tenant, RunId), Instant>> {
         self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn swept(&self) -> MutexGuard<'_, Option<(Tenant, RunId)>> {
+        self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due.
@@ -120,11 +127,12 @@ impl Drivers {
     /// Drives what nobody drives.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
         self.stuck().retain(|_, since| since.elapsed() < ALONE);
-        for (tenant, run) in self.0.runtime.due(MOST).await? {
-            let key = (tenant, run);
-            if !self.stuck().contains_key(&key) && !self.drive(&key.0, &key.1) {
+        let after = self.swept().clone();
+        for run in self.0.runtime.due(after.as_ref(), MOST).await? {
+            if !self.stuck().contains_key(&run) && !self.drive(&run.0, &run.1) {
                 break;
             }
+            *self.swept() = Some(run);
         }
         Ok(())
     }
