@@ -5,6 +5,7 @@ mod clock;
 mod damaged;
 mod due;
 mod faults;
+mod forget;
 mod fuse;
 mod hostile;
 mod kills;
