@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_flow::{RunError, RunId, RunInfo, Runtime};
+use contexture_flow::{Forgotten, RunError, RunId, RunInfo, Runtime};
+use contexture_history::Timestamp;
 use contexture_session::Tenant;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -135,6 +136,11 @@ impl Drivers {
             *self.swept() = Some(run);
         }
         Ok(())
+    }
+
+    /// Forgets runs of all tenants that were over before a time.
+    pub(crate) async fn forget(&self, before: Timestamp) -> Result<Forgotten, RunError> {
+        self.0.runtime.forget(before).await
     }
 
     /// Waits until there is a place that somebody wanted.
