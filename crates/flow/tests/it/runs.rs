@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
     CustomConfig, Flow, ManualInputConfig, Node, NodeContext, NodeDefinition, NodeError, NodeKind, Port,
-    PortType, PortValue, RunError, RunEvent, RunList, RunStatus, Step, Traits,
+    PortType, PortValue, RunError, RunEvent, RunList, RunStatus, Step, Traits, UserInputConfig,
 };
 use contexture_message::Role;
 use contexture_session::MemoryStore;
@@ -415,5 +416,37 @@ fn input_on_a_thread_whose_turn_waits_is_said_in_its_time() {
         assert_eq!((info.status, info.error), (RunStatus::Completed, None));
         assert_eq!(one.says("s").await.last().unwrap(), "user: and me?");
         assert_eq!(one.parrot.requests.lock().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn what_is_told_of_a_nodes_time_is_the_time_it_worked() {
+    timeless(async {
+        let [scene] = instances();
+        let does = |cx: NodeContext| -> BoxFuture<'static, Result<Step, NodeError>> {
+            Box::pin(async move {
+                cx.services.time.sleep(Duration::from_millis(30)).await;
+                if cx.attempt == 1 { Err(NodeError::new("away", "not now")) } else { done() }
+            })
+        };
+        let flow = Flow::builder("slow")
+            .custom("slow", Does { inputs: Vec::new(), traits: Traits::default(), does })
+            .node("slow", custom("slow").retry(1, 60.0))
+            .node("ask", NodeKind::UserInput(UserInputConfig::default()))
+            .edge("start -> slow")
+            .edge("slow -> ask")
+            .build()
+            .unwrap();
+        let flow = scene.add(flow);
+        let info = scene.run(&flow, "s", json!({})).await;
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        scene.say(&info, "x").await;
+        let worked = scene.library.worked.lock().unwrap().clone();
+        // Neither the pause before its second attempt nor the wait for an answer is work.
+        let of = |kind: &str| {
+            worked.iter().filter(|it| it.0 == kind).map(|it| it.1.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("custom"), [30, 30], "{worked:?}");
+        assert_eq!(of("user_input"), [0, 0], "{worked:?}");
     });
 }

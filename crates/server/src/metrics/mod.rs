@@ -28,6 +28,7 @@ meters! {
     FLOW_STARTS "flow_runs_started_total" [] "Runs of flows that were put on record.";
     FLOW_ENDS "flow_runs_ended_total" ["status"] "Runs of flows that came to an end.";
     FLOW_NODES "flow_nodes_total" ["kind", "outcome"] "Nodes of flows that came to an end.";
+    NODE_TIME "flow_node_duration_seconds" ["kind"] "How long attempts of nodes of flows took, without what they waited for.";
     CALLS "model_calls_total" ["provider", "outcome"] "Model calls, by why they ended.";
     CALL_TIME "model_call_duration_seconds" ["provider"] "How long model calls took.";
     TOKENS "tokens_total" ["kind"] "Tokens as providers report them.";
@@ -122,6 +123,11 @@ impl Metrics {
     /// A node of a flow ended.
     pub(crate) fn node_ended(&self, kind: &str, outcome: &str) {
         self.book().add(FLOW_NODES, &[kind, outcome], 1);
+    }
+
+    /// A node of a flow has worked.
+    pub(crate) fn node_worked(&self, kind: &'static str, took: Duration) {
+        self.book().time(NODE_TIME, &[kind], took.as_secs_f64());
     }
 
     /// Something happened during a turn.
@@ -230,11 +236,13 @@ mod tests {
         let metrics = Metrics::default();
         metrics.answered("GET", "/v1/prompts", 200, Duration::from_millis(3));
         metrics.turn("completed", Duration::from_secs(2));
+        metrics.node_worked("llm_request", Duration::from_secs(2));
         let open = metrics.stream();
         let text = metrics.text(Now { running: 1, driven: 3, stuck: 4, queue: 2 });
         for line in [
             r#"contexture_http_requests_total{method="GET",route="/v1/prompts",status="200"} 1"#,
             r#"contexture_turns_total{status="completed"} 1"#,
+            r#"contexture_flow_node_duration_seconds_sum{kind="llm_request"} 2"#,
             "contexture_turns_running 1",
             "contexture_flow_runs_driven 3",
             "contexture_flow_runs_stuck 4",
