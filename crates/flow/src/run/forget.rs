@@ -92,9 +92,10 @@ impl Runtime {
         let mut deletes = book::documents_of(self.records(), keys).await?;
         deletes.push(keys.run());
         // While the run is there, nobody else has its key.
-        deletes.extend(stub.key.map(|it| keys::start_key(&keys.tenant, &it)));
-        let drops = vec![keys.log(), keys.inbox()];
-        let writes = Writes { deletes, drops, requires: vec![keys.run()], ..Writes::default() };
+        deletes.extend(stub.key.iter().map(|it| keys::start_key(&keys.tenant, it)));
+        let note = stub.key.map(|_| start_key::note(&keys.tenant, &keys.run, self.parts.time.now()));
+        let (puts, drops) = (note.into_iter().collect(), vec![keys.log(), keys.inbox()]);
+        let writes = Writes { puts, deletes, drops, requires: vec![keys.run()], ..Writes::default() };
         match self.records().write(writes).await {
             Ok(_) => Ok(true),
             // Somebody else was faster, or its session is gone.

@@ -36,6 +36,12 @@ async fn is_there(records: &dyn Records, tenant: &Tenant, run: &RunId) -> Result
     Ok(document(records, keys.run()).await?.is_some())
 }
 
+/// Says that the key of a run was freed. Whoever removes a key writes it: who has read the key before, and finds the run gone, then leaves alone what has
+/// the key now.
+pub(super) fn note(tenant: &Tenant, gone: &RunId, now: Timestamp) -> Document {
+    Document { key: keys::freed(tenant, gone), at: now, data: String::new() }
+}
+
 /// Frees a key of a run that is gone. Says whether it was not free before.
 async fn free(
     records: &dyn Records,
@@ -44,9 +50,8 @@ async fn free(
     gone: &RunId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let note = Document { key: keys::freed(tenant, gone), at: now, data: String::new() };
-    let deletes = vec![keys::start_key(tenant, key)];
-    match records.write(Writes { creates: vec![note], deletes, ..Writes::default() }).await {
+    let (creates, deletes) = (vec![note(tenant, gone, now)], vec![keys::start_key(tenant, key)]);
+    match records.write(Writes { creates, deletes, ..Writes::default() }).await {
         Ok(_) => Ok(true),
         // Somebody else was faster.
         Err(StoreError::Exists { .. }) => Ok(false),

@@ -144,7 +144,7 @@ async fn runs_are_forgotten(place: Place) {
     assert_eq!(place.forget(5).await, Forgotten::default(), "what is as old as that stays");
     let forgotten = place.forget(4).await;
     assert_eq!(forgotten, Forgotten { runs: 2, ..Forgotten::default() });
-    assert_eq!(place.holds().await, "run 3, wait 1, due 1, fence 2, definition 1, key 3");
+    assert_eq!(place.holds().await, "run 3, wait 1, due 1, fence 2, definition 1, key 3, freed 2");
     for run in [&old, &stopped] {
         assert_eq!(place.streams(run).await, [0, 0]);
         let shown = place.scene.runtime.info(run).await;
@@ -235,7 +235,7 @@ async fn a_version_of_a_flow_stays_as_long_as_a_run_needs_it() {
     assert_eq!(place.forget(50).await, Forgotten::default(), "it was needed not so long ago");
     place.dial.pass(100);
     assert_eq!(place.forget(50).await, Forgotten { runs: 1, definitions: 1, ..Forgotten::default() });
-    assert_eq!(place.holds().await, "");
+    assert_eq!(place.holds().await, "freed 1");
     // Who begins a run after long writes it down again.
     let again = place.start(&flow, "a", "k").await;
     assert_eq!(place.another().drive(&again).await.status, RunStatus::Waiting);
@@ -249,7 +249,7 @@ async fn a_version_of_a_flow_that_was_just_used_is_not_forgotten() {
     place.dial.pass(1);
     let forgotten = place.forget(0).await;
     assert_eq!(forgotten, Forgotten { runs: 1, ..Forgotten::default() });
-    assert_eq!(place.holds().await, "definition 1");
+    assert_eq!(place.holds().await, "definition 1, freed 1");
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn several_may_forget_at_once() {
     let forgetting = others.iter().map(|it| it.runtime.forget(before));
     let forgotten = futures::future::try_join_all(forgetting).await.unwrap();
     assert_eq!(forgotten.iter().map(|it| it.runs).sum::<u64>(), 20);
-    assert_eq!(place.holds().await, "");
+    assert_eq!(place.holds().await, "freed 20");
 }
 
 /// What may happen to runs. Sessions and keys are few.
