@@ -34,6 +34,8 @@ pub struct ServerConfig {
     pub events_retention_hours: u64,
     /// How long it can be looked up what a model saw.
     pub passes_retention_hours: u64,
+    /// How long runs of flows are kept that are over.
+    pub runs_retention_hours: u64,
     /// How often changed files are looked for; 0 never.
     pub reload_seconds: u64,
     /// How many requests a key may make in a minute, where the key does not say; 0 any number.
@@ -59,6 +61,7 @@ impl Default for ServerConfig {
             lease_seconds: 30,
             events_retention_hours: 24 * 7,
             passes_retention_hours: 24 * 7,
+            runs_retention_hours: 24 * 30,
             reload_seconds: 2,
             requests_per_minute: 0,
             concurrent_requests: 0,

@@ -1,7 +1,8 @@
-//! What goes on behind the routes: lost turns are looked for, runs that nobody drives are driven, old records forgotten, changed files loaded.
+//! What goes on behind the routes: lost turns are looked for, runs that nobody drives are driven, old records and runs forgotten, changed files loaded.
 
 use std::time::Duration;
 
+use contexture_flow::Forgotten;
 use contexture_history::Timestamp;
 use contexture_project::{Project, Reload};
 
@@ -19,6 +20,8 @@ use crate::{App, Problem};
 const DUE_EVERY: Duration = Duration::from_secs(3);
 /// How often old records are forgotten.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How often runs are forgotten that are over: all runs are looked at for that.
+const FORGET_EVERY: Duration = Duration::from_secs(3600);
 /// How many at once, so that nobody waits long for the store.
 const PRUNE_AT_ONCE: usize = 2000;
 /// How long is kept what counts for a moment only: marks of commits, and what instances tell each other.
@@ -29,7 +32,15 @@ const PIECE_SLACK_HOURS: u64 = 1;
 /// Does everything until the server stops.
 pub(crate) async fn work(app: &App) {
     let scribe = app.0.scribe.clone().work(app.0.stop.clone());
-    tokio::join!(scribe, sweeps(app), drives(app), prunes(app), reloads(app), control::obey(app));
+    tokio::join!(
+        scribe,
+        sweeps(app),
+        drives(app),
+        prunes(app),
+        forgets(app),
+        reloads(app),
+        control::obey(app)
+    );
 }
 
 /// Waits; says whether to go on.
@@ -106,6 +117,26 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Forgets runs that are over for long, and what only they needed.
+async fn forgets(app: &App) {
+    loop {
+        let before = hours_ago(app.0.time.now(), app.0.config.runs_retention_hours);
+        let forgotten = tokio::select! {
+            forgotten = app.0.drivers.forget(before) => forgotten,
+            // What is half done is done the next time.
+            () = app.0.stop.cancelled() => return,
+        };
+        match forgotten {
+            Ok(Forgotten { runs: 0, .. }) => {}
+            Ok(Forgotten { runs, .. }) => tracing::info!(runs, "runs that were over are forgotten"),
+            Err(err) => tracing::warn!(code = err.code(), error = %err, "runs can't be forgotten"),
+        }
+        if !pause(app, FORGET_EVERY).await {
+            return;
+        }
+    }
 }
 
 fn hours_ago(now: Timestamp, hours: u64) -> Timestamp {

@@ -1,6 +1,6 @@
 //! What is kept beside conversations: what was told to clients, what models saw, who may come in.
 //!
-//! There are two shapes. A *stream* is a log that only grows at its end, and is forgotten from its beginning; its
+//! There are two shapes. A *stream* is a log that only grows at its end, and is forgotten from its beginning, or dropped as a whole; its
 //! records are numbered from 1 without a gap, in the order in which readers see them. A *document* is one value under a
 //! name, which the newest writer decides.
 //!
@@ -8,7 +8,7 @@
 //!
 //! 1. What is written together is one commit, and when it returns it survives a crash of the process and of the machine.
 //! 2. A number is given once: also by several processes at a time, and also after its record was forgotten. Who has read
-//!    up to a number has missed nothing before it.
+//!    up to a number has missed nothing before it. Only a stream that was dropped begins anew.
 //! 3. Nothing of a tenant is visible under another tenant's key.
 //! 4. What belongs to a session goes with it: [`Store::delete_session`](crate::Store::delete_session) removes it, and
 //!    nothing more is written for a session that is not there.
@@ -74,7 +74,7 @@ pub trait Records: std::fmt::Debug + Send + Sync + 'static {
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
 }
 
-/// What is written as one commit: first the records, then the puts, the creates and the deletes.
+/// What is written as one commit: first the records, then the puts, the creates, the deletes and the drops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     /// What is appended to streams, in this order.
@@ -86,6 +86,9 @@ pub struct Writes {
     pub creates: Vec<Document>,
     /// What is removed; what is not there is no trouble.
     pub deletes: Vec<DocumentKey>,
+    /// Streams that are removed with all that they hold; what is not there is no trouble. A stream of the same key would begin anew with number 1, so
+    /// this is for streams that nobody writes to or follows any more.
+    pub drops: Vec<StreamKey>,
     /// What must be there already, or be put here: if it is not, the whole write fails with
     /// [`StoreError::NotFound`](crate::StoreError::NotFound). Who deletes it meanwhile comes before or after the write.
     pub requires: Vec<DocumentKey>,
@@ -182,7 +185,9 @@ impl Writes {
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.puts.is_empty() && self.creates.is_empty() && self.deletes.is_empty()
+        let Self { records, puts, creates, deletes, drops, requires: _ } = self;
+        let has_documents = !(puts.is_empty() && creates.is_empty() && deletes.is_empty());
+        !has_documents && records.is_empty() && drops.is_empty()
     }
 
     /// Checks that all names can be keys, and that no document is created that is put or created here already. Every

@@ -34,6 +34,9 @@ pub(crate) enum FlowCommand {
     Resume(FlowResumeArgs),
     /// Cancel a run.
     Cancel(FlowCancelArgs),
+    /// Forget runs that are over, of all tenants, and what only they needed.
+    #[command(after_help = help::FLOW_FORGET)]
+    Forget(FlowForgetArgs),
 }
 
 /// How a run is driven and shown.
@@ -160,4 +163,54 @@ pub(crate) struct FlowGraphArgs {
 pub(crate) enum GraphFormat {
     Mermaid,
     Svg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowForgetArgs {
+    /// How long they have been over: hours, days or weeks, such as `12h`, `30d` or `4w`.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) before: Age,
+    /// Do not ask.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// The store: `sqlite:PATH` or `postgres://…`; by default CONTEXTURE_STORE_URL, or what contexture.toml says.
+    #[arg(long, value_name = "URL", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+}
+
+/// How long ago something was, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Age(pub(crate) i64);
+
+fn age(text: &str) -> Result<Age, String> {
+    let split = text.char_indices().next_back().map_or(0, |it| it.0);
+    let (number, unit) = text.split_at(split);
+    let hours = match unit {
+        "h" => Some(1),
+        "d" => Some(24),
+        "w" => Some(24 * 7),
+        _ => None,
+    };
+    // A sign is no digit.
+    let number = number.parse::<u32>().ok().filter(|_| number.bytes().all(|it| it.is_ascii_digit()));
+    match (number, hours) {
+        (Some(number), Some(hours)) => Ok(Age(i64::from(number) * hours * 3_600_000)),
+        _ => Err("it is a number of hours, days or weeks: `12h`, `30d`, `4w`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Age, age};
+
+    #[test]
+    fn ages_are_hours_days_and_weeks() {
+        assert_eq!(age("12h"), Ok(Age(12 * 3_600_000)));
+        assert_eq!(age("0d"), Ok(Age(0)));
+        assert_eq!(age("2w"), Ok(Age(14 * 24 * 3_600_000)));
+        assert_eq!(age("4294967295w"), Ok(Age(4_294_967_295 * 168 * 3_600_000)));
+        for wrong in ["", "h", "12", "-1h", "+1h", "1.5d", "1m", "1 d", "1ä", "99999999999h"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
 }

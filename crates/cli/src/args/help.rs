@@ -184,6 +184,14 @@ Examples:
   contexture flow resume desk-7.0199f3c2 --answer approve.1=write
   contexture flow resume desk-7.0199f3c2 --answer 'buy.1={\"approve\": true}' --json";
 
+pub(super) const FLOW_FORGET: &str = "\
+Examples:
+  contexture flow forget --before 30d
+  contexture flow forget --before 12h --yes --json
+
+Runs that wait or go on stay, however old they are. Versions of flows that no run needs, and what `cache` nodes
+remember and nobody has used for as long, go too.";
+
 pub(super) const SERVE: &str = "\
 Examples:
   contexture serve

@@ -19,8 +19,8 @@ use crate::error::Failure;
 use crate::output::Reply;
 
 pub(crate) use flow::{
-    DriveArgs, FlowArgs, FlowCancelArgs, FlowCheckArgs, FlowCommand, FlowGraphArgs, FlowResumeArgs,
-    FlowRunArgs, FlowRunsArgs, FlowShowArgs, GraphFormat, RunStoreArgs, StatusName,
+    DriveArgs, FlowArgs, FlowCancelArgs, FlowCheckArgs, FlowCommand, FlowForgetArgs, FlowGraphArgs,
+    FlowResumeArgs, FlowRunArgs, FlowRunsArgs, FlowShowArgs, GraphFormat, RunStoreArgs, StatusName,
 };
 pub(crate) use keys::{AuditArgs, KeysArgs, KeysCommand, NewKeyArgs};
 pub(crate) use serve::ServeArgs;

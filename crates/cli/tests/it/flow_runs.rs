@@ -154,3 +154,38 @@ fn a_run_whose_process_was_killed_goes_on() {
     assert_eq!((&resumed["status"], &resumed["outputs"]["text"]), (&json!("completed"), &json!("It is.")));
     assert_eq!(said(&served, "s"), ["user: \"Is it?\"", "assistant: \"It is.\""]);
 }
+
+#[test]
+fn runs_that_are_over_are_forgotten_when_told() {
+    let served = served([says(OPENAI, "It is."), says(OPENAI, "It is.")]);
+    let run = |session: &str| {
+        let args = [
+            "flow",
+            "run",
+            "once",
+            "--set",
+            "question=Is it?",
+            "--session",
+            session,
+            "--key",
+            session,
+            "--json",
+        ];
+        served.run(&args).json()["run"].as_str().expect("it has an id").to_owned()
+    };
+    let (over, waits) = (run("a"), run("b"));
+    assert_eq!(served.run(&["flow", "resume", &over, "--answer", "ok.1=yes", "--json"]).code, Some(0));
+    let forget = |args: &[&str]| served.run(&[&["flow", "forget"], args].concat());
+    let refused = forget(&["--before", "0d", "--json"]);
+    assert_eq!((refused.json()["error"]["code"].as_str(), refused.code), (Some("usage"), Some(2)));
+    assert_eq!(forget(&["--before", "soon", "--yes"]).code, Some(2));
+    assert_eq!(forget(&["--before", "30d", "--yes"]).stdout, "There is nothing to forget.\n");
+    assert_eq!(forget(&["--before", "0d", "--yes"]).stdout, "forgotten 1 run\n");
+    let runs = served.run(&["flow", "runs", "--json"]).json();
+    assert_eq!((runs.as_array().map(Vec::len), &runs[0]["run"]), (Some(1), &json!(waits)));
+    assert_eq!(served.run(&["flow", "show", &over, "--json"]).json()["error"]["code"], "not_found");
+
+    // A session takes its runs and their keys along.
+    assert_eq!(served.run(&["sessions", "delete", "b", "--yes"]).code, Some(0));
+    assert_eq!(served.run(&["flow", "runs"]).stdout, "There are no runs.\n");
+}

@@ -1,6 +1,7 @@
 //! `cache`: remembers a value by a key, and asks for it only when it is not known.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture_compose::BoxFuture;
 use contexture_session::{Document, DocumentKey, StoreError, Writes};
@@ -10,9 +11,10 @@ use crate::define::{CacheConfig, CacheScope};
 use crate::key::digest;
 use crate::node::{Node, NodeContext, NodeError, Step};
 use crate::port::{JsonType, Port, PortType};
+use crate::run::forget::{FRESH, earlier};
+use crate::run::keys::CACHE;
 use crate::value::PortValue;
 
-const KIND: &str = "flow.cache";
 const VALUE: &str = "value";
 
 /// Remembers a value by a key.
@@ -34,25 +36,30 @@ impl CacheNode {
         };
         let name = digest(&[&cx.flow, &cx.node, run, &key]);
         match self.config.scope {
-            CacheScope::Tenant => DocumentKey::of_tenant(&cx.services.tenant, KIND, name),
+            CacheScope::Tenant => DocumentKey::of_tenant(&cx.services.tenant, CACHE, name),
             CacheScope::Session | CacheScope::Run => {
-                DocumentKey::of_session(&cx.services.tenant, cx.run.session(), KIND, name)
+                DocumentKey::of_session(&cx.services.tenant, cx.run.session(), CACHE, name)
             }
         }
     }
 
     async fn remembered(&self, cx: &NodeContext) -> Result<Option<Value>, NodeError> {
-        let found = cx.services.document(self.place(cx)).await.map_err(error_of)?;
+        let Some(found) = cx.services.document(self.place(cx)).await.map_err(error_of)? else {
+            return Ok(None);
+        };
         let now = cx.services.time.now();
-        let is_fresh = |it: &Document| match self.config.ttl_seconds {
-            Some(seconds) => {
-                let millis = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
-                now.0.saturating_sub(it.at.0) < millis
-            }
+        let is_fresh = match self.config.ttl_seconds {
+            Some(seconds) => found.at > earlier(now, Duration::from_secs(seconds)),
             None => true,
         };
         // What can't be read any more is made again.
-        Ok(found.filter(is_fresh).and_then(|it| serde_json::from_str(&it.data).ok()))
+        let value: Option<Value> = serde_json::from_str(&found.data).ok();
+        let Some(value) = value.filter(|_| is_fresh) else { return Ok(None) };
+        // What is used stays. What has a time to live would never come to its end, if it were written anew.
+        if self.config.ttl_seconds.is_none() && found.at < earlier(now, FRESH) {
+            self.remember(cx, &value).await?;
+        }
+        Ok(Some(value))
     }
 
     async fn remember(&self, cx: &NodeContext, value: &Value) -> Result<(), NodeError> {

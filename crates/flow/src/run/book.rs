@@ -45,7 +45,30 @@ pub(crate) struct Book {
     pub(crate) node: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<NodeError>,
+    /// The idempotency key that it was begun with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
     pub(crate) created: Timestamp,
+}
+
+/// What can be read of a run's document also if the rest of it can't, such as that of a newer version.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Stub {
+    pub(crate) fingerprint: String,
+    status: Value,
+    #[serde(default)]
+    pub(crate) key: Option<String>,
+}
+
+impl Stub {
+    pub(crate) fn read(data: &str) -> Option<Self> {
+        serde_json::from_str(data).ok()
+    }
+
+    /// Whether it is known that nothing follows.
+    pub(crate) fn is_over(&self) -> bool {
+        RunStatus::deserialize(&self.status).is_ok_and(RunStatus::is_over)
+    }
 }
 
 impl Book {
@@ -106,6 +129,17 @@ pub(crate) async fn waits(records: &dyn Records, keys: &Keys) -> Result<Vec<Wait
 pub(crate) async fn marks(records: &dyn Records, keys: &Keys) -> Result<Vec<DocumentKey>, RunError> {
     let documents = of_run(records, keys, keys::DUE, keys.mark("")).await?;
     Ok(documents.into_iter().map(|it| it.key).collect())
+}
+
+/// Lists the documents beside the one that says where a run stands.
+pub(crate) async fn documents_of(records: &dyn Records, keys: &Keys) -> Result<Vec<DocumentKey>, RunError> {
+    let mut found = vec![keys.due()];
+    for (kind, first) in
+        [(keys::DUE, keys.mark("")), (keys::WAIT, keys.wait("")), (keys::FENCE, keys.fences())]
+    {
+        found.extend(of_run(records, keys, kind, first).await?.into_iter().map(|it| it.key));
+    }
+    Ok(found)
 }
 
 /// Lists the documents of a kind whose names begin with a run's.

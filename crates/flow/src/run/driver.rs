@@ -244,6 +244,7 @@ impl Driver {
             let checked = check_inputs(node, active);
             let attempted = Attempt {
                 work: Arc::clone(&node.work),
+                kind: node.kind,
                 flow: Arc::clone(&self.flow.0.name),
                 node: Arc::clone(&node.id),
                 lazy: Arc::clone(&node.lazy),

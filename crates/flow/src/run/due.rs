@@ -4,7 +4,7 @@ use contexture_session::{Document, DocumentKey, DocumentList, Tenant};
 
 use super::error::RunError;
 use super::id::RunId;
-use super::keys;
+use super::keys::{self, Keys};
 use super::runtime::Runtime;
 
 /// How many documents are read at once.
@@ -12,16 +12,41 @@ const PAGE: usize = 256;
 
 impl Runtime {
     /// Lists runs of all tenants that need a driver: nobody drives them, or their driver has been silent for too long.
-    pub async fn due(&self, max: usize) -> Result<Vec<(Tenant, RunId)>, RunError> {
+    ///
+    /// They stand in a circle, and those behind `after` come first, `after` itself last. Whoever can't drive all of them goes on next time behind
+    /// the last one that it took, so that each has its turn: also if those before it are due again and again.
+    pub async fn due(
+        &self,
+        after: Option<&(Tenant, RunId)>,
+        max: usize,
+    ) -> Result<Vec<(Tenant, RunId)>, RunError> {
+        let Some(after) = after else { return self.due_behind(None, max).await };
+        let mut due = self.due_behind(Some(after), max).await?;
+        let rest = max - due.len();
+        if rest > 0 {
+            let first = self.due_behind(None, rest).await?;
+            due.extend(first.into_iter().take_while(|it| it <= after));
+        }
+        Ok(due)
+    }
+
+    /// Lists them in the order of their names, without coming round.
+    async fn due_behind(
+        &self,
+        after: Option<&(Tenant, RunId)>,
+        max: usize,
+    ) -> Result<Vec<(Tenant, RunId)>, RunError> {
         let now = self.parts.time.now();
         let mut due = Vec::new();
-        let mut after = None;
+        let mut place = after.map(|(tenant, run)| Keys { tenant: tenant.clone(), run: run.clone() }.due());
         // Runs that are driven stand among the others, and may be many.
         while due.len() < max {
-            let page = self.due_page(after.take()).await?;
+            let page = self.due_page(place.take()).await?;
             let is_last = page.len() < PAGE;
-            after = page.last().map(|it| it.key.clone());
-            due.extend(page.into_iter().filter(|it| self.is_old(it.at, now)).filter_map(run_of));
+            place = page.last().map(|it| it.key.clone());
+            let runs = page.into_iter().filter(|it| self.is_old(it.at, now)).filter_map(run_of);
+            // Marks of the run itself stand behind it.
+            due.extend(runs.filter(|it| Some(it) != after));
             // A run has a mark for each thing in its inbox, one behind the other.
             due.dedup();
             if is_last {

@@ -7,6 +7,7 @@ use contexture_session::SessionId;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::error::RunError;
 use super::event::{RunStatus, Wait};
 use super::id::RunId;
 use crate::node::NodeError;
@@ -57,6 +58,26 @@ pub struct RunList {
     pub after: Option<RunId>,
     /// How many at most.
     pub max: usize,
+}
+
+/// Some of the runs, in the order of their sessions and names.
+#[derive(Debug, Default)]
+pub struct RunPage {
+    /// Those that can be read.
+    pub runs: Vec<RunInfo>,
+    /// Those that can't be read.
+    pub damaged: Vec<DamagedRun>,
+    /// The last one of both, if there may be more behind it.
+    pub next: Option<RunId>,
+}
+
+/// A run whose document can't be read: it is damaged, or was written by a newer version.
+#[derive(Debug)]
+pub struct DamagedRun {
+    /// The run.
+    pub run: RunId,
+    /// What is wrong with it.
+    pub error: RunError,
 }
 
 fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,5 @@
-//! Where everything of a run is kept: two streams and a few documents, all of which go with the session.
+//! Where everything of a run is kept: two streams and a few documents, which go with the session, and what belongs to the tenant: definitions, which
+//! runs share, and idempotency keys.
 
 use contexture_session::{DocumentKey, StreamKey, Tenant};
 
@@ -11,11 +12,15 @@ pub(crate) const WAIT: &str = "flow.wait";
 /// The kind of the documents that say which runs need a driver.
 pub(crate) const DUE: &str = "flow.due";
 /// The kind of the documents whose presence lets a driver write.
-const FENCE: &str = "flow.fence";
+pub(crate) const FENCE: &str = "flow.fence";
 /// The kind of the documents that hold the flows of runs.
-const DEFINITION: &str = "flow.definition";
+pub(crate) const DEFINITION: &str = "flow.definition";
 /// The kind of the documents that hold idempotency keys.
-const START_KEY: &str = "flow.key";
+pub(crate) const START_KEY: &str = "flow.key";
+/// The kind of the documents that say whose idempotency keys were freed.
+pub(crate) const FREED: &str = "flow.freed";
+/// The kind of the documents that hold what `cache` nodes remember.
+pub(crate) const CACHE: &str = "flow.cache";
 
 /// The places of a run.
 #[derive(Clone, Debug)]
@@ -49,6 +54,11 @@ impl Keys {
         self.document(FENCE, format!("{}/{epoch}", self.run.name()))
     }
 
+    /// What the names of all fences begin with.
+    pub(crate) fn fences(&self) -> DocumentKey {
+        self.document(FENCE, format!("{}/", self.run.name()))
+    }
+
     pub(crate) fn wait(&self, wait: &str) -> DocumentKey {
         self.document(WAIT, format!("{}/{wait}", self.run.name()))
     }
@@ -72,4 +82,9 @@ pub(crate) fn definition(tenant: &Tenant, fingerprint: &str) -> DocumentKey {
 /// Where an idempotency key is kept.
 pub(crate) fn start_key(tenant: &Tenant, key: &str) -> DocumentKey {
     DocumentKey::of_tenant(tenant, START_KEY, key)
+}
+
+/// Says that the idempotency key of a run that is gone was freed.
+pub(crate) fn freed(tenant: &Tenant, run: &RunId) -> DocumentKey {
+    DocumentKey::of_tenant(tenant, FREED, run.to_string())
 }

@@ -1,6 +1,7 @@
 //! What runs take from the application.
 
 use std::fmt;
+use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
@@ -28,4 +29,7 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run
     /// follows it.
     fn heard(&self, _flow: &Flow, _event: &RunEvent) {}
+
+    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or its next attempt, is not in it.
+    fn worked(&self, _kind: &'static str, _took: Duration) {}
 }

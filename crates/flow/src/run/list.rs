@@ -1,50 +1,75 @@
 //! Which runs there are.
 
-use contexture_session::{Document, DocumentList};
+use contexture_session::{Document, DocumentKey, DocumentList};
 
 use super::book::{self, Book};
 use super::error::RunError;
 use super::id::RunId;
-use super::info::{RunInfo, RunList};
+use super::info::{DamagedRun, RunList, RunPage};
 use super::keys;
 use super::runtime::Runtime;
 
+/// How many documents are read at once.
+const PAGE: usize = 256;
+
 impl Runtime {
-    /// Lists runs, without what they wait for.
-    pub async fn list(&self, list: &RunList) -> Result<Vec<RunInfo>, RunError> {
-        const PAGE: usize = 256;
-        let mut found = Vec::new();
+    /// Lists runs, without what they wait for. A run of which nobody can read what is on record hides no other: it is listed as
+    /// damaged, whichever flow and status are asked for, for nobody knows its own.
+    pub async fn list(&self, list: &RunList) -> Result<RunPage, RunError> {
+        let mut page = RunPage::default();
         let mut after = list.after.as_ref().map(|it| self.keys(it).run());
-        while found.len() < list.max {
-            let page = DocumentList {
-                kind: keys::RUN.to_owned(),
-                tenant: Some(self.tenant.clone()),
-                session: list.session.clone(),
-                after: after.take(),
-                max: PAGE,
-            };
-            let page = self.records().list(page).await?;
-            let is_last = page.len() < PAGE;
-            after = page.last().map(|it| it.key.clone());
-            for document in &page {
-                if let Some(info) = self.listed(document, list)? {
-                    found.push(info);
+        while page.len() < list.max {
+            let documents = self.run_documents(list, after.take()).await?;
+            let is_last = documents.len() < PAGE;
+            after = documents.last().map(|it| it.key.clone());
+            for document in &documents {
+                self.add_listed(document, list, &mut page);
+                if page.len() == list.max {
+                    break;
                 }
             }
             if is_last {
                 break;
             }
         }
-        found.truncate(list.max);
-        Ok(found)
+        Ok(page)
     }
 
-    fn listed(&self, document: &Document, list: &RunList) -> Result<Option<RunInfo>, RunError> {
-        let Some(session) = document.key.session.clone() else { return Ok(None) };
+    async fn run_documents(
+        &self,
+        list: &RunList,
+        after: Option<DocumentKey>,
+    ) -> Result<Vec<Document>, RunError> {
+        let list = DocumentList {
+            kind: keys::RUN.to_owned(),
+            tenant: Some(self.tenant.clone()),
+            session: list.session.clone(),
+            after,
+            max: PAGE,
+        };
+        Ok(self.records().list(list).await?)
+    }
+
+    fn add_listed(&self, document: &Document, list: &RunList, page: &mut RunPage) {
+        let Some(session) = document.key.session.clone() else { return };
         let keys = self.keys(&RunId::new(session, document.key.name.clone()));
-        let book: Book = book::parsed(&keys, &document.data)?;
-        let is_wanted = list.flow.as_ref().is_none_or(|it| *it == book.flow)
-            && list.status.is_none_or(|it| it == book.status);
-        Ok(is_wanted.then(|| book.info(&keys, document.at, Vec::new())))
+        match book::parsed::<Book>(&keys, &document.data) {
+            Ok(book) if is_wanted(&book, list) => {
+                page.runs.push(book.info(&keys, document.at, Vec::new()));
+            }
+            Ok(_) => return,
+            Err(error) => page.damaged.push(DamagedRun { run: keys.run.clone(), error }),
+        }
+        page.next = (page.len() == list.max).then_some(keys.run);
+    }
+}
+
+fn is_wanted(book: &Book, list: &RunList) -> bool {
+    list.flow.as_ref().is_none_or(|it| *it == book.flow) && list.status.is_none_or(|it| it == book.status)
+}
+
+impl RunPage {
+    fn len(&self) -> usize {
+        self.runs.len() + self.damaged.len()
     }
 }

@@ -1,6 +1,6 @@
 //! Runs from outside: begin, drive, answer, cancel, list, follow.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub struct RuntimeParts {
 pub struct Runtime {
     pub(super) parts: Arc<RuntimeParts>,
     pub(super) tenant: Tenant,
-    /// Definitions that are known to be kept.
-    pub(super) kept: Arc<Mutex<BTreeSet<(Tenant, String)>>>,
+    /// Definitions that were written here, and when.
+    pub(super) kept: Arc<Mutex<BTreeMap<(Tenant, String), Timestamp>>>,
 }
 
 impl fmt::Debug for Runtime {

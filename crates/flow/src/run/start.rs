@@ -1,6 +1,6 @@
 //! How a run is put on record.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use contexture_history::Timestamp;
@@ -9,12 +9,14 @@ use contexture_session::{
 };
 use serde_json::Value;
 
-use super::book::{self, Book, written};
+use super::book::{Book, written};
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus};
+use super::forget::{FRESH, earlier};
 use super::id::RunId;
 use super::keys;
 use super::runtime::Runtime;
+use super::start_key;
 use super::state::State;
 use super::weight::check_depth;
 use crate::flow::Flow;
@@ -51,8 +53,16 @@ impl Runtime {
             session: run.session().clone(),
             input: Arc::clone(&input),
         };
-        let writes = self.begun(flow, &run, input, &begin, start.key.as_deref());
+        let now = self.parts.time.now();
+        let is_kept = self.is_kept(flow, now);
+        let mut writes = self.begun(&run, book_of(flow, input, start.key.clone(), now), &begin);
+        if !is_kept {
+            let key = keys::definition(&self.tenant, flow.fingerprint());
+            writes.puts.push(Document { key, at: now, data: flow.document().to_string() });
+        }
         match self.records().write(writes).await {
+            // Its session was deleted in this moment, and nothing of the run is on record.
+            Ok(numbers) if numbers.contains(&0) => return Err(RunError::NotFound { run: run.to_string() }),
             Ok(_) => {}
             Err(StoreError::Exists { .. }) if start.key.is_some() => {
                 // Somebody else was faster with the same key.
@@ -64,58 +74,64 @@ impl Runtime {
             }
             Err(err) => return Err(err.into()),
         }
-        self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()));
+        if !is_kept {
+            self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
+        }
         self.parts.library.heard(flow, &begin);
         Ok(run)
     }
 
-    fn begun(
-        &self,
-        flow: &Flow,
-        run: &RunId,
-        input: Arc<Value>,
-        start: &RunEvent,
-        key: Option<&str>,
-    ) -> Writes {
+    fn begun(&self, run: &RunId, book: Book, start: &RunEvent) -> Writes {
         let keys = self.keys(run);
-        let at = self.parts.time.now();
-        let book = Book {
-            flow: flow.id().to_owned(),
-            fingerprint: flow.fingerprint().to_owned(),
-            status: RunStatus::Running,
-            epoch: 1,
-            is_driven: false,
-            input,
-            upto: 1,
-            taken: 0,
-            state: State::default(),
-            outputs: std::collections::BTreeMap::new(),
-            node: None,
-            error: None,
-            created: at,
-        };
+        let at = book.created;
         let document = |key: DocumentKey, data: String| Document { key, at, data };
         let mut creates = vec![book.document(&keys, at), document(keys.fence(1), String::new())];
-        creates.extend(key.map(|it| document(keys::start_key(&self.tenant, it), run.to_string())));
-        let mut puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
-        let is_kept = self.kept().contains(&(self.tenant.clone(), flow.fingerprint().to_owned()));
-        if !is_kept {
-            let key = keys::definition(&self.tenant, flow.fingerprint());
-            puts.push(document(key, flow.document().to_string()));
-        }
+        let key = book.key.as_deref().map(|it| keys::start_key(&self.tenant, it));
+        creates.extend(key.map(|it| document(it, run.to_string())));
+        let puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
         let records = vec![NewRecord { stream: keys.log(), at, data: written(start) }];
         Writes { records, puts, creates, ..Writes::default() }
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeSet<(Tenant, String)>> {
+    /// Whether a flow's definition was written a short while ago, and so is there.
+    fn is_kept(&self, flow: &Flow, now: Timestamp) -> bool {
+        let kept = self.kept().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();
+        kept.is_some_and(|it| it > earlier(now, FRESH))
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds the run that was begun with a key.
     async fn started(&self, key: Option<&str>) -> Result<Option<RunId>, RunError> {
         let Some(key) = key else { return Ok(None) };
-        let found = book::document(self.records(), keys::start_key(&self.tenant, key)).await?;
-        Ok(found.map(|it| RunId::parse(&it.data)).transpose()?)
+        start_key::run_of(self.records(), &self.tenant, key, self.parts.time.now()).await
+    }
+
+    /// Removes a session with everything in it, its runs and their start keys too. Says whether there was one.
+    pub async fn delete_session(&self, session: &SessionId) -> Result<bool, RunError> {
+        let now = self.parts.time.now();
+        start_key::delete_session(&self.sessions(), self.records(), session, now).await
+    }
+}
+
+fn book_of(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Timestamp) -> Book {
+    Book {
+        flow: flow.id().to_owned(),
+        fingerprint: flow.fingerprint().to_owned(),
+        status: RunStatus::Running,
+        epoch: 1,
+        is_driven: false,
+        input,
+        upto: 1,
+        taken: 0,
+        state: State::default(),
+        outputs: BTreeMap::new(),
+        node: None,
+        error: None,
+        key,
+        created: at,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::services::Services;
 /// What one attempt of a node needs.
 pub(crate) struct Attempt {
     pub(crate) work: Arc<dyn Node>,
+    pub(crate) kind: &'static str,
     pub(crate) flow: Arc<str>,
     pub(crate) node: Arc<str>,
     pub(crate) lazy: Arc<[String]>,
@@ -67,6 +68,16 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
             return Err(cancelled());
         }
     }
+    let (kind, services) = (it.kind, Arc::clone(&it.services));
+    let begun = services.time.now();
+    let done = in_time(it).await;
+    let took = services.time.now().0.saturating_sub(begun.0);
+    services.library.worked(kind, Duration::from_millis(u64::try_from(took).unwrap_or(0)));
+    done
+}
+
+/// Lets a node work as long as it may.
+async fn in_time(it: Attempt) -> Result<Step, NodeError> {
     let timeout = it.timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
     let (cancel, time) = (it.cancel.clone(), Arc::clone(&it.services.time));
     let work = AssertUnwindSafe(work(it)).catch_unwind();

@@ -96,9 +96,9 @@ impl<S: Store + Records> World<S> {
 
 /// A run that goes on and has no driver is listed as such.
 async fn check_due(scene: &Scene) {
-    let due: Vec<RunId> = scene.runtime.due(10).await.unwrap().into_iter().map(|it| it.1).collect();
+    let due: Vec<RunId> = scene.runtime.due(None, 10).await.unwrap().into_iter().map(|it| it.1).collect();
     let list = RunList { max: 10, ..RunList::default() };
-    for info in scene.runtime.list(&list).await.unwrap() {
+    for info in scene.runtime.list(&list).await.unwrap().runs {
         assert!(info.status != RunStatus::Running || due.contains(&info.run), "{info:?}");
     }
 }

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod clock;
+mod damaged;
 mod due;
 mod faults;
+mod forget;
 mod fuse;
 mod hostile;
 mod kills;

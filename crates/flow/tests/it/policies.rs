@@ -234,7 +234,7 @@ async fn cancelling_is_a_state_and_leaves_the_thread_in_good_order() {
         scene.runtime.drive(&run, CancellationToken::new()).await.unwrap().status,
         RunStatus::Cancelled
     );
-    assert!(scene.runtime.due(10).await.unwrap().is_empty());
+    assert!(scene.runtime.due(None, 10).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
     CustomConfig, Flow, ManualInputConfig, Node, NodeContext, NodeDefinition, NodeError, NodeKind, Port,
-    PortType, PortValue, RunError, RunEvent, RunList, RunStatus, Step, Traits,
+    PortType, PortValue, RunError, RunEvent, RunList, RunStatus, Step, Traits, UserInputConfig,
 };
 use contexture_message::Role;
 use contexture_session::MemoryStore;
@@ -151,7 +152,7 @@ fn a_run_is_listed_inspected_cancelled_and_resumed_from_anywhere() {
         let flow = one.add(flow);
         let run = one.start(&flow, "s", json!({})).await;
         let list = RunList { status: Some(RunStatus::Running), max: 10, ..RunList::default() };
-        assert_eq!(two.runtime.list(&list).await.unwrap()[0].run, run);
+        assert_eq!(two.runtime.list(&list).await.unwrap().runs[0].run, run);
         let (driver, driven) = (one.clone(), run.clone());
         let drive = tokio::spawn(async move { driver.drive(&driven).await });
         tokio::time::sleep(LEASE * 5).await;
@@ -164,7 +165,7 @@ fn a_run_is_listed_inspected_cancelled_and_resumed_from_anywhere() {
         assert_eq!(two.runtime.info(&run).await.unwrap().status, RunStatus::Cancelled);
         let log = two.log(&run).await;
         assert_eq!(log[log.len() - 2..], ["end stuck: cancelled", "over cancelled"]);
-        assert_eq!(two.runtime.due(10).await.unwrap(), []);
+        assert_eq!(two.runtime.due(None, 10).await.unwrap(), []);
 
         let info = one.run(&question(&one), "s", json!({})).await;
         let info = two.say(&info, "Me.").await;
@@ -179,10 +180,10 @@ fn a_run_that_waits_is_cancelled_by_whoever_drives_it_next() {
         let flow = question(&one);
         let info = one.run(&flow, "s", json!({})).await;
         two.runtime.cancel(&info.run).await.unwrap();
-        assert_eq!(two.runtime.due(10).await.unwrap().len(), 1);
+        assert_eq!(two.runtime.due(None, 10).await.unwrap().len(), 1);
         assert_eq!(two.drive(&info.run).await.status, RunStatus::Cancelled);
         assert_eq!(one.runtime.info(&info.run).await.unwrap().waits, []);
-        assert_eq!(two.runtime.due(10).await.unwrap(), []);
+        assert_eq!(two.runtime.due(None, 10).await.unwrap(), []);
     });
 }
 
@@ -205,7 +206,7 @@ fn runs_without_a_driver_are_found_among_many_that_have_one() {
         }
         tokio::time::sleep(LEASE * 5).await;
         let lost = one.start(&question(&one), "z", json!({})).await;
-        let due: Vec<_> = two.runtime.due(3).await.unwrap().into_iter().map(|it| it.1).collect();
+        let due: Vec<_> = two.runtime.due(None, 3).await.unwrap().into_iter().map(|it| it.1).collect();
         assert_eq!(due, [lost]);
     });
 }
@@ -218,7 +219,7 @@ fn a_run_is_due_once_however_much_it_was_told() {
         let run = one.start(&flow, "s", json!({})).await;
         one.start(&flow, "s", json!({})).await;
         one.runtime.cancel(&run).await.unwrap();
-        assert_eq!(one.runtime.due(10).await.unwrap().len(), 2);
+        assert_eq!(one.runtime.due(None, 10).await.unwrap().len(), 2);
     });
 }
 
@@ -415,5 +416,37 @@ fn input_on_a_thread_whose_turn_waits_is_said_in_its_time() {
         assert_eq!((info.status, info.error), (RunStatus::Completed, None));
         assert_eq!(one.says("s").await.last().unwrap(), "user: and me?");
         assert_eq!(one.parrot.requests.lock().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn what_is_told_of_a_nodes_time_is_the_time_it_worked() {
+    timeless(async {
+        let [scene] = instances();
+        let does = |cx: NodeContext| -> BoxFuture<'static, Result<Step, NodeError>> {
+            Box::pin(async move {
+                cx.services.time.sleep(Duration::from_millis(30)).await;
+                if cx.attempt == 1 { Err(NodeError::new("away", "not now")) } else { done() }
+            })
+        };
+        let flow = Flow::builder("slow")
+            .custom("slow", Does { inputs: Vec::new(), traits: Traits::default(), does })
+            .node("slow", custom("slow").retry(1, 60.0))
+            .node("ask", NodeKind::UserInput(UserInputConfig::default()))
+            .edge("start -> slow")
+            .edge("slow -> ask")
+            .build()
+            .unwrap();
+        let flow = scene.add(flow);
+        let info = scene.run(&flow, "s", json!({})).await;
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        scene.say(&info, "x").await;
+        let worked = scene.library.worked.lock().unwrap().clone();
+        // Neither the pause before its second attempt nor the wait for an answer is work.
+        let of = |kind: &str| {
+            worked.iter().filter(|it| it.0 == kind).map(|it| it.1.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("custom"), [30, 30], "{worked:?}");
+        assert_eq!(of("user_input"), [0, 0], "{worked:?}");
     });
 }

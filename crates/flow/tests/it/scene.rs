@@ -127,6 +127,8 @@ pub(crate) struct Shop {
     pub(crate) agent: Agent,
     pub(crate) prompts: BTreeMap<String, Prompt>,
     pub(crate) flows: Mutex<BTreeMap<String, Flow>>,
+    /// Which nodes have worked, and for how long.
+    pub(crate) worked: Mutex<Vec<(&'static str, Duration)>>,
 }
 
 impl Library for Shop {
@@ -140,6 +142,10 @@ impl Library for Shop {
 
     fn flow(&self, id: &str) -> Option<Flow> {
         self.flows.lock().unwrap().get(id).cloned()
+    }
+
+    fn worked(&self, kind: &'static str, took: Duration) {
+        self.worked.lock().unwrap().push((kind, took));
     }
 }
 
@@ -178,7 +184,12 @@ impl Scene {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let agent = agent(parrot.clone(), Arc::clone(&calls), Arc::clone(&time));
         let prompts = ["chat", "expert"].map(|it| (it.to_owned(), prompt(it)));
-        let library = Arc::new(Shop { agent, prompts: prompts.into(), flows: Mutex::default() });
+        let library = Arc::new(Shop {
+            agent,
+            prompts: prompts.into(),
+            flows: Mutex::default(),
+            worked: Mutex::default(),
+        });
         let ports = Ports {
             time: Arc::clone(&time),
             names: Arc::new(TestNames),

@@ -150,7 +150,7 @@ async fn played(net: &Net, play: &Play) -> Played {
                 tokio::time::sleep(LEASE).await;
             }
         }
-        let due = watcher.runtime.due(10).await.unwrap();
+        let due = watcher.runtime.due(None, 10).await.unwrap();
         assert!(due.iter().any(|(_, it)| *it == run), "the run needs a driver");
     };
     let is_cancelled = info.status == RunStatus::Waiting;
@@ -172,7 +172,7 @@ async fn played(net: &Net, play: &Play) -> Played {
         assert_eq!(followed.await.unwrap().unwrap(), behind);
     }
     Reference::read(net, &whole);
-    assert_eq!(watcher.runtime.due(10).await.unwrap(), []);
+    assert_eq!(watcher.runtime.due(None, 10).await.unwrap(), []);
     Played { info, log: log.unwrap_or(whole), is_cancelled }
 }
 

@@ -45,7 +45,7 @@ async fn cancelled_at(scene: &Scene, flow: &Flow, line: &str) -> RunInfo {
     let (_, ()) = futures::join!(scene.drive(&run), cancel);
     let info = scene.drive(&run).await;
     assert_eq!((info.status, info.waits.len()), (RunStatus::Cancelled, 0), "{info:?}");
-    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+    assert_eq!(scene.runtime.due(None, 10).await.unwrap(), []);
     info
 }
 
@@ -138,7 +138,7 @@ async fn of_an_answer_and_the_word_to_stop_the_word_counts() {
         }
         let info = scene.drive(&info.run).await;
         assert_eq!(info.status, RunStatus::Cancelled);
-        assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+        assert_eq!(scene.runtime.due(None, 10).await.unwrap(), []);
         assert_eq!(scene.parrot.requests.lock().unwrap().len(), 0);
     }
 }
@@ -158,7 +158,7 @@ async fn a_run_whose_session_goes_is_left() {
     let drive = tokio::time::timeout(Duration::from_secs(5), drive);
     let (driven, ()) = futures::join!(drive, delete);
     assert!(matches!(driven, Ok(Err(RunError::Driven { .. } | RunError::NotFound { .. }))), "{driven:?}");
-    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+    assert_eq!(scene.runtime.due(None, 10).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn a_run_whose_flow_is_gone_can_still_be_cancelled() {
     scene.runtime.cancel(&info.run).await.unwrap();
     let over = scene.drive(&info.run).await;
     assert_eq!((over.status, over.waits.len()), (RunStatus::Cancelled, 0));
-    assert_eq!(scene.runtime.due(10).await.unwrap(), []);
+    assert_eq!(scene.runtime.due(None, 10).await.unwrap(), []);
     assert_eq!(scene.log(&info.run).await.last().unwrap(), "over cancelled");
     let late = scene.runtime.answer(&info.run, &info.waits[0].id, json!(1)).await;
     assert!(matches!(late, Err(RunError::Over { .. })), "{late:?}");

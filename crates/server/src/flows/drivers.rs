@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_flow::{RunError, RunId, RunInfo, Runtime};
+use contexture_flow::{Forgotten, RunError, RunId, RunInfo, Runtime};
+use contexture_history::Timestamp;
 use contexture_session::Tenant;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -37,6 +38,8 @@ struct Inner {
     free: Notify,
     /// Runs that could not be driven, and since when.
     stuck: Mutex<BTreeMap<(Tenant, RunId), Instant>>,
+    /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
+    swept: Mutex<Option<(Tenant, RunId)>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
@@ -51,6 +54,7 @@ impl Drivers {
             is_wanted: AtomicBool::new(false),
             free: Notify::new(),
             stuck: Mutex::default(),
+            swept: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -71,8 +75,17 @@ impl Drivers {
         self.0.tasks.len()
     }
 
+    /// Returns how many runs can't be driven now.
+    pub(crate) fn n_stuck(&self) -> usize {
+        self.stuck().len()
+    }
+
     fn stuck(&self) -> MutexGuard<'_, BTreeMap<(Tenant, RunId), Instant>> {
         self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn swept(&self) -> MutexGuard<'_, Option<(Tenant, RunId)>> {
+        self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due.
@@ -115,13 +128,19 @@ impl Drivers {
     /// Drives what nobody drives.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
         self.stuck().retain(|_, since| since.elapsed() < ALONE);
-        for (tenant, run) in self.0.runtime.due(MOST).await? {
-            let key = (tenant, run);
-            if !self.stuck().contains_key(&key) && !self.drive(&key.0, &key.1) {
+        let after = self.swept().clone();
+        for run in self.0.runtime.due(after.as_ref(), MOST).await? {
+            if !self.stuck().contains_key(&run) && !self.drive(&run.0, &run.1) {
                 break;
             }
+            *self.swept() = Some(run);
         }
         Ok(())
+    }
+
+    /// Forgets runs of all tenants that were over before a time.
+    pub(crate) async fn forget(&self, before: Timestamp) -> Result<Forgotten, RunError> {
+        self.0.runtime.forget(before).await
     }
 
     /// Waits until there is a place that somebody wanted.

@@ -1,6 +1,7 @@
 //! What runs take from the server: what is loaded now.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
@@ -43,5 +44,9 @@ impl Library for Loaded {
             }
             _ => {}
         }
+    }
+
+    fn worked(&self, kind: &'static str, took: Duration) {
+        self.metrics.node_worked(kind, took);
     }
 }

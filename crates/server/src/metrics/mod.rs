@@ -28,6 +28,7 @@ meters! {
     FLOW_STARTS "flow_runs_started_total" [] "Runs of flows that were put on record.";
     FLOW_ENDS "flow_runs_ended_total" ["status"] "Runs of flows that came to an end.";
     FLOW_NODES "flow_nodes_total" ["kind", "outcome"] "Nodes of flows that came to an end.";
+    NODE_TIME "flow_node_duration_seconds" ["kind"] "How long attempts of nodes of flows took, without what they waited for.";
     CALLS "model_calls_total" ["provider", "outcome"] "Model calls, by why they ended.";
     CALL_TIME "model_call_duration_seconds" ["provider"] "How long model calls took.";
     TOKENS "tokens_total" ["kind"] "Tokens as providers report them.";
@@ -41,6 +42,7 @@ meters! {
     STORE_ERRORS "store_errors_total" [] "Requests that failed because of the store.";
     RUNNING "turns_running" [] "Turns that run now.";
     DRIVEN "flow_runs_driven" [] "Runs of flows that are driven now.";
+    STUCK "flow_runs_stuck" [] "Runs of flows that could not be driven here in the last minute, such as damaged ones.";
     QUEUE "scribe_queue_depth" [] "What waits to be written.";
     STREAMS "sse_connections" [] "Streams of events that are open.";
 }
@@ -60,6 +62,7 @@ struct Inner {
 pub(crate) struct Now {
     pub(crate) running: usize,
     pub(crate) driven: usize,
+    pub(crate) stuck: usize,
     pub(crate) queue: usize,
 }
 
@@ -122,6 +125,11 @@ impl Metrics {
         self.book().add(FLOW_NODES, &[kind, outcome], 1);
     }
 
+    /// A node of a flow has worked.
+    pub(crate) fn node_worked(&self, kind: &'static str, took: Duration) {
+        self.book().time(NODE_TIME, &[kind], took.as_secs_f64());
+    }
+
     /// Something happened during a turn.
     pub(crate) fn heard(&self, event: &Event) {
         if let Event::ContextCompactionEnd(report) | Event::Compaction(report) = event {
@@ -136,6 +144,7 @@ impl Metrics {
         self.book().write(&mut text);
         gauge(&mut text, RUNNING, now.running as u64);
         gauge(&mut text, DRIVEN, now.driven as u64);
+        gauge(&mut text, STUCK, now.stuck as u64);
         gauge(&mut text, QUEUE, now.queue as u64);
         gauge(&mut text, STREAMS, self.0.streams.load(Ordering::Relaxed));
         text
@@ -227,13 +236,16 @@ mod tests {
         let metrics = Metrics::default();
         metrics.answered("GET", "/v1/prompts", 200, Duration::from_millis(3));
         metrics.turn("completed", Duration::from_secs(2));
+        metrics.node_worked("llm_request", Duration::from_secs(2));
         let open = metrics.stream();
-        let text = metrics.text(Now { running: 1, driven: 3, queue: 2 });
+        let text = metrics.text(Now { running: 1, driven: 3, stuck: 4, queue: 2 });
         for line in [
             r#"contexture_http_requests_total{method="GET",route="/v1/prompts",status="200"} 1"#,
             r#"contexture_turns_total{status="completed"} 1"#,
+            r#"contexture_flow_node_duration_seconds_sum{kind="llm_request"} 2"#,
             "contexture_turns_running 1",
             "contexture_flow_runs_driven 3",
+            "contexture_flow_runs_stuck 4",
             "contexture_scribe_queue_depth 2",
             "contexture_sse_connections 1",
         ] {

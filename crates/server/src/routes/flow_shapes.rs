@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contexture_flow::{AskedKind, Flow, RunInfo, RunStatus, Wait};
+use contexture_flow::{AskedKind, DamagedRun, Flow, RunInfo, RunStatus, Wait};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -198,11 +198,32 @@ impl From<Wait> for WaitView {
     }
 }
 
+/// A run whose record is damaged, or was written by a newer version.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DamagedRunView {
+    /// Its id.
+    run: String,
+    /// What is wrong with it.
+    error: NodeErrorView,
+}
+
+impl From<DamagedRun> for DamagedRunView {
+    fn from(damaged: DamagedRun) -> Self {
+        let DamagedRun { run, error } = damaged;
+        let error = NodeErrorView { code: error.code().to_owned(), message: error.to_string() };
+        Self { run: run.to_string(), error }
+    }
+}
+
 /// A page of runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunPage {
     /// The runs, in the order of their sessions and names, without what they wait for.
     pub(super) runs: Vec<RunView>,
+    /// Runs between them whose record can't be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub(super) damaged: Vec<DamagedRunView>,
     /// Where the next page begins, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<String>,

@@ -62,6 +62,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<im
     let now = Now {
         running: app.0.runs.n_running(),
         driven: app.0.drivers.n_driven(),
+        stuck: app.0.drivers.n_stuck(),
         queue: app.0.scribe.depth(),
     };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::flow_shapes::{RunPage, RunView};
+use super::flow_shapes::{DamagedRunView, RunPage, RunView};
 use super::run_events::FollowRun;
 use super::sessions::limited;
 use super::turns::{idempotency_key, wants_events};
@@ -147,9 +147,15 @@ pub(crate) async fn list(
         after: query.after.as_deref().map(RunId::parse).transpose()?,
         max: limited(query.limit, 100, 1000)?,
     };
-    let runs = app.flow_runs(&caller).list(&list).await?;
-    let after = runs.last().filter(|_| runs.len() == list.max).map(|it| it.run.to_string());
-    Ok(Json(RunPage { runs: runs.into_iter().map(RunView::from).collect(), after }))
+    let page = app.flow_runs(&caller).list(&list).await?;
+    for it in &page.damaged {
+        tracing::warn!(run = %it.run, code = it.error.code(), error = %it.error, "a run can't be listed");
+    }
+    Ok(Json(RunPage {
+        runs: page.runs.into_iter().map(RunView::from).collect(),
+        damaged: page.damaged.into_iter().map(DamagedRunView::from).collect(),
+        after: page.next.map(String::from),
+    }))
 }
 
 /// Show a run.

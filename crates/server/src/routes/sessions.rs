@@ -233,7 +233,7 @@ pub(crate) async fn delete(
     caller: Caller,
     Id(id): Id<SessionId>,
 ) -> Result<StatusCode, Problem> {
-    match app.sessions(&caller).delete(&id).await? {
+    match app.flow_runs(&caller).delete_session(&id).await? {
         true => {
             app.0.audit.record(Act::of(&caller, "session.deleted", id.as_str())).await;
             let key = SessionKey { tenant: caller.tenant.clone(), session: id };

@@ -15,4 +15,5 @@ mod streaming;
 mod threads;
 mod tls;
 mod turns;
+mod upkeep;
 mod waiting;

@@ -45,8 +45,9 @@ pub use once::{a_lost_turn_goes_on, a_scratch_thread_leaves_no_trace, what_is_do
 pub use records::{
     OpenRecords, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
     growth_is_noticed, nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
-    old_records_are_forgotten, record_writers_lose_nothing, records_are_numbered, streams_are_kept_apart,
-    what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing, writes_require_documents,
+    old_records_are_forgotten, record_writers_lose_nothing, records_are_numbered, streams_are_dropped,
+    streams_are_kept_apart, what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing,
+    writes_require_documents,
 };
 pub use search::{
     archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
@@ -99,7 +100,7 @@ macro_rules! records_conformance {
         $crate::store_conformance!(@each $opener:
             documents_are_listed, documents_are_written, documents_have_any_name, growth_is_noticed,
             nothing_stays_behind_a_deleted_session, old_documents_are_forgotten, old_records_are_forgotten,
-            record_writers_lose_nothing, records_are_numbered, streams_are_kept_apart,
+            record_writers_lose_nothing, records_are_numbered, streams_are_dropped, streams_are_kept_apart,
             what_belongs_to_a_session_goes_with_it, writes_are_all_or_nothing, writes_require_documents
         );
     };

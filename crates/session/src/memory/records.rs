@@ -154,6 +154,7 @@ impl Inner {
         let numbers = writes.records.into_iter().map(&mut append).collect();
         writes.puts.into_iter().chain(writes.creates).for_each(|it| kept.put(it));
         writes.deletes.iter().for_each(|it| kept.delete(it));
+        writes.drops.iter().for_each(|it| _ = kept.streams.remove(it));
         Ok(numbers)
     }
 }

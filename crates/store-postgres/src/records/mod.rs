@@ -29,6 +29,7 @@ impl Records for PostgresStore {
             let numbers = self.database().write_records(&writes).await?;
             let grown = writes.records.iter().zip(&numbers).filter(|(_, number)| **number > 0);
             grown.for_each(|(record, _)| self.announce_stream(&record.stream));
+            writes.drops.iter().for_each(|it| self.announce_stream(it));
             Ok(numbers)
         })
     }

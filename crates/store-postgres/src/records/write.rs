@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contexture_session::StoreError;
 use contexture_session::records::{Document, DocumentKey, StreamKey, Writes};
 use deadpool_postgres::{Client, GenericClient};
+use futures::future::try_join_all;
 use futures::try_join;
 use tokio_postgres::Statement;
 
@@ -95,6 +96,12 @@ const DELETES: &str = "\
         ) AS document
     ))";
 
+/// The stream first: who forgets its records, or appends some, has it locked.
+const DROP_STREAM: &str = "\
+    DELETE FROM {schema}.streams WHERE tenant = $1 AND session = $2 AND kind = $3";
+const DROP_RECORDS: &str = "\
+    DELETE FROM {schema}.records WHERE tenant = $1 AND session = $2 AND kind = $3";
+
 /// What is written, as columns.
 #[derive(Debug)]
 struct Prepared<'a> {
@@ -103,6 +110,8 @@ struct Prepared<'a> {
     puts: DocumentParams<'a>,
     creates: DocumentParams<'a>,
     deletes: KeyParams<'a>,
+    /// Streams to remove, in the order of their keys.
+    drops: BTreeSet<&'a StreamKey>,
     required: Vec<&'a DocumentKey>,
 }
 
@@ -113,6 +122,7 @@ struct Statements {
     puts: Option<Statement>,
     creates: Option<Statement>,
     deletes: Option<Statement>,
+    drops: Option<(Statement, Statement)>,
 }
 
 /// Streams in the order of their keys, and records in the order in which they came.
@@ -181,13 +191,14 @@ impl<'a> Prepared<'a> {
             puts: DocumentParams::new(&writes.puts),
             creates: DocumentParams::new(&writes.creates),
             deletes: KeyParams::new(writes.deletes.iter()),
+            drops: writes.drops.iter().collect(),
             required: writes.required().into_iter().collect(),
         }
     }
 
     /// Whether it has something to require, and records, puts, creates and deletes.
     fn parts(&self) -> [bool; 5] {
-        let Writes { records, puts, creates, deletes, requires: _ } = self.writes;
+        let Writes { records, puts, creates, deletes, .. } = self.writes;
         let are_empty = [
             self.required.is_empty(),
             records.is_empty(),
@@ -215,7 +226,8 @@ impl Database {
     }
 
     async fn write_once(&self, mut client: Client, prepared: &Prepared<'_>) -> Result<Vec<u64>, Failure> {
-        let written = if prepared.parts().iter().filter(|it| **it).count() == 1 {
+        let n_parts = prepared.parts().iter().filter(|it| **it).count();
+        let written = if n_parts == 1 && prepared.drops.is_empty() {
             // One statement is one transaction.
             self.write_parts(&client, prepared).await.map_err(Failure::or_unsure)
         } else {
@@ -242,14 +254,15 @@ impl Database {
         client: &impl GenericClient,
         prepared: &Prepared<'_>,
     ) -> Result<Vec<u64>, Failure> {
-        let Statements { required, records, puts, creates, deletes } =
+        let Statements { required, records, puts, creates, deletes, drops } =
             self.write_statements(client, prepared).await?;
-        let ((), numbers, (), (), ()) = try_join!(
+        let ((), numbers, (), (), (), ()) = try_join!(
             lock_required(client, required, prepared),
             write_streams(client, records, &prepared.streams),
             write_documents(client, puts, &prepared.puts),
             write_documents(client, creates, &prepared.creates),
             delete_documents(client, deletes, &prepared.deletes),
+            drop_streams(client, drops, &prepared.drops),
         )?;
         Ok(numbers)
     }
@@ -271,7 +284,14 @@ impl Database {
             statement(creates, self.there_sql(PUTS)),
             statement(deletes, self.sql(DELETES)),
         )?;
-        Ok(Statements { required, records, puts, creates, deletes })
+        let drops = match prepared.drops.is_empty() {
+            true => None,
+            false => {
+                let [stream, records] = [DROP_STREAM, DROP_RECORDS].map(|it| self.sql(it));
+                Some(try_join!(client.prepare_cached(&stream), client.prepare_cached(&records))?)
+            }
+        };
+        Ok(Statements { required, records, puts, creates, deletes, drops })
     }
 
     fn there_sql(&self, text: &str) -> String {
@@ -355,5 +375,20 @@ async fn delete_documents(
     let Some(statement) = statement else { return Ok(()) };
     let KeyParams { tenants, sessions, kinds, names } = keys;
     client.execute(&statement, &[tenants, sessions, kinds, names]).await?;
+    Ok(())
+}
+
+async fn drop_streams(
+    client: &impl GenericClient,
+    statements: Option<(Statement, Statement)>,
+    streams: &BTreeSet<&StreamKey>,
+) -> Result<(), Failure> {
+    let Some((drop_stream, drop_records)) = &statements else { return Ok(()) };
+    let drops = streams.iter().map(|it| async move {
+        let (tenant, session) = (it.tenant.as_str(), session_name(it.session.as_ref()));
+        client.execute(drop_stream, &[&tenant, &session, &it.kind]).await?;
+        client.execute(drop_records, &[&tenant, &session, &it.kind]).await
+    });
+    try_join_all(drops).await?;
     Ok(())
 }

@@ -41,6 +41,7 @@ impl Names<'_> {
             puts: has(2).then(|| self.document("put")).into_iter().collect(),
             creates: has(3).then(|| self.document("created")).into_iter().collect(),
             deletes: deletes.into_iter().filter(|_| has(4)).map(|it| self.key(it)).collect(),
+            ..Writes::default()
         }
     }
 

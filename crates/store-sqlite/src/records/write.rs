@@ -18,6 +18,9 @@ const STREAM: &str =
     "SELECT no, forgotten, last FROM streams WHERE tenant = ?1 AND session = ?2 AND kind = ?3";
 const EXISTS: &str = "SELECT 1 FROM documents WHERE kind = ?1 AND tenant = ?2 AND session = ?3 AND name = ?4";
 const DELETE: &str = "DELETE FROM documents WHERE kind = ?1 AND tenant = ?2 AND session = ?3 AND name = ?4";
+const DROP_RECORDS: &str = "DELETE FROM records
+    WHERE stream = (SELECT no FROM streams WHERE tenant = ?1 AND session = ?2 AND kind = ?3)";
+const DROP_STREAM: &str = "DELETE FROM streams WHERE tenant = ?1 AND session = ?2 AND kind = ?3";
 const PUT: &str =
     "INSERT INTO documents (kind, tenant, session, name, at, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT (kind, tenant, session, name) DO UPDATE SET at = excluded.at, data = excluded.data";
@@ -28,7 +31,7 @@ const GROWN: &str = "UPDATE streams SET last = ?2 WHERE no = ?1";
 const BEGUN: &str = "UPDATE streams SET last = ?2, oldest = ?3 WHERE no = ?1";
 
 #[cfg(test)]
-pub(crate) const QUERIES: [&str; 5] = [STREAM, EXISTS, DELETE, GROWN, BEGUN];
+pub(crate) const QUERIES: [&str; 7] = [STREAM, EXISTS, DELETE, DROP_RECORDS, DROP_STREAM, GROWN, BEGUN];
 
 /// Writes of more parts, or of more bytes, are left to the thread that writes.
 const SMALL: (usize, usize) = (16, 64 * 1024);
@@ -37,14 +40,15 @@ const SMALL: (usize, usize) = (16, 64 * 1024);
 #[derive(Debug)]
 pub(super) struct Writing {
     writes: Writes,
-    /// Those that grow, each once.
+    /// Those that grow or go, each once.
     streams: Vec<StreamKey>,
 }
 
 impl Writing {
     pub(super) fn new(writes: Writes) -> Result<Self, StoreError> {
         writes.check()?;
-        let mut streams: Vec<StreamKey> = writes.records.iter().map(|it| it.stream.clone()).collect();
+        let streams = writes.records.iter().map(|it| &it.stream).chain(&writes.drops);
+        let mut streams: Vec<StreamKey> = streams.cloned().collect();
         streams.sort();
         streams.dedup();
         Ok(Self { writes, streams })
@@ -74,15 +78,17 @@ impl Change for Writing {
         let numbers = append(conn, &mut sessions, &self.writes.records)?;
         documents.into_iter().try_for_each(|it| put(conn, it))?;
         self.writes.deletes.iter().try_for_each(|it| delete(conn, it))?;
+        self.writes.drops.iter().try_for_each(|it| drop_stream(conn, it))?;
         Ok(numbers)
     }
 
     fn is_small(&self) -> bool {
-        let Writes { records, puts, creates, deletes, requires } = &self.writes;
+        let Writes { records, puts, creates, deletes, drops, requires } = &self.writes;
         let documents = puts.iter().chain(creates).map(|it| it.data.len());
         let bytes: usize = records.iter().map(|it| it.data.len()).chain(documents).sum();
         let parts = records.len() + puts.len() + creates.len() + deletes.len() + requires.len();
-        parts <= SMALL.0 && bytes <= SMALL.1
+        // Nobody knows how much a stream holds that is dropped.
+        parts <= SMALL.0 && bytes <= SMALL.1 && drops.is_empty()
     }
 
     fn touched(&self) -> Touched<'_> {
@@ -153,8 +159,18 @@ fn append(
     Ok(numbers)
 }
 
+fn stream_names(key: &StreamKey) -> [&str; 3] {
+    [key.tenant.as_str(), session_name(key.session.as_ref()), &key.kind]
+}
+
+fn drop_stream(conn: &Connection, key: &StreamKey) -> rusqlite::Result<()> {
+    conn.prepare_cached(DROP_RECORDS)?.execute(stream_names(key))?;
+    conn.prepare_cached(DROP_STREAM)?.execute(stream_names(key))?;
+    Ok(())
+}
+
 fn stream(conn: &Connection, key: &StreamKey) -> rusqlite::Result<Growing> {
-    let names = [key.tenant.as_str(), session_name(key.session.as_ref()), &key.kind];
+    let names = stream_names(key);
     let found = |row: &rusqlite::Row<'_>| {
         let (forgotten, last): (i64, i64) = (row.get(1)?, row.get(2)?);
         Ok(Growing { no: row.get(0)?, last: from_sql(last), oldest: None, was_empty: forgotten == last })

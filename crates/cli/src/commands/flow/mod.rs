@@ -3,6 +3,7 @@
 mod check;
 mod desk;
 mod drive;
+mod forget;
 mod graph;
 mod list;
 mod runs;
@@ -28,6 +29,7 @@ pub(super) fn run(args: &FlowArgs, globals: &Globals, screen: Screen) -> Result<
         FlowCommand::Runs(args) => runs::run(args, globals),
         FlowCommand::Show(args) => show::run(args, globals, screen),
         FlowCommand::Cancel(args) => drive::cancel(args, globals),
+        FlowCommand::Forget(args) => forget::run(args, globals),
     }
 }
 

@@ -1,8 +1,8 @@
 //! `flow runs`.
 
-use contexture_flow::{RunInfo, RunList, RunStatus};
+use contexture_flow::{RunList, RunPage, RunStatus};
 use contexture_session::SessionId;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::desk::Desk;
 use crate::args::{FlowRunsArgs, Globals, StatusName};
@@ -23,11 +23,11 @@ pub(super) fn run(args: &FlowRunsArgs, globals: &Globals) -> Result<Reply, Failu
             after: None,
             max: args.limit,
         };
-        let runs = desk.runtime.list(&list).await?;
+        let found = desk.runtime.list(&list).await?;
         Ok(match globals.json {
-            true => Reply::json(json!(runs)),
-            false if runs.is_empty() => Reply::styled("There are no runs."),
-            false => Reply::styled(page(&runs)),
+            true => Reply::json(document(&found)),
+            false if found.runs.is_empty() && found.damaged.is_empty() => Reply::styled("There are no runs."),
+            false => Reply::styled(page(&found)),
         })
     };
     runtime::block_on(work)?
@@ -43,11 +43,18 @@ fn status(name: StatusName) -> RunStatus {
     }
 }
 
-fn page(runs: &[RunInfo]) -> String {
+fn document(found: &RunPage) -> Value {
+    let damaged = found.damaged.iter().map(
+        |it| json!({"run": it.run, "error": {"code": it.error.code(), "message": it.error.to_string()}}),
+    );
+    found.runs.iter().map(|it| json!(it)).chain(damaged).collect()
+}
+
+fn page(found: &RunPage) -> String {
     // The run's name stands last, where nothing is cut: it is there to be copied.
     let columns = ["flow", "status", "updated", "run"].map(|it| (it, Align::Left));
     let mut table = Table::new(&columns);
-    for info in runs {
+    for info in &found.runs {
         let status = match &info.node {
             Some(node) => format!("{} at {node}", info.status.as_str()),
             None => info.status.as_str().to_owned(),
@@ -57,6 +64,14 @@ fn page(runs: &[RunInfo]) -> String {
             Cell::new(status),
             Cell::new(info.updated.to_seconds()).style(DIM),
             Cell::new(info.run.to_string()).style(BOLD),
+        ]);
+    }
+    for it in &found.damaged {
+        table.row(vec![
+            Cell::new(""),
+            Cell::new("damaged"),
+            Cell::new(""),
+            Cell::new(it.run.to_string()).style(BOLD),
         ]);
     }
     table.lines(0, usize::MAX).join("\n")

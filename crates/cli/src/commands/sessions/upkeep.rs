@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use contexture_session::{SessionId, SessionKey, Sessions, StoreError, Usage};
+use contexture::SystemTime;
+use contexture_flow::delete_session;
+use contexture_session::{Records, SessionId, SessionKey, Sessions, StoreError, Time, Usage};
 use contexture_store_sqlite::SqliteStore;
 use serde_json::json;
 
@@ -21,6 +23,7 @@ use crate::table::{Align, Cell, Table};
 /// Removes sessions, if they are all there and it is really meant.
 pub(super) async fn delete(
     sessions: &Sessions,
+    records: &dyn Records,
     ids: &[String],
     yes: bool,
     as_json: bool,
@@ -40,7 +43,7 @@ pub(super) async fn delete(
         return Ok(Reply::styled("Nothing is deleted."));
     }
     for id in &found {
-        sessions.delete(id).await?;
+        delete_session(sessions, records, id, SystemTime.now()).await?;
     }
     if as_json {
         return Ok(Reply::json(json!({"deleted": found})));

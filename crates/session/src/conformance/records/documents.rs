@@ -42,7 +42,7 @@ pub async fn writes_are_all_or_nothing(open: OpenRecords) {
         puts: vec![document(&b, 2, "changed"), document(&c, 2, "put")],
         creates: creates.into_iter().map(|it| document(it, 2, "created")).collect(),
         deletes: vec![a.clone()],
-        requires: Vec::new(),
+        ..Writes::default()
     };
     for creates in [vec![&d, &b], vec![&a], vec![&d, &d], vec![&c]] {
         let refused = desk.try_write(attempt(creates)).await;

@@ -17,7 +17,7 @@ pub use documents::{
 pub use life::{nothing_stays_behind_a_deleted_session, what_belongs_to_a_session_goes_with_it};
 pub use streams::{
     growth_is_noticed, old_records_are_forgotten, record_writers_lose_nothing, records_are_numbered,
-    streams_are_kept_apart,
+    streams_are_dropped, streams_are_kept_apart,
 };
 
 use super::support::TestNames;

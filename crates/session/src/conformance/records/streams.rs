@@ -114,6 +114,37 @@ pub async fn old_records_are_forgotten(open: OpenRecords) {
     assert_eq!(desk.said(&other).await, "1:other");
 }
 
+/// A stream that is dropped is gone with all of it, in one commit with the rest of the write, and others stay.
+pub async fn streams_are_dropped(open: OpenRecords) {
+    let desk = Desk::new(&open).await;
+    let (stream, common, key) = (desk.stream(), desk.common(), desk.key("a"));
+    let other = StreamKey { kind: format!("{}x", desk.kind), ..stream.clone() };
+    for it in [&stream, &common, &other] {
+        desk.append(it, &[(1, "a"), (2, "b"), (3, "c")]).await;
+    }
+    assert_eq!(desk.prune(2, 1).await, 1);
+    let drops = vec![common.clone(), stream.clone(), stream.clone()];
+    let attempt = Writes { drops, requires: vec![key.clone()], ..Writes::default() };
+    let refused = desk.try_write(attempt.clone()).await;
+    assert!(matches!(&refused, Err(StoreError::NotFound { what: "document", .. })), "{refused:?}");
+    assert_eq!(desk.extent(&stream).await.1, 3, "nothing is dropped if something is missing");
+
+    desk.put(&[super::document(&key, 1, "x")]).await;
+    desk.write(Writes { deletes: vec![key.clone()], ..attempt }).await;
+    for it in [&stream, &common] {
+        assert_eq!((desk.said(it).await.as_str(), desk.extent(it).await), ("", (0, 0)));
+    }
+    assert_eq!(desk.texts(&[key]).await, ["-"]);
+    assert_eq!(desk.said(&other).await, "1:a 2:b 3:c");
+    // What is not there is no trouble, and dropping comes last.
+    let records = vec![record(&stream, 1, "x")];
+    let drops = vec![stream.clone(), common.clone()];
+    assert_eq!(desk.write(Writes { records, drops, ..Writes::default() }).await, [1]);
+    assert_eq!(desk.said(&stream).await, "");
+    assert_eq!(desk.append(&stream, &[(9, "new")]).await, [1], "it begins anew");
+    assert_eq!(desk.prune(10, 9).await, 1);
+}
+
 /// Waiting ends when the stream grows, whoever made it grow, and at once if it has.
 pub async fn growth_is_noticed(open: OpenRecords) {
     let desk = Desk::new(&open).await;
