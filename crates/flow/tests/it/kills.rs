@@ -53,9 +53,9 @@ fn tools_and_approvals_survive() {
     killed(&payment(), twice, is_same);
 }
 
-#[test]
-fn threads_survive() {
-    let flow = flow(json!({
+/// What is said in a thread before, in and behind a turn, and a copy of the thread.
+pub(crate) fn threads() -> Flow {
+    flow(json!({
         "nodes": {
             "hello": {"type": "manual_input", "text": "Hello."},
             "side": {"type": "new_thread", "label": "side", "messages": [{"role": "user", "content": "First."}]},
@@ -75,13 +75,17 @@ fn threads_survive() {
             "answer.thread -> copy.base",
         ],
         "outputs": {"text": "answer.text"},
-    }));
-    killed(&flow, once, is_same);
+    }))
 }
 
 #[test]
-fn parallel_ways_survive() {
-    let flow = flow(json!({
+fn threads_survive() {
+    killed(&threads(), once, is_same);
+}
+
+/// Models that are asked at the same time in threads of their own, and one beside them.
+pub(crate) fn parallel_ways() -> Flow {
+    flow(json!({
         "nodes": {
             "ways": {"type": "parallel", "branches": ["left", "right", "near"]},
             "left": {"type": "new_thread", "label": "left"},
@@ -103,8 +107,12 @@ fn parallel_ways_survive() {
             "all.value -> text.all", "text.value -> route.text", "route.One -> end.data",
         ],
         "outputs": {"text": "end.text", "intent": "route.intent"},
-    }));
-    killed(&flow, once, is_same);
+    }))
+}
+
+#[test]
+fn parallel_ways_survive() {
+    killed(&parallel_ways(), once, is_same);
 }
 
 #[test]

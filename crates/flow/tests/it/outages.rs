@@ -7,6 +7,7 @@ use contexture_session::{MemoryStore, StoreError, Tenant};
 
 use crate::clock::{Clock, timeless};
 use crate::fuse::{Fuse, Last};
+use crate::kills::{parallel_ways, threads};
 use crate::scene::LEASE;
 use crate::world::{Seen, World, is_same, payment};
 
@@ -34,14 +35,14 @@ fn is_passing(err: &RunError) -> bool {
         || matches!(err, RunError::Driven { .. } | RunError::Store(StoreError::NotFound { .. }))
 }
 
-#[test]
-fn a_store_that_is_away_for_a_moment_changes_nothing() {
-    let undisturbed = timeless(async { endured(payment(), &Fuse::default()).await });
+/// Lets the store be away at every step.
+fn away(flow: &Flow) {
+    let undisturbed = timeless(async { endured(flow.clone(), &Fuse::default()).await });
     assert_eq!(undisturbed.error, None);
     for last in [Last::Refused, Last::Unsure] {
         for k in 1.. {
             let fuse = Fuse::at(k, last);
-            let seen = timeless(async { endured(payment(), &fuse).await });
+            let seen = timeless(async { endured(flow.clone(), &fuse).await });
             let steps = fuse.steps();
             assert!(is_same(&seen, &undisturbed), "{k} {last:?} {steps:?}\n{seen:#?}\n{undisturbed:#?}");
             if (steps.len() as u64) < k {
@@ -49,4 +50,19 @@ fn a_store_that_is_away_for_a_moment_changes_nothing() {
             }
         }
     }
+}
+
+#[test]
+fn tools_and_approvals_survive() {
+    away(&payment());
+}
+
+#[test]
+fn threads_survive() {
+    away(&threads());
+}
+
+#[test]
+fn parallel_ways_survive() {
+    away(&parallel_ways());
 }
