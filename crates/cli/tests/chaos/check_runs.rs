@@ -64,63 +64,72 @@ async fn events(runner: &Runner, run: &Run) -> Events {
     }
 }
 
-/// Events have numbers without a gap. What a node does lies between its start and its end, and both are told once; only who
-/// waits has no end yet. Nothing follows the end of a run.
+/// What the events of a run have told so far.
+#[derive(Default)]
+struct Story<'a> {
+    /// The firing that is going on of each node, and what it waits for.
+    going: BTreeMap<&'a str, (u64, Option<&'a str>)>,
+    /// How often each node has started.
+    fired: BTreeMap<&'a str, u64>,
+    is_over: bool,
+}
+
+impl<'a> Story<'a> {
+    /// Says whether an event can come next. What a node does lies between its start and its end, which are told once; nothing
+    /// follows the end of a run.
+    fn goes_on_with(&mut self, id: u64, event: &'a Value) -> bool {
+        let node = event["node"].as_str().unwrap_or_default();
+        let is_fine = match event["type"].as_str().unwrap_or_default() {
+            "run.start" => id == 1,
+            "run.resume" => true,
+            "run.wait" => self.going.values().all(|it| it.1.is_some()),
+            "run.end" => self.going.is_empty() && event["status"] == "completed",
+            "node.start" => self.starts(node, event),
+            kind => self.happens(node, kind, event),
+        };
+        let was_over = std::mem::replace(&mut self.is_over, event["type"] == "run.end");
+        is_fine && !was_over
+    }
+
+    fn starts(&mut self, node: &'a str, event: &Value) -> bool {
+        let n_fired = self.fired.entry(node).or_default();
+        *n_fired += 1;
+        event["firing"] == *n_fired && self.going.insert(node, (*n_fired, None)).is_none()
+    }
+
+    fn happens(&mut self, node: &'a str, kind: &str, event: &'a Value) -> bool {
+        let Some((firing, wait)) = self.going.get_mut(node) else { return false };
+        let is_going = event["firing"].is_null() || event["firing"] == *firing;
+        let is_fine = match (kind, *wait) {
+            ("node.event" | "node.repeat", None) => true,
+            ("node.wait", None) => {
+                *wait = event["wait"]["id"].as_str();
+                wait.is_some()
+            }
+            ("node.answer", Some(asked)) => {
+                *wait = None;
+                event["wait"] == asked
+            }
+            ("node.end", None) => {
+                self.going.remove(node);
+                event["error"].is_null()
+            }
+            _ => false,
+        };
+        is_going && is_fine
+    }
+}
+
+/// Events have numbers without a gap and tell a story; only who waits has no end yet.
 fn of_events(events: &Events) -> Vec<String> {
     let mut wrong = Vec::new();
-    if let Some(((id, _), number)) = events.iter().zip(1..).find(|((id, _), number)| id != number) {
-        wrong.push(format!("event {id} stands where {number} should"));
-    }
-    // The firing that is going on of each node, what it waits for, and how often it has ended.
-    let mut going: BTreeMap<&str, (u64, Option<&str>)> = BTreeMap::new();
-    let mut fired: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut is_over = false;
-    for (id, event) in events {
-        let kind = event["type"].as_str().unwrap_or_default();
-        let (node, firing) = (event["node"].as_str().unwrap_or_default(), event["firing"].as_u64());
-        let is_going = going.get(node).is_some_and(|it| firing.is_none_or(|firing| firing == it.0));
-        let wait = going.get(node).and_then(|it| it.1);
-        let is_fine = !is_over
-            && match kind {
-                "run.start" => *id == 1,
-                "node.start" => {
-                    let n_fired = fired.entry(node).or_default();
-                    *n_fired += 1;
-                    firing == Some(*n_fired) && going.insert(node, (*n_fired, None)).is_none()
-                }
-                "node.wait" => {
-                    let asked = event["wait"]["id"].as_str();
-                    is_going
-                        && wait.is_none()
-                        && going.get_mut(node).is_some_and(|it| {
-                            it.1 = asked;
-                            true
-                        })
-                }
-                "node.answer" => {
-                    let is_asked = wait.is_some() && wait == event["wait"].as_str();
-                    is_going
-                        && is_asked
-                        && going.get_mut(node).is_some_and(|it| {
-                            it.1 = None;
-                            true
-                        })
-                }
-                "node.end" => is_going && event["error"].is_null() && going.remove(node).is_some(),
-                "run.wait" => going.values().all(|it| it.1.is_some()),
-                "run.end" => {
-                    is_over = true;
-                    going.is_empty() && event["status"] == "completed"
-                }
-                "run.resume" => true,
-                "node.event" | "node.repeat" => is_going && wait.is_none(),
-                _ => false,
-            };
-        if !is_fine {
-            wrong.push(format!("event {id} can't be here: {event}"));
+    let mut story = Story::default();
+    for ((id, event), number) in events.iter().zip(1..) {
+        if *id != number || !story.goes_on_with(*id, event) {
+            wrong.push(format!("event {id} can't be the {number}.: {event}"));
         }
     }
-    let open = going.iter().filter(|it| it.1.1.is_none());
+    let open = story.going.iter().filter(|it| it.1.1.is_none());
     wrong.extend(open.map(|(node, it)| format!("{node} has started for the {}. time, and has no end", it.0)));
     wrong
 }
@@ -162,4 +171,38 @@ fn of_main(kind: Kind, texts: &[String], said: &[String]) -> Option<String> {
         Kind::Digest => said.iter().map(|it| digest_of(it)).collect(),
     };
     (texts != expected).then(|| format!("the main thread says {texts:?}, and should say {expected:?}"))
+}
+
+/// Returns how much is wrong with a story, told as `type node firing`.
+fn n_wrong(story: &[&str]) -> usize {
+    let event = |line: &&str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let firing = words.get(2).and_then(|it| it.parse::<u64>().ok());
+        let status = (words[0] == "run.end").then_some("completed");
+        serde_json::json!({"type": words[0], "node": words.get(1), "firing": firing, "status": status})
+    };
+    of_events(&(1..).zip(story.iter().map(event)).collect()).len()
+}
+
+#[test]
+fn a_story_that_can_not_be_is_noticed() {
+    let fine = [
+        "run.start",
+        "node.start a 1",
+        "node.event a",
+        "run.resume",
+        "node.repeat a 1",
+        "node.end a 1",
+        "run.end",
+    ];
+    assert_eq!(n_wrong(&fine), 0);
+    assert_eq!(n_wrong(&["run.start", "node.start a 1"]), 1, "no end");
+    assert_eq!(n_wrong(&["run.start", "node.start a 1", "node.end a 1", "node.end a 1"]), 1, "two ends");
+    assert_eq!(
+        n_wrong(&["run.start", "node.start a 1", "node.start a 2", "node.end a 2"]),
+        1,
+        "no end between"
+    );
+    assert_eq!(n_wrong(&["run.start", "node.start a 2", "node.end a 2"]), 2, "the second is the first");
+    assert_eq!(n_wrong(&["run.start", "run.end", "run.resume"]), 1, "something behind the end");
 }

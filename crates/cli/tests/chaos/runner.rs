@@ -14,7 +14,7 @@ use crate::ears::Ears;
 use crate::user::answer_to;
 
 /// How long something may take that nothing disturbs any more: a few leases, and a machine that is busy.
-pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Asks and answers for ever.
 pub(crate) const CHAT: &str = "
