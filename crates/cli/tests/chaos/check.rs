@@ -54,14 +54,14 @@ fn turn_no(value: &Value) -> u64 {
     value["turn"].as_str().and_then(|it| it.strip_prefix('t')).and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-fn text_of(item: &Value) -> String {
+pub(crate) fn text_of(item: &Value) -> String {
     let content = &item["body"]["message"]["content"];
     let parts = content.as_array().into_iter().flatten().filter_map(|it| it["text"].as_str());
     content.as_str().map_or_else(|| parts.collect(), str::to_owned)
 }
 
 /// One log, written by one writer at a time: numbers without a gap, turns one after the other, each with one end.
-fn of_log(user: &User, items: &[Value]) -> Vec<String> {
+pub(crate) fn of_items(items: &[Value]) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some((item, seq)) = items.iter().zip(1u64..).find(|(it, seq)| it["seq"] != *seq) {
         wrong.push(format!("item {} stands where {seq} should", item["seq"]));
@@ -69,27 +69,34 @@ fn of_log(user: &User, items: &[Value]) -> Vec<String> {
     if !items.iter().map(turn_no).is_sorted() {
         wrong.push("turns are interleaved".to_owned());
     }
+    let mut marks: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+    for item in items {
+        match item["kind"].as_str() {
+            Some("turn_began") => marks.entry(turn_no(item)).or_default().0 += 1,
+            Some("turn_ended") => marks.entry(turn_no(item)).or_default().1 += 1,
+            _ => {}
+        }
+    }
+    let uneven = marks.iter().filter(|(_, it)| **it != (1, 1));
+    wrong.extend(uneven.map(|(turn, it)| format!("t{turn} begins and ends {it:?} times")));
+    wrong
+}
+
+/// Whatever was acknowledged is there once, with its answer.
+fn of_log(user: &User, items: &[Value]) -> Vec<String> {
+    let mut wrong = of_items(items);
     let mut said: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut answers: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    let mut marks: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
     for item in items {
         let turn = turn_no(item);
         match item["kind"].as_str() {
             Some("user") => said.entry(text_of(item)).or_default().push(turn),
             Some("assistant") => answers.entry(turn).or_default().push(text_of(item)),
-            Some("turn_began") => marks.entry(turn).or_default().0 += 1,
-            Some("turn_ended") => marks.entry(turn).or_default().1 += 1,
             _ => {}
         }
     }
     wrong.extend(
         said.iter().filter(|(_, it)| it.len() > 1).map(|(text, it)| format!("`{text}` is in turns {it:?}")),
-    );
-    wrong.extend(
-        marks
-            .iter()
-            .filter(|(_, it)| **it != (1, 1))
-            .map(|(turn, it)| format!("t{turn} begins and ends {it:?} times")),
     );
     for (text, turn) in user.acknowledged() {
         let place = said.get(&text).and_then(|it| it.first());

@@ -11,6 +11,7 @@ use contexture_pgtest::Postgres;
 use tempfile::TempDir;
 
 use crate::dice::Dice;
+use crate::runner;
 
 const N_INSTANCES: usize = 3;
 
@@ -54,6 +55,9 @@ impl Cluster {
         std::fs::write(folder.path().join("contexture.toml"), config).unwrap();
         std::fs::create_dir(folder.path().join("prompts")).unwrap();
         std::fs::write(folder.path().join("prompts/chat.md"), "You repeat what you are told.\n").unwrap();
+        std::fs::create_dir(folder.path().join("flows")).unwrap();
+        std::fs::write(folder.path().join("flows/chat.yaml"), runner::CHAT).unwrap();
+        std::fs::write(folder.path().join("flows/digest.yaml"), runner::DIGEST).unwrap();
         let places = Places(Arc::new(Mutex::new(vec![None; N_INSTANCES])));
         let instances = (0..N_INSTANCES).map(|_| None).collect();
         let (n_killed, n_crashed, n_stopped) = (0, 0, 0);

@@ -1,13 +1,17 @@
 //! Chaos: three instances on one PostgreSQL, killed and restarted at random under load, the database as well.
 //!
-//! Whatever was acknowledged is there once, no thread is stuck, no two writers have written, and every turn that was told
-//! to begin was told to end. The seed is printed; `CONTEXTURE_CHAOS_SEED` repeats it (not the timing of the machine), and
+//! Whatever was acknowledged is there once, no thread and no run is stuck, no two writers have written, and every turn and
+//! every node that was told to begin was told to end. The seed is printed; `CONTEXTURE_CHAOS_SEED` repeats it (not the timing of the machine), and
 //! `CONTEXTURE_CHAOS_SECONDS` makes it longer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "a test says what it does")]
 
+mod caller;
 mod check;
+mod check_runs;
 mod cluster;
 mod dice;
+mod ears;
+mod runner;
 mod user;
 
 use std::sync::Arc;
@@ -16,12 +20,15 @@ use std::time::{Duration, Instant};
 use contexture_message::{Answer, Delta};
 use contexture_mockmodel::{Clerk, MockModel, Received, Reply};
 use contexture_wire::Dialect;
+use futures::future::join_all;
 
 use cluster::Cluster;
 use dice::Dice;
+use runner::Runner;
 use user::User;
 
 const N_SESSIONS: usize = 20;
+const N_RUNNERS: usize = 10;
 
 /// Says what it was asked, in pieces that take a while.
 struct Echo;
@@ -54,7 +61,7 @@ fn nothing_acknowledged_is_lost_whatever_is_killed() {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let users: Vec<Arc<User>> =
         (0..N_SESSIONS).map(|idx| Arc::new(User::new(idx, seed, places.clone()))).collect();
-    runtime.block_on(async { futures::future::join_all(users.iter().map(|it| it.begin())).await });
+    runtime.block_on(async { join_all(users.iter().map(|it| it.begin())).await });
     let talks: Vec<_> = users
         .iter()
         .map(|it| {
@@ -62,22 +69,33 @@ fn nothing_acknowledged_is_lost_whatever_is_killed() {
             runtime.spawn(async move { user.talk_until(deadline).await })
         })
         .collect();
+    let runners: Vec<Arc<Runner>> =
+        (0..N_RUNNERS).map(|idx| Arc::new(Runner::new(idx, seed, places.clone()))).collect();
+    let works = runners.iter().map(|it| {
+        let runner = Arc::clone(it);
+        runtime.spawn(async move { runner.work_until(deadline).await })
+    });
+    let works: Vec<_> = works.collect();
     let mut dice = Dice::new(seed);
     while Instant::now() < deadline {
         cluster.trouble(&mut dice);
     }
     cluster.heal();
     runtime.block_on(async {
-        for talk in talks {
-            talk.await.unwrap();
+        for work in talks.into_iter().chain(works) {
+            work.await.unwrap();
         }
-        let last = users.iter().map(|it| it.last_turn());
-        futures::future::join_all(last).await;
-        let checks = futures::future::join_all(users.iter().map(|it| check::check(it))).await;
-        let troubles: Vec<String> = checks.into_iter().flatten().collect();
+        let turns = join_all(users.iter().map(|it| it.last_turn()));
+        tokio::join!(turns, join_all(runners.iter().map(|it| it.last_step())));
+        let sessions = join_all(users.iter().map(|it| check::check(it)));
+        let runs = join_all(runners.iter().map(|it| check_runs::check(it)));
+        let (sessions, runs) = tokio::join!(sessions, runs);
+        let troubles: Vec<String> = sessions.into_iter().chain(runs).flatten().collect();
         let n_turns: usize = users.iter().map(|it| it.n_acknowledged()).sum();
-        eprintln!("{n_turns} turns acknowledged; {}", cluster.told());
+        let n_steps: usize = runners.iter().map(|it| it.n_said()).sum();
+        eprintln!("{n_turns} turns and {n_steps} steps of runs acknowledged; {}", cluster.told());
         assert!(troubles.is_empty(), "seed {seed}:\n{}", troubles.join("\n"));
         assert!(n_turns > N_SESSIONS, "hardly anything was done: {n_turns}");
+        assert!(n_steps > N_RUNNERS, "hardly anything was run: {n_steps}");
     });
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use contexture_agent::{CancellationToken, Event};
 use contexture_compose::BoxFuture;
 use contexture_history::Timestamp;
+use contexture_session::StoreError;
 use futures::{FutureExt, StreamExt};
 
 use super::book::parsed;
@@ -15,6 +16,9 @@ use super::event::RunEvent;
 use super::inbox::{CANCEL, Letter};
 use super::state::Phase;
 use crate::node::{NodeError, Step};
+
+/// The code of a [`StoreError::Unavailable`].
+const AWAY: &str = "store_unavailable";
 
 /// What a driver heard of.
 pub(super) enum Heard {
@@ -91,6 +95,7 @@ impl Driver {
 
     pub(super) async fn react(&mut self, heard: Heard, ears: &mut Ears) -> Result<Option<Left>, RunError> {
         match heard {
+            Heard::Done(_, Err(error)) if error.code == AWAY => return Err(away(error)),
             Heard::Done(idx, done) => self.done(idx, done),
             Heard::Told(idx, event) => self.telling.add(idx, event),
             Heard::Letters => {
@@ -149,4 +154,13 @@ impl Driver {
         let firing = self.state.nodes[idx].fired;
         self.note(RunEvent::NodeAnswer { node, firing, wait, value });
     }
+}
+
+/// A node that could not reach the store has not failed: the driver leaves the run as it would if it could not write itself, and whoever
+/// takes it up repeats the node.
+fn away(error: NodeError) -> RunError {
+    RunError::Store(StoreError::Unavailable {
+        place: "the store of the run".to_owned(),
+        detail: error.message,
+    })
 }

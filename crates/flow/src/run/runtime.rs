@@ -233,9 +233,13 @@ impl Runtime {
     /// Returns what can be said of a run.
     pub async fn info(&self, run: &RunId) -> Result<RunInfo, RunError> {
         let keys = self.keys(run);
-        let (book, at) = book::book(self.records(), &keys).await?;
+        let (mut book, at) = book::book(self.records(), &keys).await?;
         let waits =
             if book.status.is_over() { Vec::new() } else { book::waits(self.records(), &keys).await? };
+        if book.status == RunStatus::Waiting && waits.is_empty() {
+            // Everything is answered, and nobody has taken the run up yet: it goes on.
+            book.status = RunStatus::Running;
+        }
         Ok(book.info(&keys, at, waits))
     }
 }

@@ -20,6 +20,16 @@ pub(crate) enum Last {
     Lost,
     /// It is made, and nobody hears of it.
     Made,
+    /// It is not made; the process is told that the store is away, and lives.
+    Refused,
+    /// It is made; the process is told that the store is away, and lives.
+    Unsure,
+}
+
+impl Last {
+    fn is_death(self) -> bool {
+        matches!(self, Last::Lost | Last::Made)
+    }
 }
 
 /// Counts what a process does to the world outside, and ends it at the k-th such step. Clones are the same fuse.
@@ -73,8 +83,8 @@ impl Fuse {
         if *self.dead.borrow() {
             return pending().await;
         }
-        self.steps.lock().unwrap().push(name.to_owned());
-        if self.left.fetch_sub(1, Ordering::Relaxed) > 1 {
+        let is_last = self.burns(name);
+        if !is_last || !self.last.is_death() {
             return self.look(does).await;
         }
         if self.last == Last::Made {
@@ -83,6 +93,33 @@ impl Fuse {
         self.dead.send_replace(true);
         pending().await
     }
+
+    /// Takes note of a step, and says whether it is the chosen one.
+    fn burns(&self, name: &str) -> bool {
+        self.steps.lock().unwrap().push(name.to_owned());
+        self.left.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    /// Changes something in the store, if it is there.
+    async fn store<T>(
+        &self,
+        name: &str,
+        does: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        if self.last.is_death() {
+            return self.step(name, does).await;
+        }
+        let is_last = self.burns(name);
+        if is_last && self.last == Last::Refused {
+            return Err(away());
+        }
+        let done = does.await;
+        if is_last { Err(away()) } else { done }
+    }
+}
+
+fn away() -> StoreError {
+    StoreError::Unavailable { place: "the store".to_owned(), detail: "it is away".to_owned() }
 }
 
 /// A store as a process sees it that has a fuse.
@@ -105,7 +142,7 @@ impl<S: Store> Cut<S> {
         name: &'static str,
         does: impl Future<Output = Result<T, StoreError>> + Send + 'a,
     ) -> StoreFuture<'a, T> {
-        Box::pin(self.fuse.step(name, does))
+        Box::pin(self.fuse.store(name, does))
     }
 }
 

@@ -140,6 +140,21 @@ fn of_many_answers_one_counts() {
 }
 
 #[test]
+fn a_run_that_was_answered_waits_no_more() {
+    timeless(async {
+        let [scene] = instances();
+        let flow = question(&scene);
+        let info = scene.run(&flow, "s", json!({})).await;
+        assert_eq!((info.status, info.waits.len()), (RunStatus::Waiting, 1));
+        scene.runtime.answer(&info.run, "ask.1", json!("yes")).await.unwrap();
+        // Nobody drives it yet.
+        let info = scene.runtime.info(&info.run).await.unwrap();
+        assert_eq!((info.status, info.waits.len()), (RunStatus::Running, 0));
+        assert_eq!(scene.drive(&info.run).await.status, RunStatus::Completed);
+    });
+}
+
+#[test]
 fn a_run_is_listed_inspected_cancelled_and_resumed_from_anywhere() {
     timeless(async {
         let [one, two] = instances();

@@ -120,7 +120,10 @@ impl Drivers {
             }
             Err(err) => {
                 tracing::warn!(run = %run.1, code = err.code(), error = %err, "a run can't be driven now");
-                self.stuck().insert(run, Instant::now());
+                // A store that was away is soon there again; then the run is due when its lease has passed.
+                if err.code() != "store_unavailable" {
+                    self.stuck().insert(run, Instant::now());
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says so")]
 
 mod attack;
+mod away;
 mod door;
 mod flows;
 mod gate;
