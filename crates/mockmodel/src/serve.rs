@@ -12,6 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::reply::{End, Framing, Reply};
 use crate::{Received, Shared};
 
+/// The end of a body in pieces.
+const CLOSE: &[u8] = b"0\r\n\r\n";
+
 /// Serves until it is stopped.
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -84,17 +87,21 @@ async fn write(stream: &mut WriteHalf<'_>, reply: &Reply) -> io::Result<()> {
         End::Cut(bytes) | End::Silence(bytes) => bytes.min(reply.body.len()),
         End::Proper | End::NoAnswer | End::Mute => reply.body.len(),
     };
+    let is_chunked = reply.end == End::Proper && reply.framing == Framing::Chunked;
+    // Servers send the end along with the last piece; a client that keeps connections waits for it only a moment.
+    let comes_along = is_chunked && reply.wait.is_zero();
     let mut begin = 0;
     for cut in reply.cuts.iter().copied().filter(|it| *it < end).chain([end]) {
         if cut > begin {
-            piece(stream, reply.framing, &reply.body[begin..cut]).await?;
+            let close = if comes_along && cut == end { CLOSE } else { b"" };
+            stream.write_all(&[&framed(reply.framing, &reply.body[begin..cut]), close].concat()).await?;
             pause(reply.wait).await;
         }
         begin = begin.max(cut);
     }
     match reply.end {
         End::Silence(_) => std::future::pending().await,
-        End::Proper if reply.framing == Framing::Chunked => stream.write_all(b"0\r\n\r\n").await,
+        End::Proper if is_chunked && !(comes_along && end > 0) => stream.write_all(CLOSE).await,
         End::Proper | End::Cut(_) | End::NoAnswer | End::Mute => Ok(()),
     }
 }
@@ -115,12 +122,10 @@ fn head(reply: &Reply) -> String {
     format!("HTTP/1.1 {} Scripted\r\n{headers}{framing}\r\n", reply.status)
 }
 
-/// Sends a piece at once, so that it arrives as a piece.
-async fn piece(stream: &mut WriteHalf<'_>, framing: Framing, bytes: &[u8]) -> io::Result<()> {
-    let framed = match framing {
+/// Returns a piece as it is sent: at once, so that it arrives as a piece.
+fn framed(framing: Framing, bytes: &[u8]) -> Vec<u8> {
+    match framing {
         Framing::Chunked => [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat(),
         Framing::UntilClosed => bytes.to_vec(),
-    };
-    stream.write_all(&framed).await?;
-    stream.flush().await
+    }
 }

@@ -31,6 +31,7 @@ mod listing;
 mod migrate;
 mod notices;
 mod numbers;
+mod outgoing;
 mod read;
 mod records;
 mod rows;

@@ -5,7 +5,6 @@
 //! each other's disk syncs. They follow right after, many at once if there are many. One that is lost, because its
 //! writer died in between, is made up for by looking from time to time.
 
-use std::collections::BTreeSet;
 use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +21,8 @@ use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
 use crate::database::Database;
+use crate::outgoing::Outgoing;
 use crate::waiters::{Topic, Waiters};
-
-/// How many threads may wait for their announcement. It is only a help: beyond that, readers find out by themselves.
-const MOST_OUTGOING: usize = 10_000;
 
 const ANNOUNCE: &str = "SELECT pg_notify($1, it) FROM unnest($2::text[]) AS it";
 
@@ -33,7 +30,7 @@ const ANNOUNCE: &str = "SELECT pg_notify($1, it) FROM unnest($2::text[]) AS it";
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     waiters: Waiters,
-    outgoing: Mutex<BTreeSet<Topic>>,
+    outgoing: Mutex<Outgoing>,
     has_outgoing: Notify,
     is_listening: AtomicBool,
 }
@@ -42,11 +39,8 @@ impl Notices {
     /// Tells everyone that a thread or stream has changed.
     pub(crate) fn announce(&self, topic: Topic) {
         self.waiters.wake(&topic);
-        let mut outgoing = self.lock();
-        if outgoing.len() < MOST_OUTGOING {
-            outgoing.insert(topic);
-            self.has_outgoing.notify_one();
-        }
+        self.lock().add(topic);
+        self.has_outgoing.notify_one();
     }
 
     /// Waits until a log is longer than `after`.
@@ -135,16 +129,17 @@ impl Notices {
         // What was announced while nobody listened here is found by looking.
         self.waiters.wake_all();
         loop {
-            let topics: Vec<String> = std::mem::take(&mut *self.lock()).into_iter().map(|it| it.0).collect();
+            let topics = self.lock().send();
             if topics.is_empty() {
                 self.has_outgoing.notified().await;
             } else {
                 client.execute(&statement, &[channel, &topics]).await?;
+                self.lock().arrived();
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<Topic>> {
+    fn lock(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ pub use show::{budget, failure, request};
 use contexture_compose::{Error, Pass, Prompt, ResolveOptions};
 use serde_json::Value;
 
-/// Resolves a prompt on a runtime of its own, whose timers work.
+/// Resolves a prompt on a runtime of its own, whose timers work without taking any time.
 pub fn resolve(prompt: &Prompt, options: ResolveOptions) -> Result<Pass, Error> {
     runtime().block_on(prompt.resolve(options))
 }
@@ -26,9 +26,10 @@ pub fn resolve_input(prompt: &Prompt, input: Value) -> Result<Pass, Error> {
     resolve(prompt, ResolveOptions::new(input))
 }
 
-/// Returns a runtime with timers.
+/// Returns a runtime with timers, on whose clock time passes only when everything waits for it: what is in time is in
+/// time on a busy machine too.
 #[allow(clippy::expect_used)]
 pub fn runtime() -> tokio::runtime::Runtime {
-    let built = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let built = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     built.expect("a runtime on one thread needs nothing from the system but timers")
 }

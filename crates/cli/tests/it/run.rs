@@ -331,8 +331,12 @@ fn what_a_dialect_can_not_carry_is_told() {
 fn ctrl_c_stops_the_run_and_keeps_what_was_said() {
     use std::io::Read;
     let text = "one two three four five six";
-    let reply = says(OPENAI, text).every(Duration::from_millis(400));
-    let served = Served::new(OPENAI, [reply]);
+    let reply = says(OPENAI, text);
+    let said = reply.place_after(text);
+    let end =
+        said + reply.body()[said..].windows(2).position(|it| it == b"\n\n").expect("the event ends") + 2;
+    // It never comes to its end, however long the signal takes.
+    let served = Served::new(OPENAI, [reply.then_silence(end)]);
     let command = ["run", "p", "--user", "Count.", "--session", "s1"];
     let mut child = served.folder.command(&command).spawn().expect("it starts");
     let mut out = child.stdout.take().expect("it is piped");

@@ -29,7 +29,7 @@ impl Node for Endless {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn runs_that_are_driven_do_not_hide_those_that_are_not() {
     let scene = Scene::new();
     let flow = Flow::builder("endless").custom("work", Endless).edge("start -> work").build().unwrap();

@@ -50,7 +50,7 @@ fn one(node: Slow, treated: impl FnOnce(NodeDefinition) -> NodeDefinition) -> Fl
     builder.node("it", treated(definition)).build().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_that_takes_too_long_is_stopped_and_named() {
     let scene = Scene::new();
     let slow = Slow { millis: 60_000, ..Slow::default() };
@@ -60,7 +60,7 @@ async fn a_node_that_takes_too_long_is_stopped_and_named() {
     assert_eq!(info.error.unwrap().code, "timeout");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_is_tried_again_as_often_as_it_says() {
     let scene = Scene::new();
     let flow = scene.add(one(Slow { failures: 2, ..Slow::default() }, |it| it.retry(2, 0.001)));
@@ -73,7 +73,7 @@ async fn a_node_is_tried_again_as_often_as_it_says() {
     assert_eq!(info.error.unwrap().message, "attempt 3 failed");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_error_can_be_an_output() {
     let scene = Scene::new();
     let builder = Flow::builder("one").custom("it", Slow { failures: 9, ..Slow::default() });
@@ -99,7 +99,7 @@ fn transform(input: &str, of: &str, template: &str) -> NodeKind {
     NodeKind::Transform(TransformConfig { inputs, template: template.to_owned(), output: None })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_panic_is_an_error_of_the_node() {
     let scene = Scene::new();
     let flow = scene.add(one(Slow { panics: true, ..Slow::default() }, |it| it));
@@ -107,7 +107,7 @@ async fn a_panic_is_an_error_of_the_node() {
     assert_eq!((info.status, info.error.unwrap().code.as_str()), (RunStatus::Failed, "panicked"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_model_that_fails_is_tried_again_in_the_same_turn() {
     let scene = Scene::new();
     *scene.parrot.failures.lock().unwrap() = 1;
@@ -144,7 +144,7 @@ fn race(policy: JoinPolicy) -> Flow {
         .unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_join_waits_for_all_or_takes_the_first() {
     let scene = Scene::new();
     let all = scene.run(&scene.add(race(JoinPolicy::All)), "s", json!({})).await;
@@ -161,7 +161,7 @@ async fn a_join_waits_for_all_or_takes_the_first() {
     assert!(!log.contains(&"start join 2".to_owned()), "the second is left aside: {log:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_join_that_waits_in_vain_is_an_error_that_says_so() {
     let scene = Scene::new();
     let flow = scene.flow(json!({
@@ -181,7 +181,7 @@ async fn a_join_that_waits_in_vain_is_an_error_that_says_so() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn steps_are_limited_between_pauses() {
     let scene = Scene::new();
     let flow = Flow::builder("chain")
@@ -198,7 +198,7 @@ async fn steps_are_limited_between_pauses() {
     assert_eq!((info.node.as_deref(), info.error.unwrap().code.as_str()), (Some("c"), "flow_max_steps"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_arrives_is_checked_where_it_arrives() {
     let scene = Scene::new();
     let flow = Flow::builder("any")
@@ -214,7 +214,7 @@ async fn what_arrives_is_checked_where_it_arrives() {
     assert_eq!(error.message, "input `text`: string is expected, not an object");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cancelling_is_a_state_and_leaves_the_thread_in_good_order() {
     let scene = Scene::new();
     let flow = scene.add(one(Slow { millis: 60_000, ..Slow::default() }, |it| it));
@@ -237,7 +237,7 @@ async fn cancelling_is_a_state_and_leaves_the_thread_in_good_order() {
     assert!(scene.runtime.due(None, 10).await.unwrap().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_keeps_the_flow_that_it_was_begun_with() {
     let scene = Scene::new();
     let document = |text: &str| {
@@ -254,7 +254,7 @@ async fn a_run_keeps_the_flow_that_it_was_begun_with() {
     assert_eq!(info.outputs["text"], json!("old"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn values_that_nobody_takes_do_not_pile_up_for_ever() {
     let scene = Scene::new();
     let flow = scene.flow(json!({

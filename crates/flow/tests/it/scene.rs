@@ -19,6 +19,7 @@ use contexture_session::{
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
+use crate::clock::Clock;
 use crate::fuse::Fuse;
 
 /// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
@@ -164,9 +165,11 @@ pub(crate) struct Scene {
 pub(crate) const LEASE: Duration = Duration::from_millis(200);
 
 impl Scene {
+    /// A process whose clock is Tokio's, so that a test can stop it.
     pub(crate) fn new() -> Self {
-        let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
-        Self::on(store.clone(), store)
+        let clock = Arc::new(Clock::new());
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        Self::mortal(store.clone(), store, clock, Fuse::default())
     }
 
     pub(crate) fn on(store: Arc<dyn Store>, records: Arc<dyn Records>) -> Self {
@@ -203,7 +206,7 @@ impl Scene {
             time,
             names: Arc::new(TestNames),
             library: Arc::clone(&library) as Arc<dyn Library>,
-            config: RuntimeConfig { lease: LEASE, grace: Duration::from_secs(2) },
+            config: RuntimeConfig { lease: LEASE, grace: Duration::from_secs(60) },
         });
         Self { sessions, runtime, library, parrot, calls }
     }

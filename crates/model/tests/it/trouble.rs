@@ -1,6 +1,6 @@
 //! What breaks on the way: each breakage has its name, and what had arrived is kept.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contexture_message::{Delta, Message};
 use contexture_mockmodel::{MockModel, Reply};
@@ -10,12 +10,15 @@ use futures::StreamExt;
 
 use crate::{answered, answered_by, asked, call, client_with, config, good, hear, provider};
 
+/// How long a test waits for what must happen.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Waits as long as anything may take on a busy machine, and no longer.
 fn impatient() -> ClientConfig {
-    let timeouts = Timeouts {
-        first_byte: Duration::from_millis(150),
-        idle: Duration::from_millis(150),
-        ..Timeouts::default()
-    };
+    let second = Duration::from_secs(1);
+    let timeouts = Timeouts { first_byte: second, idle: second, ..Timeouts::default() };
     let retries = Retries { max: 0, ..Retries::default() };
     ClientConfig { timeouts, retries, ..config() }
 }
@@ -103,22 +106,21 @@ async fn silence_is_not_waited_out() {
         (Reply::mute(), ""),
         (good(dialect).then_silence(0), ""),
         (good(dialect).in_pieces_of(40).then_silence(place), "The "),
-        (good(dialect).after(Duration::from_secs(5)), ""),
+        (good(dialect).after(HOUR), ""),
     ];
     for (reply, text) in cases {
-        let started = Instant::now();
-        let (heard, _) = answered_by(dialect, [reply], impatient()).await;
+        let heard = answered_by(dialect, [reply], impatient());
+        let (heard, _) = tokio::time::timeout(LIMIT, heard).await.unwrap();
         assert_eq!((heard.error().kind(), heard.text().as_str()), (ModelErrorKind::TimedOut, text));
-        assert!(started.elapsed() < Duration::from_secs(2));
     }
 }
 
 #[tokio::test]
 async fn a_slow_answer_is_no_silence() {
     // Many short waits, longer together than any silence may be: a busy machine makes none of them that long.
-    let slow = good(Dialect::Openai).in_pieces_of(10).every(Duration::from_millis(30));
+    let slow = good(Dialect::Openai).in_pieces_of(10).every(Duration::from_millis(100));
     let mut config = impatient();
-    (config.timeouts.first_byte, config.timeouts.idle) = (Duration::from_secs(1), Duration::from_secs(1));
+    (config.timeouts.first_byte, config.timeouts.idle) = (LIMIT, Duration::from_secs(3));
     let (heard, _) = answered_by(Dialect::Openai, [slow], config).await;
     assert_eq!(heard.text(), "The answer is 42.");
 }
@@ -126,11 +128,11 @@ async fn a_slow_answer_is_no_silence() {
 #[tokio::test]
 async fn a_model_may_think_before_it_begins() {
     let mut config = impatient();
-    config.timeouts.first_byte = Duration::from_secs(5);
+    config.timeouts.first_byte = LIMIT;
     // The first event says nothing yet; what follows takes longer than the pieces of an answer may.
     let dialect = Dialect::Anthropic;
     let first = good(dialect).place_after("\n\n");
-    let thinking = good(dialect).cut_into([first]).every(Duration::from_millis(400));
+    let thinking = good(dialect).cut_into([first]).every(Duration::from_millis(2500));
     let (heard, n_requests) = answered_by(dialect, [thinking], config).await;
     assert_eq!((heard.text().as_str(), n_requests), ("The answer is 42.", 1));
 }
@@ -155,6 +157,7 @@ async fn a_connection_that_is_never_made_is_not_waited_for() {
 #[tokio::test]
 async fn a_call_may_take_only_so_long() {
     let mut config = impatient();
+    (config.timeouts.first_byte, config.timeouts.idle) = (LIMIT, LIMIT);
     config.timeouts.total = Some(Duration::from_millis(200));
     let slow = good(Dialect::Openai).in_pieces_of(10).every(Duration::from_millis(30));
     let (heard, _) = answered_by(Dialect::Openai, [slow], config).await;
@@ -213,7 +216,7 @@ async fn whoever_stops_listening_closes_the_connection() {
     let mut deltas = client.stream(call("hello"));
     assert_eq!(deltas.next().await, Some(Ok(Delta::Text("The ".to_owned()))));
     drop(deltas);
-    tokio::time::timeout(Duration::from_secs(5), server.client_gone()).await.unwrap();
+    tokio::time::timeout(LIMIT, server.client_gone()).await.unwrap();
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ const ALONE: Duration = Duration::from_secs(60);
 /// How long it may take to let a run go.
 const LETTING_GO: Duration = Duration::from_secs(10);
 
+type Key = (Tenant, RunId);
+
 /// All runs that are driven here. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Drivers(Arc<Inner>);
@@ -37,9 +39,11 @@ struct Inner {
     /// Says that there is a place again that somebody wanted.
     free: Notify,
     /// Runs that could not be driven, and since when.
-    stuck: Mutex<BTreeMap<(Tenant, RunId), Instant>>,
+    stuck: Mutex<BTreeMap<Key, Instant>>,
     /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
-    swept: Mutex<Option<(Tenant, RunId)>>,
+    swept: Mutex<Option<Key>>,
+    /// Runs that are driven here, and by how many tasks: one may come while the one before is about to leave.
+    driven: Mutex<BTreeMap<Key, usize>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
@@ -55,6 +59,7 @@ impl Drivers {
             free: Notify::new(),
             stuck: Mutex::default(),
             swept: Mutex::default(),
+            driven: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -80,12 +85,16 @@ impl Drivers {
         self.stuck().len()
     }
 
-    fn stuck(&self) -> MutexGuard<'_, BTreeMap<(Tenant, RunId), Instant>> {
+    fn stuck(&self) -> MutexGuard<'_, BTreeMap<Key, Instant>> {
         self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn swept(&self) -> MutexGuard<'_, Option<(Tenant, RunId)>> {
+    fn swept(&self) -> MutexGuard<'_, Option<Key>> {
         self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, usize>> {
+        self.0.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due.
@@ -98,11 +107,11 @@ impl Drivers {
             return false;
         };
         let (drivers, runtime) = (self.clone(), self.runtime(tenant));
-        let (tenant, run) = (tenant.clone(), run.clone());
+        let driving = Driving::new(self, (tenant.clone(), run.clone()));
         let work = async move {
-            let done = runtime.drive(&run, drivers.0.stop.clone()).await;
-            drivers.note((tenant, run), done);
-            drop(place);
+            let done = runtime.drive(&driving.key.1, drivers.0.stop.clone()).await;
+            drivers.note(driving.key.clone(), done);
+            drop((driving, place));
             if drivers.0.is_wanted.swap(false, Ordering::Relaxed) {
                 drivers.0.free.notify_one();
             }
@@ -112,7 +121,7 @@ impl Drivers {
         true
     }
 
-    fn note(&self, run: (Tenant, RunId), done: Result<RunInfo, RunError>) {
+    fn note(&self, run: Key, done: Result<RunInfo, RunError>) {
         match done {
             // Somebody else drives it, or it is gone with its session.
             Ok(_) | Err(RunError::Driven { .. } | RunError::NotFound { .. }) => {
@@ -132,11 +141,13 @@ impl Drivers {
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
         self.stuck().retain(|_, since| since.elapsed() < ALONE);
         let after = self.swept().clone();
-        for run in self.0.runtime.due(after.as_ref(), MOST).await? {
-            if !self.stuck().contains_key(&run) && !self.drive(&run.0, &run.1) {
+        for key in self.0.runtime.due(after.as_ref(), MOST).await? {
+            // On a busy machine the signs of life of our own drivers come late too: that is no reason to begin again.
+            let is_left_alone = self.stuck().contains_key(&key) || self.driven().contains_key(&key);
+            if !is_left_alone && !self.drive(&key.0, &key.1) {
                 break;
             }
-            *self.swept() = Some(run);
+            *self.swept() = Some(key);
         }
         Ok(())
     }
@@ -157,6 +168,31 @@ impl Drivers {
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
             self.0.stop.cancel();
             let _ = tokio::time::timeout(LETTING_GO, self.0.tasks.wait()).await;
+        }
+    }
+}
+
+/// A task that drives a run, for as long as it does.
+struct Driving {
+    drivers: Drivers,
+    key: Key,
+}
+
+impl Driving {
+    fn new(drivers: &Drivers, key: Key) -> Self {
+        *drivers.driven().entry(key.clone()).or_default() += 1;
+        Self { drivers: drivers.clone(), key }
+    }
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        let mut driven = self.drivers.driven();
+        let n_left = driven.get(&self.key).map_or(0, |it| it.saturating_sub(1));
+        if n_left == 0 {
+            driven.remove(&self.key);
+        } else {
+            driven.insert(self.key.clone(), n_left);
         }
     }
 }

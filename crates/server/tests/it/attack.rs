@@ -147,7 +147,7 @@ async fn sent(address: &str, bytes: &[u8]) -> Raw {
     // A server that has heard enough may close before everything is sent.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut answer)).await;
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
     let _ = read.expect("the server answers and closes");
     let text = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

@@ -100,7 +100,7 @@ impl Door {
 /// Reads until the server hangs up.
 pub(crate) async fn rest(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
     // A reset is a way to hang up.
     let _ = read.expect("the server hangs up");
     String::from_utf8_lossy(&answer).into_owned()

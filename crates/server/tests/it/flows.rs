@@ -1,14 +1,21 @@
 //! Flows over HTTP: runs are started, followed, answered and stopped, on any instance.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use contexture::SystemTime;
+use contexture_history::Timestamp;
 use contexture_message::{Answer, Delta};
-use contexture_model::Step;
+use contexture_model::{Scripted, Step};
+use contexture_project::{InMemory, Project};
+use contexture_session::Time;
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
 use crate::door::{Door, key, of_tenant};
-use crate::scene::{Frame, Ground, Scene, answering, frames, json_of};
+use crate::scene::{FILES, Frame, Ground, Scene, answering, frames, json_of};
 
 /// A call of a model that says something and never ends.
 fn endless() -> Step {
@@ -19,8 +26,8 @@ fn answer(text: &str) -> Step {
     Step::Answer(Answer::text(text))
 }
 
-/// What an instance is told so that others notice soon that it is gone.
-const SHORT: [(&str, &str); 1] = [("server.lease_seconds", "1")];
+/// What an instance is told so that others notice soon that it is gone, and never while it is only slow.
+const SHORT: [(&str, &str); 1] = [("server.lease_seconds", "3")];
 
 /// Starts a run and returns its document.
 async fn started(scene: &Scene, flow: &str, body: Value) -> Value {
@@ -38,7 +45,7 @@ async fn show(scene: &Scene, run: &str) -> Value {
 
 /// Shows a run when it has that status.
 async fn until(scene: &Scene, run: &str, status: &str) -> Value {
-    for _ in 0..200 {
+    for _ in 0..1200 {
         let shown = show(scene, run).await;
         if shown["status"] == status {
             return shown;
@@ -265,6 +272,45 @@ fn a_run_whose_instance_is_killed_goes_on_on_another_one() {
         let story = story(&told);
         assert!(story.contains("run.resume") && story.contains("node.repeat answer"), "{story}");
     });
+}
+
+/// A clock that is put forward, as if the machine had slept.
+#[derive(Debug, Default)]
+struct Jumping(AtomicI64);
+
+impl Time for Jumping {
+    fn now(&self) -> Timestamp {
+        Timestamp(SystemTime.now().0 + self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        SystemTime.sleep(duration)
+    }
+}
+
+/// Signs of life that come too late, because the machine is busy, are no reason to take a run away from oneself.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_does_not_take_over_its_own_runs() {
+    let time = Arc::new(Jumping::default());
+    let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
+    let project = project.with_overrides(vec![("server.lease_seconds".into(), "1".into())]).unwrap();
+    let model = Scripted::new(vec![endless(), answer("Again.")]);
+    let agent = Arc::new(move |_: &Project| Ok(contexture::agent(model.clone())));
+    let scene = Ground::memory().instance_at(project, agent, time.clone()).await;
+    let run = started(&scene, "once", json!({"input": {"text": "hi"}})).await;
+    let run = run["run"].as_str().unwrap();
+    while !show_events(&scene, run).await.contains("text.delta") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Each time there is a moment in which the last sign of life is old; several of them meet the search for such runs.
+    for _ in 0..20 {
+        time.0.fetch_add(10_000, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    assert_eq!(show(&scene, run).await["status"], "running");
+    delete(&scene.client, &scene.url, run).await;
+    let story = story(&frames(follow(&scene, run, 0).await, 1000).await);
+    assert!(!story.contains("run.resume") && story.ends_with("run.end cancelled"), "{story}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

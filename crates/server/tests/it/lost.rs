@@ -17,19 +17,20 @@ use crate::scene::{FILES, Ground, frames, json_of, told};
 #[tokio::test(flavor = "multi_thread")]
 async fn the_turn_of_a_lost_instance_is_interrupted_told_and_tried_again() {
     let ground = Ground::memory();
-    let short = [("server.lease_seconds", "1")];
+    // Short, but a busy machine is not taken for a lost one.
+    let short = [("server.lease_seconds", "3")];
     let endless = Step::Pieces(vec![Delta::Text("Wait".into())], None);
     // Whatever runs on it stops with it, like in a process that is killed: nothing is given back.
     let process = tokio::runtime::Runtime::new().unwrap();
     let there = ground.clone();
     let one = process.spawn(async move { there.instance_with(vec![endless], &short).await }).await.unwrap();
-    let two = ground.instance_with(vec![Step::Answer(Answer::text("Here."))], &short).await;
     one.session("demo").await;
     let turn =
         one.post("/v1/sessions/demo/turns", json!({"user": "hi"})).header("accept", "text/event-stream");
     let begun = frames(turn.send().await.unwrap(), 2).await;
     assert_eq!(told(&begun), "1 turn.start\n2 text.delta Wait");
     process.shutdown_background();
+    let two = ground.instance_with(vec![Step::Answer(Answer::text("Here."))], &short).await;
     let seen = frames(two.get("/v1/sessions/demo/events").send().await.unwrap(), 3).await;
     assert_eq!(told(&seen), "1 turn.start\n2 text.delta Wait\n3 turn.end interrupted");
     let again = two.post("/v1/sessions/demo/turns/t1/retry", json!({})).send().await.unwrap();
@@ -46,6 +47,8 @@ async fn a_server_that_stops_interrupts_what_does_not_end() {
     let turn =
         scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).header("accept", "text/event-stream");
     let answer = turn.send().await.unwrap();
+    // Stopping gives a turn little time: by then it has said something.
+    frames(scene.get("/v1/sessions/demo/events").send().await.unwrap(), 2).await;
     let stopping = scene.server.clone();
     let (frames, ()) = tokio::join!(frames(answer, 100), async move { stopping.stop().await });
     assert_eq!(told(&frames), "1 turn.start\n2 text.delta Wait\n3 error\n4 turn.end interrupted");
@@ -91,7 +94,7 @@ async fn changed_prompts_are_loaded_and_broken_ones_keep_their_last_good_version
         json_of(answer).await.1["request"]["messages"][0]["content"].as_str().unwrap_or_default().to_owned()
     };
     let until = async |text: &str| {
-        for _ in 0..100 {
+        for _ in 0..600 {
             if resolved().await == text {
                 return;
             }
@@ -103,7 +106,7 @@ async fn changed_prompts_are_loaded_and_broken_ones_keep_their_last_good_version
     files.set("---\nmodel: openai/gpt-5-mini\n---\nYou are brief.\n");
     until("You are brief.").await;
     files.set("---\nmodell: x\n---\nYou are broken.\n");
-    for _ in 0..100 {
+    for _ in 0..600 {
         let (_, list) = json_of(scene.get("/v1/prompts").send().await.unwrap()).await;
         if list["prompts"][0]["faults"][0]["code"] == "unknown_field" {
             assert_eq!(resolved().await, "You are brief.");
@@ -117,7 +120,7 @@ async fn changed_prompts_are_loaded_and_broken_ones_keep_their_last_good_version
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asked_hears_why_a_turn_was_stopped() {
     let endless = || Step::Pieces(vec![Delta::Text("Wait".into())], None);
-    let late = [("server.turn_timeout_seconds", "1")];
+    let late = [("server.turn_timeout_seconds", "3")];
     let scene = Ground::memory().instance_with(vec![endless(), endless()], &late).await;
     scene.session("demo").await;
     let turn = || scene.post("/v1/sessions/demo/turns", json!({"user": "hi"})).send();

@@ -8,7 +8,7 @@ use contexture_message::Answer;
 use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project};
 use contexture_server::{AgentMaker, Parts, Server};
-use contexture_session::{MemoryStore, Records, SessionConfig, Sessions, Store};
+use contexture_session::{MemoryStore, Records, SessionConfig, Sessions, Store, Time};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -67,6 +67,16 @@ impl Ground {
 
     /// Starts an instance of a project.
     pub(crate) async fn instance_of(&self, project: Project, agent: AgentMaker) -> Scene {
+        self.instance_at(project, agent, Arc::new(SystemTime)).await
+    }
+
+    /// Starts an instance of a project, with a clock of its own.
+    pub(crate) async fn instance_at(
+        &self,
+        project: Project,
+        agent: AgentMaker,
+        time: Arc<dyn Time>,
+    ) -> Scene {
         let config = SessionConfig {
             lease: Duration::from_secs(project.config().server.lease_seconds),
             ..SessionConfig::default()
@@ -76,7 +86,7 @@ impl Ground {
             agent,
             sessions: Sessions::new(self.store.clone(), session_ports(None), config),
             records: self.records.clone(),
-            time: Arc::new(SystemTime),
+            time,
             names: Arc::new(SystemNames),
         });
         let server = Arc::new(server.unwrap());
@@ -140,7 +150,7 @@ pub(crate) async fn frames(mut answer: Response, most: usize) -> Vec<Frame> {
     let mut text = String::new();
     let mut frames = Vec::new();
     while frames.len() < most {
-        let chunk = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await;
+        let chunk = tokio::time::timeout(Duration::from_secs(60), answer.chunk()).await;
         let Some(chunk) = chunk.expect("something is told").unwrap() else { break };
         text.push_str(std::str::from_utf8(&chunk).unwrap());
         while let Some(at) = text.find("\n\n") {

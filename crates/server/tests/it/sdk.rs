@@ -80,7 +80,7 @@ impl Stage {
     async fn run(&self, (program, args): (OsString, Vec<OsString>), scenario: &str) {
         let mut command = Command::new(program);
         command.args(args).args([&self.url, &self.key, scenario]).kill_on_drop(true);
-        let output = tokio::time::timeout(Duration::from_secs(60), command.output()).await;
+        let output = tokio::time::timeout(Duration::from_secs(300), command.output()).await;
         let output = output.expect("the client comes to an end").unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{scenario}: {errors}");
@@ -256,7 +256,7 @@ async fn a_client_that_aborts_stops_the_turn() {
     };
     for stage in Stage::each("abort", script).await {
         // The model hears of it too.
-        tokio::time::timeout(Duration::from_secs(20), stage.model.client_gone()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), stage.model.client_gone()).await.unwrap();
         let log = loop {
             let items = stage.main("s").await.all(None).await.unwrap();
             let log = items.iter().map(|it| it.document("s").to_string()).collect::<Vec<_>>().join("\n");

@@ -7,7 +7,7 @@ use contexture_session::Store;
 use contexture_session::records::{NewRecord, Records, StreamKey, Writes};
 use contexture_store_postgres::{PostgresConfig, PostgresStore};
 
-use crate::support::{Log, admin, config, store_in, unique, url};
+use crate::support::{Log, admin, config, named_url, store_in, unique, url};
 
 /// So seldom that a test which needs it is too slow to pass.
 const NEVER: Duration = Duration::from_secs(600);
@@ -24,7 +24,7 @@ async fn noticed(log: &mut Log, reader: &PostgresStore) -> Duration {
     assert!(!waiting.is_finished());
     let started = Instant::now();
     log.say(&["hello"]).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
     started.elapsed()
 }
 
@@ -33,7 +33,7 @@ async fn listening(schema: &str, count: i64) {
     let admin = admin(&url()).await;
     let sql =
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_notify($1%' AND application_name = $1";
-    for _ in 0..500 {
+    for _ in 0..6000 {
         let found: i64 = admin.query_one(sql, &[&schema]).await.unwrap().get(0);
         if found >= count {
             return;
@@ -43,9 +43,25 @@ async fn listening(schema: &str, count: i64) {
     panic!("nobody listens");
 }
 
-/// Returns the URL under which the connections of a test can be told from others.
-fn named_url(schema: &str) -> String {
-    format!("{}?application_name={schema}", url())
+async fn server_time() -> f64 {
+    let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
+    admin(&url()).await.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+/// Waits until somebody has looked how long a stream is.
+async fn looked(schema: &str, since: f64) {
+    let admin = admin(&url()).await;
+    let sql = "\
+        SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle'
+        AND query LIKE '%SELECT forgotten, last FROM%' AND extract(epoch FROM query_start)::float8 > $2";
+    for _ in 0..6000 {
+        let found: i64 = admin.query_one(sql, &[&schema, &since]).await.unwrap().get(0);
+        if found > 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody looked");
 }
 
 #[tokio::test]
@@ -79,14 +95,15 @@ async fn a_write_wakes_readers_of_streams_in_other_stores() {
         assert!(!waiting.is_finished());
         let record = NewRecord { stream: stream.clone(), at: Timestamp(1), data: "x".to_owned() };
         writer.write(Writes { records: vec![record], ..Writes::default() }).await.unwrap();
-        tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
     }
-    // Its session goes, and who waits for more is told.
+    // Its session goes, and who waits for more is told: if the stream was there when they began to wait.
+    let before = server_time().await;
     let (there, key) = (reader.clone(), stream.clone());
     let waiting = tokio::spawn(async move { there.grown(key, 3).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    looked(&schema, before).await;
     writer.delete_session(log.session).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -124,6 +141,6 @@ async fn who_waits_for_a_thread_that_goes_away_is_told() {
     let waiting = tokio::spawn(async move { reader.changed(key, log.state.end).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     store.delete_session(log.session).await.unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
     assert_eq!(told.unwrap_err().code(), "not_found");
 }

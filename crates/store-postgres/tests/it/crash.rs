@@ -109,7 +109,7 @@ async fn connect(url: &str, tenant: &Tenant) -> Log {
     let config = PostgresConfig {
         schema: "crash".to_owned(),
         connections: 2,
-        retry_for: Duration::from_secs(30),
+        retry_for: Duration::from_secs(120),
         listen: false,
         ..PostgresConfig::default()
     };

@@ -8,8 +8,9 @@ use crate::support::{config, url};
 
 async fn refused(url: &str) -> String {
     let started = Instant::now();
-    let refused = PostgresStore::connect(url, config("places")).await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(3), "a wrong address is not waited for");
+    let patient = PostgresConfig { retry_for: Duration::from_secs(600), ..config("places") };
+    let refused = PostgresStore::connect(url, patient).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(60), "a wrong address is not waited for");
     assert_eq!(refused.code(), "store_unavailable");
     refused.to_string()
 }

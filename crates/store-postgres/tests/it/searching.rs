@@ -1,13 +1,13 @@
 //! A search reads what it finds, and not all that is archived.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use contexture_history::{Body, Cost, Item, Seq, Summary, Timestamp, Visibility};
 use contexture_message::Tokens;
 use contexture_session::{Append, Guard, Search, State, Store};
+use contexture_store_postgres::PostgresStore;
 
-use crate::support::{Log, admin, config, store_in, unique, url};
+use crate::support::{Log, admin, config, ended, named_url, unique, url};
 
 impl Log {
     async fn archive(&mut self) {
@@ -46,8 +46,6 @@ async fn rows_read(schema: &str) -> (i64, i64) {
     let sql = "\
         SELECT coalesce(seq_tup_read, 0), coalesce(idx_tup_fetch, 0)
         FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'archived'";
-    // Connections report what they did when they end; a little later it is known to all.
-    tokio::time::sleep(Duration::from_millis(300)).await;
     let row = admin(&url()).await.query_one(sql, &[&schema]).await.unwrap();
     (row.get(0), row.get(1))
 }
@@ -56,7 +54,8 @@ async fn rows_read(schema: &str) -> (i64, i64) {
 async fn a_search_reads_what_it_finds() {
     const ITEMS: usize = 5_000;
     let schema = unique("searching");
-    let store = store_in(config(&schema)).await;
+    let (writer, reader) = (format!("{schema}_writer"), format!("{schema}_reader"));
+    let store = PostgresStore::connect(&named_url(&writer), config(&schema)).await.unwrap();
     let (mut log, mut other) = (Log::create(&store).await, Log::create(&store).await);
     let texts: Vec<String> = (1..=ITEMS).map(|n| format!("item {n} says something")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -66,14 +65,16 @@ async fn a_search_reads_what_it_finds() {
     other.archive().await;
     admin(&url()).await.batch_execute(&format!("ANALYZE {schema}.archived")).await.unwrap();
     drop(store);
-    log.store = store_in(config(&schema)).await;
+    log.store = PostgresStore::connect(&named_url(&reader), config(&schema)).await.unwrap();
     other.store = log.store.clone();
+    ended(&writer).await;
     let before = rows_read(&schema).await;
     for _ in 0..10 {
         assert_eq!(log.find("4711 nothing 17").await, [4711, 17]);
         assert_eq!(other.find("4711 17").await, [17]);
     }
     drop((log, other));
+    ended(&reader).await;
     let after = rows_read(&schema).await;
     assert_eq!(after.0, before.0, "no table was read as a whole");
     let touched = (after.1 - before.1) / 10;

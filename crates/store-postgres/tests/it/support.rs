@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use contexture_history::{Body, Cost, Item, Seq, Timestamp, TurnNo, Visibility};
 use contexture_message::{Message, Tokens};
@@ -31,6 +32,25 @@ pub(crate) fn config(schema: &str) -> PostgresConfig {
 
 pub(crate) async fn store_in(config: PostgresConfig) -> PostgresStore {
     PostgresStore::connect(&url(), config).await.unwrap()
+}
+
+/// Returns the URL under which the connections of a test can be told from others.
+pub(crate) fn named_url(name: &str) -> String {
+    format!("{}?application_name={name}", url())
+}
+
+/// Waits until the connections of that name have ended: what they did is in the server's statistics then, and not before.
+pub(crate) async fn ended(name: &str) {
+    let admin = admin(&url()).await;
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+    for _ in 0..6000 {
+        let n_open: i64 = admin.query_one(sql, &[&name]).await.unwrap().get(0);
+        if n_open == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("connections of `{name}` stay open");
 }
 
 /// Connects to the server directly.

@@ -48,7 +48,7 @@ async fn the_mode_decides() {
     let roots = certify(&server).await;
     // The server takes a moment to read its settings again.
     let mut encrypted = Ok(false);
-    for _ in 0..100 {
+    for _ in 0..3000 {
         encrypted = connected(&server, "require", Some(&roots)).await;
         if encrypted.is_ok() {
             break;

@@ -21,7 +21,7 @@ fn limited(source: &str) {
     let started = std::time::Instant::now();
     let data = json!({"map": {"a": 1}});
     assert_eq!(kind(source, data, &[], Limits::default()), Some(ErrorKind::LimitExceeded), "{source}");
-    assert!(started.elapsed().as_secs() < 20, "{source} took {:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 120, "{source} took {:?}", started.elapsed());
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn hostile_sources_parse_in_linear_time() {
         let source = format!("{start}{}{end}", part.repeat(1_000_000 / part.len()));
         let _ = try_render(&source, &json!({"a": 1}), &RenderConfig::lenient());
     }
-    assert!(started.elapsed().as_secs() < 60, "took {:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 300, "took {:?}", started.elapsed());
 }
 
 #[test]

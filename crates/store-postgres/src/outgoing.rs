@@ -1,0 +1,65 @@
+//! Announcements that are to be sent, until they are known to have been.
+
+use std::collections::BTreeSet;
+
+use crate::waiters::Topic;
+
+/// How many topics may wait for their announcement. It is only a help: beyond that, readers find out by themselves.
+const MOST: usize = 10_000;
+
+/// What is to be announced. One that was on its way when a connection broke is sent again on the next.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    waiting: BTreeSet<Topic>,
+    /// On its way. A topic may be in both: it has changed again since.
+    sent: BTreeSet<Topic>,
+}
+
+impl Outgoing {
+    pub(crate) fn add(&mut self, topic: Topic) {
+        if self.waiting.len() < MOST {
+            self.waiting.insert(topic);
+        }
+    }
+
+    /// Returns what is to be sent now, along with what was sent before and never [arrived](Self::arrived).
+    pub(crate) fn send(&mut self) -> Vec<String> {
+        self.sent.append(&mut self.waiting);
+        self.sent.iter().map(|it| it.0.clone()).collect()
+    }
+
+    /// Takes note that what was sent last has arrived.
+    pub(crate) fn arrived(&mut self) {
+        self.sent.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outgoing, Topic};
+
+    fn topic(name: &str) -> Topic {
+        Topic(name.to_owned())
+    }
+
+    #[test]
+    fn what_was_on_its_way_when_the_connection_broke_is_sent_again() {
+        let mut outgoing = Outgoing::default();
+        outgoing.add(topic("a"));
+        assert_eq!(outgoing.send(), ["a"]);
+        outgoing.add(topic("b"));
+        assert_eq!(outgoing.send(), ["a", "b"]);
+        outgoing.arrived();
+        assert!(outgoing.send().is_empty());
+    }
+
+    #[test]
+    fn what_changes_while_it_is_announced_is_announced_again() {
+        let mut outgoing = Outgoing::default();
+        outgoing.add(topic("a"));
+        outgoing.send();
+        outgoing.add(topic("a"));
+        outgoing.arrived();
+        assert_eq!(outgoing.send(), ["a"]);
+    }
+}
