@@ -40,8 +40,8 @@ pub use lower::{Shelf, lower};
 pub use node::{Answered, Asked, AskedKind, Node, NodeContext, NodeError, Step, Traits};
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{
-    DamagedRun, Forgotten, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage, RunStart,
-    RunStatus, Runtime, RuntimeConfig, RuntimeParts, Wait, delete_session,
+    About, DamagedRun, Forgotten, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage, RunStart,
+    RunStatus, Runtime, RuntimeConfig, RuntimeParts, TurnRef, Wait, delete_session,
 };
 pub use services::Services;
 pub use value::PortValue;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::define::JoinPolicy;
 use crate::port::Port;
-use crate::run::RunId;
+use crate::run::{RunId, TurnRef};
 use crate::services::Services;
 use crate::value::PortValue;
 
@@ -198,7 +198,16 @@ pub struct NodeContext {
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     pub(crate) node: usize,
-    pub(crate) sender: UnboundedSender<(usize, Event)>,
+    pub(crate) sender: UnboundedSender<Telling>,
+}
+
+/// Something that a node tells.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Telling {
+    pub(crate) node: usize,
+    /// The turn that it happens in.
+    pub(crate) turn: Option<TurnRef>,
+    pub(crate) event: Event,
 }
 
 impl NodeContext {
@@ -219,7 +228,12 @@ impl NodeContext {
 
     /// Tells those who follow the run of something that happens in a model call.
     pub fn tell(&self, event: Event) {
-        let _ = self.events.sender.unbounded_send((self.events.node, event));
+        self.tell_in(None, event);
+    }
+
+    /// Tells of something that happens in a turn of a thread of the session.
+    pub(crate) fn tell_in(&self, turn: Option<TurnRef>, event: Event) {
+        let _ = self.events.sender.unbounded_send(Telling { node: self.events.node, turn, event });
     }
 
     /// Names this firing of the node, the same each time it is repeated: for idempotency keys and names.

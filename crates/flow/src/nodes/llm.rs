@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{AgentError, Event, GoOn, Outcome, Pending, Run, RunRequest, Verdict};
+use contexture_agent::{AgentError, Ended, Event, GoOn, Outcome, Pending, Run, RunRequest, Verdict};
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
-use contexture_message::Message;
+use contexture_message::{Message, Usage};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use super::approval::{self, decision};
 use crate::define::LlmConfig;
 use crate::node::{Node, NodeContext, NodeError, Step, Traits};
 use crate::port::{JsonType, Port, PortType};
+use crate::run::TurnRef;
 use crate::value::PortValue;
 
 const TOOLS: &str = "tools";
@@ -57,7 +58,7 @@ impl LlmNode {
         let agent = &cx.services.agent;
         if self.config.skip_history {
             let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
-            let outcome = told(cx, agent.run(&prompt, &scratch, self.request(cx))).await?;
+            let outcome = told(cx, agent.run(&prompt, &scratch, self.request(cx)), Place::Nowhere).await?;
             return answered(cx, &outcome).ok_or_else(|| {
                 let message = "a call waits for somebody, which a request without history can't";
                 NodeError::new("flow_cannot_wait", message)
@@ -66,7 +67,7 @@ impl LlmNode {
         if let Some(step) = self.decide(cx, &prompt).await? {
             return Ok(step);
         }
-        let outcome = told(cx, agent.run(&prompt, &cx.thread, self.request(cx))).await?;
+        let outcome = told(cx, agent.run(&prompt, &cx.thread, self.request(cx)), Place::Thread).await?;
         self.step(cx, &outcome).await
     }
 
@@ -81,7 +82,7 @@ impl LlmNode {
         }
         let verdict: Verdict = decision(&answer.value);
         let run = cx.services.agent.decide_as_owner(prompt, &cx.thread, id, verdict, cx.cancel.clone());
-        let outcome = told(cx, run).await?;
+        let outcome = told(cx, run, Place::Thread).await?;
         self.step(cx, &outcome).await.map(Some)
     }
 
@@ -160,14 +161,47 @@ pub(crate) fn scope(cx: &NodeContext) -> Scope {
     Scope { session: Some(cx.run.session().to_string()), ..Scope::default() }
 }
 
+/// Where a turn is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In the node's thread.
+    Thread,
+    /// Nowhere: it is forgotten when it is over.
+    Nowhere,
+}
+
 /// Waits for a run, and tells what happens in it. What an approval is decided with is told nobody: here, answering the wait decides.
-pub(crate) async fn told(cx: &NodeContext, mut run: Run) -> Result<Outcome, NodeError> {
+async fn told(cx: &NodeContext, mut run: Run, place: Place) -> Result<Outcome, NodeError> {
+    let (mut turn, mut has_ended) = (None, false);
     while let Some(event) = run.next().await {
-        if !matches!(event, Event::ApprovalRequired { .. }) {
-            cx.tell(event);
+        match &event {
+            Event::ApprovalRequired { .. } => continue,
+            Event::TurnStart { turn: id, .. } if place == Place::Thread => {
+                turn = Some(TurnRef { thread: cx.thread.id().clone(), turn: id.as_str().into() });
+            }
+            Event::TurnEnd { .. } => has_ended = true,
+            _ => {}
         }
+        cx.tell_in(turn.clone(), event);
     }
-    run.outcome().await.map_err(error_of)
+    let outcome = run.outcome().await;
+    match (&outcome, turn) {
+        (Err(err), Some(turn)) if !has_ended => cx.tell_in(Some(turn), broken_off(err)),
+        // Whoever ran it was lost, perhaps before its end was told.
+        (Ok(outcome), None) if place == Place::Thread && outcome.ended == Ended::Replayed => {
+            let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
+            let (status, usage) = (outcome.status, outcome.usage);
+            cx.tell_in(Some(turn), Event::TurnEnd { status, reason: None, usage });
+        }
+        _ => {}
+    }
+    outcome.map_err(error_of)
+}
+
+/// Tells the end of a turn that broke off: what began is told to end.
+fn broken_off(err: &AgentError) -> Event {
+    let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
+    Event::TurnEnd { status, reason: Some(err.to_string()), usage: Usage::default() }
 }
 
 pub(crate) fn error_of(err: AgentError) -> NodeError {

@@ -34,9 +34,9 @@ impl Batch {
 }
 
 impl Pen {
-    /// Writes a batch as one commit, and returns the number of its last event, if it has one. If it is not known whether the commit was
-    /// made, the driver gives up: whoever takes over finds out from the log.
-    pub(crate) async fn write(&self, batch: Batch) -> Result<Option<u64>, RunError> {
+    /// Writes a batch and what stands beside it as one commit, and returns the number of the batch's last event, if it has one. If it is not
+    /// known whether the commit was made, the driver gives up: whoever takes over finds out from the log.
+    pub(crate) async fn write(&self, batch: Batch, beside: Vec<NewRecord>) -> Result<Option<u64>, RunError> {
         if batch.is_empty() {
             return Ok(None);
         }
@@ -44,14 +44,14 @@ impl Pen {
         let stream = self.keys.log();
         let record = |event: &RunEvent| NewRecord { stream: stream.clone(), at, data: written(event) };
         let writes = Writes {
-            records: batch.events.iter().map(record).collect(),
+            records: batch.events.iter().map(record).chain(beside).collect(),
             puts: batch.puts,
             deletes: batch.deletes,
             requires: vec![self.keys.fence(self.epoch)],
             ..Writes::default()
         };
         match self.records.write(writes).await {
-            Ok(numbers) => Ok(numbers.last().copied()),
+            Ok(numbers) => Ok(numbers.into_iter().take(batch.events.len()).next_back()),
             Err(StoreError::NotFound { .. }) => Err(RunError::Driven { run: self.keys.run.to_string() }),
             Err(err) => Err(err.into()),
         }
@@ -60,7 +60,7 @@ impl Pen {
     /// Gives a sign of life. A store that is away for a moment is no reason to stop working.
     pub(crate) async fn beat(&self, at: Timestamp) -> Result<(), RunError> {
         let due = Document { key: self.keys.due(), at, data: self.epoch.to_string() };
-        match self.write(Batch { puts: vec![due], ..Batch::default() }).await {
+        match self.write(Batch { puts: vec![due], ..Batch::default() }, Vec::new()).await {
             Err(RunError::Store(StoreError::Unavailable { .. })) => Ok(()),
             done => done.map(|_| ()),
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_agent::{CancellationToken, Event};
+use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::stream::FuturesUnordered;
@@ -16,13 +16,14 @@ use super::book::{Book, replay};
 use super::commit::{Batch, Pen};
 use super::error::RunError;
 use super::event::RunEvent;
+use super::library::About;
 use super::ready::Given;
 use super::runtime::RuntimeConfig;
 use super::state::{Active, Phase, State};
 use super::task::{Attempt, attempt, check_inputs, delay};
-use super::telling::Telling;
+use super::telling::Tellings;
 use crate::flow::Flow;
-use crate::node::{Events, NodeError, Step};
+use crate::node::{Events, NodeError, Step, Telling};
 use crate::services::Services;
 use crate::value::PortValue;
 
@@ -40,12 +41,12 @@ pub(crate) struct Driver {
     pub(super) state: State,
     /// What has happened and is not on record yet.
     pub(super) batch: Batch,
-    pub(super) telling: Telling,
+    pub(super) tellings: Tellings,
     pub(super) tasks: FuturesUnordered<Work>,
     /// Nodes that somebody works on.
     pub(super) working: BTreeSet<usize>,
-    pub(super) teller: UnboundedSender<(usize, Event)>,
-    pub(super) told: UnboundedReceiver<(usize, Event)>,
+    pub(super) teller: UnboundedSender<Telling>,
+    pub(super) told: UnboundedReceiver<Telling>,
     /// Why nothing more begins, if so.
     pub(super) ending: Option<Ending>,
     /// Cancelled when the run ends before its time.
@@ -90,7 +91,7 @@ impl Driver {
         let given = Given { input: Arc::clone(&book.input), main: pen.keys.run.session().main() };
         let (teller, told) = unbounded();
         let mut driver = Self {
-            telling: Telling::default(),
+            tellings: Tellings::default(),
             pen,
             flow,
             services,
@@ -200,7 +201,7 @@ impl Driver {
 
     /// Makes everything durable that has happened.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
-        if self.batch.is_empty() && !self.telling.is_due {
+        if self.batch.is_empty() && !self.tellings.is_due {
             return Ok(());
         }
         let batch = self.take_batch();
@@ -213,15 +214,18 @@ impl Driver {
     /// Writes a batch, and says what is on record now.
     pub(super) async fn write(&mut self, batch: Batch) -> Result<Option<u64>, RunError> {
         let events = batch.events.clone();
-        let number = self.pen.write(batch).await?;
-        events.iter().for_each(|it| self.services.library.heard(&self.flow, it));
+        let library = Arc::clone(&self.services.library);
+        let Pen { keys, time, .. } = &self.pen;
+        let about = About { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
+        let number = self.pen.write(batch, library.beside(about, &events)).await?;
+        events.iter().for_each(|it| library.heard(&self.flow, it));
         Ok(number)
     }
 
     /// Returns what is to be written: what was told first, for it was told before.
     pub(super) fn take_batch(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.batch);
-        let told = self.telling.take(&self.flow);
+        let told = self.tellings.take(&self.flow);
         batch.events.splice(0..0, told);
         batch
     }

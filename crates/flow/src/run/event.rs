@@ -104,6 +104,9 @@ pub enum RunEvent {
     NodeEvent {
         /// The node.
         node: Arc<str>,
+        /// The turn that it happens in, if the node works on a thread of the session.
+        #[serde(flatten)]
+        turn: Option<TurnRef>,
         /// What.
         event: Event,
     },
@@ -140,6 +143,15 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
     },
+}
+
+/// Names a turn of a thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnRef {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The turn, such as `t1`.
+    pub turn: Arc<str>,
 }
 
 impl RunEvent {

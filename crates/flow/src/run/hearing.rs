@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_agent::{CancellationToken, Event};
+use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_history::Timestamp;
 use contexture_session::StoreError;
@@ -15,7 +15,7 @@ use super::error::RunError;
 use super::event::RunEvent;
 use super::inbox::{CANCEL, Letter};
 use super::state::Phase;
-use crate::node::{NodeError, Step};
+use crate::node::{NodeError, Step, Telling};
 
 /// The code of a [`StoreError::Unavailable`].
 const AWAY: &str = "store_unavailable";
@@ -23,7 +23,7 @@ const AWAY: &str = "store_unavailable";
 /// What a driver heard of.
 pub(super) enum Heard {
     Done(usize, Result<Step, NodeError>),
-    Told(usize, Event),
+    Told(Telling),
     Letters,
     Beat,
     Tell,
@@ -61,7 +61,7 @@ impl Driver {
     }
 
     pub(super) async fn listen(&mut self, ears: &mut Ears) -> Heard {
-        let mut tell = self.telling.due(&self.pen.time);
+        let mut tell = self.tellings.due(&self.pen.time);
         std::future::poll_fn(|cx| {
             use std::task::Poll::{Pending, Ready};
             // Nodes come last: quick ones are always ready, and would let nobody else be heard.
@@ -77,8 +77,8 @@ impl Driver {
             if let Ready(Some((idx, done))) = self.tasks.poll_next_unpin(cx) {
                 return Ready(Heard::Done(idx, done));
             }
-            if let Ready(Some((idx, event))) = self.told.poll_next_unpin(cx) {
-                return Ready(Heard::Told(idx, event));
+            if let Ready(Some(told)) = self.told.poll_next_unpin(cx) {
+                return Ready(Heard::Told(told));
             }
             if let Some(tell) = tell.as_mut()
                 && tell.poll_unpin(cx).is_ready()
@@ -97,7 +97,7 @@ impl Driver {
         match heard {
             Heard::Done(_, Err(error)) if error.code == AWAY => return Err(away(error)),
             Heard::Done(idx, done) => self.done(idx, done),
-            Heard::Told(idx, event) => self.telling.add(idx, event),
+            Heard::Told(told) => self.tellings.add(told),
             Heard::Letters => {
                 self.take_letters().await?;
                 ears.letters = self.letters_come();
@@ -106,10 +106,10 @@ impl Driver {
                 self.pen.beat(self.pen.time.now()).await?;
                 ears.beat = self.next_beat();
             }
-            Heard::Tell => self.telling.is_due = true,
+            Heard::Tell => self.tellings.is_due = true,
             Heard::Grace => self.tasks.clear(),
             Heard::Stop => {
-                self.telling.is_due = true;
+                self.tellings.is_due = true;
                 self.flush().await?;
                 // Nobody needs to wait for the lease: it is given up.
                 self.pen.beat(Timestamp(0)).await?;

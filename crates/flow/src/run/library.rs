@@ -5,10 +5,26 @@ use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
+use contexture_history::Timestamp;
+use contexture_session::{NewRecord, Tenant};
 
 use super::event::RunEvent;
+use super::id::RunId;
 use crate::custom::Nodes;
 use crate::flow::Flow;
+
+/// What something is about that is put on record.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Whose run it is.
+    pub tenant: &'a Tenant,
+    /// The run.
+    pub run: &'a RunId,
+    /// Its flow.
+    pub flow: &'a Flow,
+    /// When it is put on record.
+    pub at: Timestamp,
+}
 
 /// What runs take from the application. It is asked each time somebody begins to drive a run, so that what was loaded anew counts.
 pub trait Library: fmt::Debug + Send + Sync + 'static {
@@ -24,6 +40,11 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs them.
     fn nodes(&self) -> Nodes {
         Nodes::default()
+    }
+
+    /// Returns what else is put on record with events of a run, in the same commit: it is there if they are, and once.
+    fn beside(&self, _about: About<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
+        Vec::new()
     }
 
     /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run

@@ -31,11 +31,11 @@ mod telling;
 pub(crate) mod weight;
 
 pub use error::RunError;
-pub use event::{RunEvent, RunStatus, Wait};
+pub use event::{RunEvent, RunStatus, TurnRef, Wait};
 pub use forget::Forgotten;
 pub use id::RunId;
 pub use info::{DamagedRun, RunInfo, RunList, RunPage};
-pub use library::Library;
+pub use library::{About, Library};
 pub use runtime::{Runtime, RuntimeConfig, RuntimeParts};
 pub use start::RunStart;
 pub use start_key::delete_session;

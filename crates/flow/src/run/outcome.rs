@@ -22,8 +22,8 @@ impl Driver {
     pub(super) fn done(&mut self, idx: usize, done: Result<Step, NodeError>) {
         self.working.remove(&idx);
         // Whatever it told before is told before its end.
-        while let Ok((idx, event)) = self.told.try_recv() {
-            self.telling.add(idx, event);
+        while let Ok(told) = self.told.try_recv() {
+            self.tellings.add(told);
         }
         match done {
             Ok(Step::Done(outputs)) => self.finish(idx, outputs),

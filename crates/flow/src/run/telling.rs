@@ -9,6 +9,7 @@ use contexture_session::Time;
 
 use super::event::RunEvent;
 use crate::flow::Flow;
+use crate::node::Telling;
 
 /// How long something that was told may wait for more.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -17,23 +18,23 @@ const MAX_PIECE: usize = 16 * 1024;
 
 /// What was told and is not on record yet.
 #[derive(Default)]
-pub(crate) struct Telling {
-    told: Vec<(usize, Event)>,
+pub(crate) struct Tellings {
+    told: Vec<Telling>,
     timer: Option<BoxFuture<'static, ()>>,
     /// Whether it has waited long enough.
     pub(crate) is_due: bool,
 }
 
-impl Telling {
+impl Tellings {
     /// Adds something; a piece of text joins the one before it.
-    pub(crate) fn add(&mut self, idx: usize, event: Event) {
-        if let (Some((last, before)), true) = (self.told.last_mut(), is_delta(&event))
-            && *last == idx
-            && join(before, &event)
+    pub(crate) fn add(&mut self, next: Telling) {
+        if let (Some(last), true) = (self.told.last_mut(), is_delta(&next.event))
+            && (last.node, &last.turn) == (next.node, &next.turn)
+            && join(&mut last.event, &next.event)
         {
             return;
         }
-        self.told.push((idx, event));
+        self.told.push(next);
     }
 
     /// Returns when what was told should be on record, if there is anything.
@@ -47,7 +48,9 @@ impl Telling {
     /// Takes everything that was told.
     pub(crate) fn take(&mut self, flow: &Flow) -> Vec<RunEvent> {
         (self.timer, self.is_due) = (None, false);
-        let named = |(idx, event)| Some(RunEvent::NodeEvent { node: Arc::clone(&flow.node(idx)?.id), event });
+        let named = |Telling { node, turn, event }: Telling| {
+            Some(RunEvent::NodeEvent { node: Arc::clone(&flow.node(node)?.id), turn, event })
+        };
         std::mem::take(&mut self.told).into_iter().filter_map(named).collect()
     }
 }

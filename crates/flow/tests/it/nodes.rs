@@ -1,6 +1,6 @@
 //! What each node does.
 
-use contexture_flow::{FlowDefinition, RunStart, RunStatus, Shelf, lower};
+use contexture_flow::{FlowDefinition, RunEvent, RunStart, RunStatus, Shelf, lower};
 use contexture_message::Message;
 use contexture_session::SessionId;
 use serde_json::json;
@@ -127,6 +127,38 @@ async fn a_request_without_history_reads_the_thread_and_writes_nothing() {
     assert!(said[0].contains("Only now."), "{said:?}");
     let request = serde_json::to_value(&*requests[0]).unwrap();
     assert_eq!((&request["model"], &request["settings"]["temperature"]), (&json!("other/model"), &json!(0)));
+}
+
+/// What is told of a model call names its turn, and a turn that nobody keeps has no name.
+#[tokio::test]
+async fn what_is_told_names_its_turn() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "nodes": {
+            "say": {"type": "llm_request", "prompt": "chat", "with": {"user": "a"}},
+            "look": {"type": "llm_request", "prompt": "chat", "skip_history": true, "with": {"user": "b"}},
+        },
+        "edges": ["start -> say", "say -> look"],
+    }));
+    let info = scene.run(&flow, "s", json!({})).await;
+    let told = scene.events(&info.run).await.into_iter().filter_map(|it| match it {
+        RunEvent::NodeEvent { node, turn, event } => {
+            let turn = turn.map(|it| format!("{}/{}", it.thread, it.turn)).unwrap_or_default();
+            let event = serde_json::to_value(event).unwrap();
+            Some(format!("{node} {turn} {}", event["type"].as_str().unwrap()))
+        }
+        _ => None,
+    });
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r"
+    say s/t1 turn.start
+    say s/t1 text.delta
+    say s/t1 context_usage
+    say s/t1 turn.end
+    look  turn.start
+    look  text.delta
+    look  context_usage
+    look  turn.end
+    ");
 }
 
 #[tokio::test]

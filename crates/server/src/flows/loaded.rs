@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
-use contexture_flow::{Flow, Library, Nodes, RunEvent};
+use contexture_flow::{About, Flow, Library, Nodes, RunEvent, TurnRef};
+use contexture_session::SessionKey;
+use contexture_session::records::NewRecord;
 
 use crate::metrics::Metrics;
+use crate::runs::Began;
+use crate::told::{Telling, events_of};
 use crate::world::Current;
 
 /// What is loaded now, for runs; what happens in them is counted.
@@ -32,6 +36,19 @@ impl Library for Loaded {
 
     fn nodes(&self) -> Nodes {
         self.world.get().project.flow_parts().nodes.clone()
+    }
+
+    /// Turns of runs are told to those who listen to the session, as all others are.
+    fn beside(&self, about: About<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
+        let session = SessionKey { tenant: about.tenant.clone(), session: about.run.session().clone() };
+        let told = events.iter().filter_map(|it| match it {
+            RunEvent::NodeEvent { turn: Some(TurnRef { thread, turn }), event, .. } => {
+                let began = Began { thread: thread.clone(), turn: turn.to_string() };
+                Some(Telling { session: session.clone(), began, event: event.clone() })
+            }
+            _ => None,
+        });
+        told.map(|it| NewRecord { stream: events_of(&session), at: about.at, data: it.data() }).collect()
     }
 
     fn heard(&self, flow: &Flow, event: &RunEvent) {

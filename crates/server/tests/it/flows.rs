@@ -8,6 +8,7 @@ use std::time::Duration;
 use contexture::SystemTime;
 use contexture_history::Timestamp;
 use contexture_message::{Answer, Delta};
+use contexture_model::{ModelError, ModelErrorKind};
 use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project};
 use contexture_session::Time;
@@ -15,7 +16,7 @@ use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
 use crate::door::{Door, key, of_tenant};
-use crate::scene::{FILES, Frame, Ground, Scene, answering, frames, json_of};
+use crate::scene::{FILES, Frame, Ground, Scene, answering, frames, json_of, told};
 
 /// A call of a model that says something and never ends.
 fn endless() -> Step {
@@ -271,7 +272,49 @@ fn a_run_whose_instance_is_killed_goes_on_on_another_one() {
         assert!(is_numbered(&told));
         let story = story(&told);
         assert!(story.contains("run.resume") && story.contains("node.repeat answer"), "{story}");
+        let session = shown["session"].as_str().unwrap();
+        let heard = told_to(&scene, session, 6).await;
+        let again = "3 turn.start\n4 text.delta Here.\n5 context_usage\n6 turn.end completed";
+        assert_eq!(heard, format!("1 turn.start\n2 text.delta Wait\n{again}"));
     });
+}
+
+/// Returns what those hear who listen to a session.
+async fn told_to(scene: &Scene, session: &str, n_events: usize) -> String {
+    let events = scene.get(&format!("/v1/sessions/{session}/events")).header("accept", "text/event-stream");
+    told(&frames(events.send().await.unwrap(), n_events).await)
+}
+
+/// Who listens to a session hears of all its turns, also of those that flows run.
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_of_runs_are_told_to_the_session() {
+    let broken = ModelError::new(ModelErrorKind::Refused, "no");
+    let pieces = Step::Pieces(vec![Delta::Text("Well".into())], Some(broken));
+    let scene = Ground::memory().instance(vec![answer("Yes."), pieces, answer("Again.")]).await;
+    let once = |text: &str| json!({"session": "demo", "input": {"text": text}, "wait": true});
+    assert_eq!(started(&scene, "once", once("hi")).await["status"], "completed");
+    assert_eq!(started(&scene, "once", once("and?")).await["status"], "failed");
+    let turn = scene.post("/v1/sessions/demo/turns", json!({"user": "well?"})).send().await.unwrap();
+    assert_eq!(json_of(turn).await.1["text"], "Again.");
+    insta::assert_snapshot!(told_to(&scene, "demo", 12).await, @r"
+    1 turn.start
+    2 text.delta Yes.
+    3 context_usage
+    4 turn.end completed
+    5 turn.start
+    6 text.delta Well
+    7 error
+    8 turn.end failed
+    9 turn.start
+    10 text.delta Again.
+    11 context_usage
+    12 turn.end completed
+    ");
+    let events = scene.get("/v1/sessions/demo/events").header("accept", "text/event-stream");
+    let events = frames(events.send().await.unwrap(), 5).await;
+    let turns: Vec<&Value> = events.iter().map(|it| &it.data["turn"]).collect();
+    assert_eq!(turns, ["t1", "t1", "t1", "t1", "t2"]);
+    assert!(events.iter().all(|it| it.data["thread"] == "demo"));
 }
 
 /// A clock that is put forward, as if the machine had slept.

@@ -161,6 +161,10 @@ pub(crate) struct NodeRetry {
 #[derive(ToSchema)]
 pub(crate) struct NodeEvent {
     node: String,
+    /// The thread that it happens in, if the node works on one of the session.
+    thread: Option<String>,
+    /// The turn of that thread.
+    turn: Option<String>,
     /// What: as a `SessionEvent`, without its place.
     #[schema(value_type = Object)]
     event: Value,
