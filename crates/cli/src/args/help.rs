@@ -8,7 +8,8 @@ Examples:
   contexture run support --set plan=pro
   echo '[{\"documents\": [\"one\", \"two\"]}]' | contexture render -
 
-Exit codes: 0 done, 1 a check failed, 2 wrong usage or definition, 3 a model, store or network failed.
+Exit codes: 0 done, 1 a check failed, 2 wrong usage or definition, 3 a model, store or network
+failed.
 CONTEXTURE_SECTION_KEY in the environment overrides `key` of [section] in contexture.toml.";
 
 pub(super) const INIT: &str = "\
@@ -43,7 +44,8 @@ Examples:
 
 The answer goes to standard output as it arrives, everything else to standard error. A tool that
 asks for approval is asked about on a terminal; in a pipe the run ends there with exit code 1,
-unless `--yes` is given. Ctrl-C stops the run and keeps what was said; a second one ends the program.";
+unless `--yes` is given. Ctrl-C stops the run and keeps what was said; a second one ends the
+program.";
 
 pub(super) const CHAT: &str = "\
 Examples:
@@ -174,9 +176,9 @@ Examples:
   printf 'What is a lease?\\n' | contexture flow run chat
   contexture flow run research --input @topic.json --detach --json
 
-What the run waits for is asked on the terminal, or read from standard input, a line each. At the end
-of the input, and on Ctrl-C, the run is left as it is; `contexture flow resume` goes on with it.
-Exit codes: 0 completed, 1 it waits, 3 it failed or was cancelled.";
+What the run waits for is asked on the terminal, or read from standard input, a line each. At the
+end of the input, and on Ctrl-C, the run is left as it is; `contexture flow resume` goes on with
+it. Exit codes: 0 completed, 1 it waits, 3 it failed or was cancelled.";
 
 pub(super) const FLOW_RESUME: &str = "\
 Examples:
@@ -189,8 +191,8 @@ Examples:
   contexture flow forget --before 30d
   contexture flow forget --before 12h --yes --json
 
-Runs that wait or go on stay, however old they are. Versions of flows that no run needs, and what `cache` nodes
-remember and nobody has used for as long, go too.";
+Runs that wait or go on stay, however old they are. Versions of flows that no run needs, and what
+`cache` nodes remember and nobody has used for as long, go too.";
 
 pub(super) const SERVE: &str = "\
 Examples:
