@@ -17,7 +17,7 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     pub(crate) fn add(&mut self, topic: Topic) {
-        if self.waiting.len() < MOST {
+        if self.waiting.len() + self.sent.len() < MOST {
             self.waiting.insert(topic);
         }
     }
@@ -36,7 +36,7 @@ impl Outgoing {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outgoing, Topic};
+    use super::{MOST, Outgoing, Topic};
 
     fn topic(name: &str) -> Topic {
         Topic(name.to_owned())
@@ -60,6 +60,21 @@ mod tests {
         outgoing.send();
         outgoing.add(topic("a"));
         outgoing.arrived();
+        assert_eq!(outgoing.send(), ["a"]);
+    }
+
+    #[test]
+    fn what_never_arrives_does_not_pile_up() {
+        let mut outgoing = Outgoing::default();
+        for n in 0..3 * MOST {
+            outgoing.add(topic(&n.to_string()));
+            if n % 1000 == 0 {
+                outgoing.send();
+            }
+        }
+        assert_eq!(outgoing.send().len(), MOST);
+        outgoing.arrived();
+        outgoing.add(topic("a"));
         assert_eq!(outgoing.send(), ["a"]);
     }
 }

@@ -1,9 +1,9 @@
 //! `cache`: remembers a value by a key, and asks for it only when it is not known.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use contexture_compose::BoxFuture;
+use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentKey, StoreError, Writes};
 use serde_json::Value;
 
@@ -49,13 +49,14 @@ impl CacheNode {
         };
         let now = cx.services.time.now();
         let is_fresh = match self.config.ttl_seconds {
-            Some(seconds) => found.at > earlier(now, Duration::from_secs(seconds)),
+            // Not longer than it may now, if it was to live longer then.
+            Some(seconds) => found.at > now && found.at <= later(now, seconds),
             None => true,
         };
         // What can't be read any more is made again.
         let value: Option<Value> = serde_json::from_str(&found.data).ok();
         let Some(value) = value.filter(|_| is_fresh) else { return Ok(None) };
-        // What is used stays. What has a time to live would never come to its end, if it were written anew.
+        // What is used stays. What has a time to live stays until then.
         if self.config.ttl_seconds.is_none() && found.at < earlier(now, FRESH) {
             self.remember(cx, &value).await?;
         }
@@ -63,10 +64,18 @@ impl CacheNode {
     }
 
     async fn remember(&self, cx: &NodeContext, value: &Value) -> Result<(), NodeError> {
-        let document = Document { key: self.place(cx), at: cx.services.time.now(), data: value.to_string() };
+        let now = cx.services.time.now();
+        // What has a time to live is dated with its end: what is forgotten by its age has come to it.
+        let at = self.config.ttl_seconds.map_or(now, |it| later(now, it));
+        let document = Document { key: self.place(cx), at, data: value.to_string() };
         let writes = Writes { puts: vec![document], ..Writes::default() };
         cx.services.records.write(writes).await.map(|_| ()).map_err(error_of)
     }
+}
+
+fn later(at: Timestamp, seconds: u64) -> Timestamp {
+    let millis = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
+    Timestamp(at.0.saturating_add(millis))
 }
 
 fn error_of(err: StoreError) -> NodeError {

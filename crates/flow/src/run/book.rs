@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus, Wait};
+use super::inbox::CANCEL;
 use super::info::RunInfo;
 use super::keys::{self, Keys};
 use super::state::State;
@@ -133,7 +134,8 @@ pub(crate) async fn marks(records: &dyn Records, keys: &Keys) -> Result<Vec<Docu
 
 /// Lists the documents beside the one that says where a run stands.
 pub(crate) async fn documents_of(records: &dyn Records, keys: &Keys) -> Result<Vec<DocumentKey>, RunError> {
-    let mut found = vec![keys.due()];
+    // Whoever tells a run to stop may have looked before its end, and write this only now.
+    let mut found = vec![keys.due(), keys.mark(CANCEL)];
     for (kind, first) in
         [(keys::DUE, keys.mark("")), (keys::WAIT, keys.wait("")), (keys::FENCE, keys.fences())]
     {

@@ -1,13 +1,19 @@
 //! What happens in a run, for those who follow it.
 
+use std::time::Duration;
+
 use contexture_session::Extent;
 use futures::Stream;
+use futures::future::{Either, select};
 
 use super::book;
 use super::error::RunError;
 use super::event::RunEvent;
 use super::id::RunId;
 use super::runtime::Runtime;
+
+/// How often is looked whether a run is still there in which nothing happens.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 impl Runtime {
     /// Returns what happened in a run after a number, oldest first, at most `max`.
@@ -69,8 +75,13 @@ impl Runtime {
         Ok(book.status.is_over() && self.extent(run).await?.last <= after)
     }
 
-    /// Waits until something may have happened in a run after a number.
+    /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is still there.
     pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
-        Ok(self.records().grown(self.keys(run).log(), after).await?)
+        let grown = self.records().grown(self.keys(run).log(), after);
+        // Of a run that went just before, a store can't tell that it ever was: nothing would come of it any more.
+        match select(grown, self.parts.time.sleep(LOOK_EVERY)).await {
+            Either::Left((grown, _)) => Ok(grown?),
+            Either::Right(_) => Ok(()),
+        }
     }
 }

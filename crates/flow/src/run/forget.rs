@@ -55,7 +55,8 @@ impl Runtime {
             runs,
             keys: start_key::free_old(self.records(), before, now).await?,
             definitions: self.prune(keys::DEFINITION, long_ago).await?,
-            cached: self.prune(keys::CACHE, before).await?,
+            // What was used since may have been written that much earlier.
+            cached: self.prune(keys::CACHE, earlier(before, FRESH)).await?,
         };
         self.prune(keys::FREED, long_ago).await?;
         Ok(forgotten)

@@ -35,27 +35,41 @@ pub struct RunStart {
 impl Runtime {
     /// Puts a run on record. It begins when somebody drives it.
     pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
-        let input = checked_input(flow, start.input)?;
-        if let Some(run) = self.started(start.key.as_deref()).await? {
-            return Ok(run);
+        let input = Arc::new(checked_input(flow, start.input)?);
+        loop {
+            if let Some(run) = self.started(start.key.as_deref()).await? {
+                return Ok(run);
+            }
+            if let Some(run) = self.begin(flow, start.session.as_ref(), &input, start.key.clone()).await? {
+                return Ok(run);
+            }
         }
-        let is_new = start.session.is_none();
-        let session = match &start.session {
+    }
+
+    /// Begins a run, if nobody else was faster with the same key.
+    async fn begin(
+        &self,
+        flow: &Flow,
+        session: Option<&SessionId>,
+        input: &Arc<Value>,
+        key: Option<String>,
+    ) -> Result<Option<RunId>, RunError> {
+        let (is_new, has_key) = (session.is_none(), key.is_some());
+        let session = match session {
             Some(id) => self.sessions().open_or_create(id).await?,
             None => self.sessions().create(SessionStart::default()).await?,
         };
         let run = RunId::new(session.id().clone(), self.parts.names.next());
-        let input = Arc::new(input);
         let begin = RunEvent::RunStart {
             run: run.clone(),
             flow: flow.id().to_owned(),
             fingerprint: flow.fingerprint().to_owned(),
             session: run.session().clone(),
-            input: Arc::clone(&input),
+            input: Arc::clone(input),
         };
         let now = self.parts.time.now();
         let is_kept = self.is_kept(flow, now);
-        let mut writes = self.begun(&run, book_of(flow, input, start.key.clone(), now), &begin);
+        let mut writes = self.begun(&run, book_of(flow, Arc::clone(input), key, now), &begin);
         if !is_kept {
             let key = keys::definition(&self.tenant, flow.fingerprint());
             writes.puts.push(Document { key, at: now, data: flow.document().to_string() });
@@ -64,13 +78,11 @@ impl Runtime {
             // Its session was deleted in this moment, and nothing of the run is on record.
             Ok(numbers) if numbers.contains(&0) => return Err(RunError::NotFound { run: run.to_string() }),
             Ok(_) => {}
-            Err(StoreError::Exists { .. }) if start.key.is_some() => {
-                // Somebody else was faster with the same key.
+            Err(StoreError::Exists { .. }) if has_key => {
                 if is_new {
                     self.sessions().delete(session.id()).await?;
                 }
-                let first = self.started(start.key.as_deref()).await?;
-                return first.ok_or_else(|| RunError::NotFound { run: run.to_string() });
+                return Ok(None);
             }
             Err(err) => return Err(err.into()),
         }
@@ -78,7 +90,7 @@ impl Runtime {
             self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
         }
         self.parts.library.heard(flow, &begin);
-        Ok(run)
+        Ok(Some(run))
     }
 
     fn begun(&self, run: &RunId, book: Book, start: &RunEvent) -> Writes {

@@ -24,15 +24,19 @@ const HOUR: i64 = 3_600_000;
 
 /// A clock that shows what it is told.
 #[derive(Clone, Debug)]
-struct Dial(Arc<AtomicI64>);
+pub(crate) struct Dial(Arc<AtomicI64>);
 
 impl Dial {
     fn new() -> Self {
         Self(Arc::new(AtomicI64::new(1_700_000_000_000)))
     }
 
-    fn pass(&self, hours: i64) {
+    pub(crate) fn pass(&self, hours: i64) {
         self.0.fetch_add(hours * HOUR, Ordering::Relaxed);
+    }
+
+    fn pass_minutes(&self, minutes: i64) {
+        self.0.fetch_add(minutes * HOUR / 60, Ordering::Relaxed);
     }
 
     fn hours_ago(&self, hours: i64) -> Timestamp {
@@ -51,30 +55,30 @@ impl Time for Dial {
 }
 
 /// Processes on one store, and what the store holds.
-struct Place {
-    dial: Dial,
+pub(crate) struct Place {
+    pub(crate) dial: Dial,
     store: Arc<dyn Store>,
     records: Arc<dyn Records>,
-    scene: Scene,
+    pub(crate) scene: Scene,
 }
 
 impl Place {
-    fn on<S: Store + Records>(store: S) -> Self {
+    pub(crate) fn on<S: Store + Records>(store: S) -> Self {
         let (dial, store) = (Dial::new(), Arc::new(store));
         let scene = scene(&dial, store.clone(), store.clone());
         Self { dial, store: store.clone(), records: store, scene }
     }
 
-    fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         Self::on(MemoryStore::new(Arc::new(SystemTime)))
     }
 
     /// Another process, which has loaded other flows.
-    fn another(&self) -> Scene {
+    pub(crate) fn another(&self) -> Scene {
         scene(&self.dial, Arc::clone(&self.store), Arc::clone(&self.records))
     }
 
-    async fn forget(&self, hours: i64) -> Forgotten {
+    pub(crate) async fn forget(&self, hours: i64) -> Forgotten {
         self.scene.runtime.forget(self.dial.hours_ago(hours)).await.unwrap()
     }
 
@@ -93,7 +97,7 @@ impl Place {
     }
 
     /// Says which documents of flows there are, by kind.
-    async fn holds(&self) -> String {
+    pub(crate) async fn holds(&self) -> String {
         let kinds = ["run", "wait", "due", "fence", "definition", "key", "freed", "cache"];
         let mut held = Vec::new();
         for kind in kinds {
@@ -122,7 +126,7 @@ fn scene(dial: &Dial, store: Arc<dyn Store>, records: Arc<dyn Records>) -> Scene
     Scene::mortal(store, records, Arc::new(dial.clone()), Fuse::default())
 }
 
-fn ask() -> Value {
+pub(crate) fn ask() -> Value {
     json!({"id": "ask", "nodes": {"ask": {"type": "user_input"}}, "edges": ["start -> ask"]})
 }
 
@@ -252,19 +256,21 @@ async fn a_version_of_a_flow_that_was_just_used_is_not_forgotten() {
     assert_eq!(place.holds().await, "definition 1, freed 1");
 }
 
+/// A flow that says whether its only node remembers something.
+fn cached(id: &str, config: Value) -> Flow {
+    let mut cache = json!({"type": "cache", "with": {"key": "k"}});
+    cache.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    flow(json!({
+        "id": id,
+        "nodes": {"cache": cache, "make": {"type": "transform", "template": "made"}},
+        "edges": ["start -> cache", "make.value -> cache.value"],
+        "outputs": {"hit": "cache.hit"},
+    }))
+}
+
 #[tokio::test]
 async fn what_a_node_remembers_stays_as_long_as_it_is_used() {
     let place = Place::memory();
-    let cached = |id: &str, config: Value| {
-        let mut cache = json!({"type": "cache", "with": {"key": "k"}});
-        cache.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-        flow(json!({
-            "id": id,
-            "nodes": {"cache": cache, "make": {"type": "transform", "template": "made"}},
-            "edges": ["start -> cache", "make.value -> cache.value"],
-            "outputs": {"hit": "cache.hit"},
-        }))
-    };
     let used = place.scene.add(cached("used", json!({"scope": "tenant"})));
     let left = place.scene.add(cached("left", json!({"scope": "tenant"})));
     let short = place.scene.add(cached("short", json!({"scope": "tenant", "ttl_seconds": 36000})));
@@ -281,6 +287,43 @@ async fn what_a_node_remembers_stays_as_long_as_it_is_used() {
     place.dial.pass(4);
     assert_eq!(place.forget(14).await.cached, 1);
     assert_eq!([hit(&used).await, hit(&left).await], [json!(true), json!(false)]);
+}
+
+#[tokio::test]
+async fn what_a_node_has_just_used_is_not_forgotten() {
+    let place = Place::memory();
+    let used = place.scene.add(cached("used", json!({"scope": "tenant"})));
+    let hit = async || place.scene.run(&used, "s", json!({})).await.outputs["hit"].clone();
+    assert_eq!(hit().await, false);
+    // Each use is young enough, and what was written for an earlier one is not.
+    for _ in 0..6 {
+        place.dial.pass_minutes(40);
+        assert_eq!(hit().await, true);
+        place.dial.pass_minutes(5);
+        let before = Timestamp(place.dial.now().0 - HOUR / 4);
+        assert_eq!(place.scene.runtime.forget(before).await.unwrap().cached, 0);
+    }
+    place.dial.pass(3);
+    assert_eq!(place.forget(1).await.cached, 1);
+}
+
+#[tokio::test]
+async fn what_has_a_time_to_live_stays_until_then() {
+    let place = Place::memory();
+    let long = place.scene.add(cached("long", json!({"scope": "tenant", "ttl_seconds": 10 * 3600})));
+    let hit = async |flow: &Flow| place.scene.run(flow, "s", json!({})).await.outputs["hit"].clone();
+    assert_eq!(hit(&long).await, false);
+    place.dial.pass(9);
+    assert_eq!(place.forget(1).await.cached, 0);
+    assert_eq!(hit(&long).await, true);
+    // Who wants it younger than it is makes it anew.
+    let younger = place.scene.add(cached("long", json!({"scope": "tenant", "ttl_seconds": 1800})));
+    assert_eq!(hit(&younger).await, false);
+    assert_eq!(hit(&younger).await, true);
+    place.dial.pass(1);
+    assert_eq!(hit(&long).await, false);
+    place.dial.pass(20);
+    assert_eq!(place.forget(1).await.cached, 1);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod conformance;
 mod costs;
 mod crash;
 mod damage;
+mod drops;
 mod guards;
 mod inputs;
 mod lost;
