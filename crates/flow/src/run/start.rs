@@ -21,6 +21,9 @@ use super::state::State;
 use super::weight::check_depth;
 use crate::flow::Flow;
 
+/// How often a key is tried that others take or free at the same time. Only one that is damaged needs more.
+const TRIES: usize = 100;
+
 /// What a run begins with.
 #[derive(Clone, Debug, Default)]
 pub struct RunStart {
@@ -36,7 +39,7 @@ impl Runtime {
     /// Puts a run on record. It begins when somebody drives it.
     pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
         let input = Arc::new(checked_input(flow, start.input)?);
-        loop {
+        for _ in 0..TRIES {
             if let Some(run) = self.started(start.key.as_deref()).await? {
                 return Ok(run);
             }
@@ -44,6 +47,9 @@ impl Runtime {
                 return Ok(run);
             }
         }
+        let place = format!("start key `{}`", start.key.unwrap_or_default());
+        Err(StoreError::Damaged { place, detail: "it belongs to no run and can't be freed".to_owned() }
+            .into())
     }
 
     /// Begins a run, if nobody else was faster with the same key.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use contexture_agent::CancellationToken;
-use contexture_flow::{RunError, RunId, RunList, RunPage, RunStatus};
+use contexture_flow::{RunError, RunId, RunList, RunPage, RunStart, RunStatus};
+use contexture_history::Timestamp;
 use contexture_session::conformance::SystemTime;
 use contexture_session::{Document, DocumentKey, MemoryStore, Records, Tenant, Writes};
 use serde_json::{Value, json};
@@ -80,4 +81,24 @@ async fn a_damaged_run_that_is_due_leaves_the_others_due() {
     let driven = scene.runtime.drive(&bad, CancellationToken::new()).await;
     assert!(matches!(driven, Err(RunError::Damaged { .. })), "{driven:?}");
     assert_eq!(scene.drive(&good).await.status, RunStatus::Waiting);
+}
+
+#[tokio::test]
+async fn a_start_key_that_leads_nowhere_is_an_error_and_no_endless_search() {
+    let (store, scene) = open();
+    let document = |kind: &str, name: &str, data: &str| {
+        let key = DocumentKey::of_tenant(&Tenant::default(), kind, name);
+        Document { key, at: Timestamp(0), data: data.to_owned() }
+    };
+    // It was freed, they say, and is there.
+    let puts = vec![document("flow.key", "k", "s.gone"), document("flow.freed", "s.gone", "")];
+    store.write(Writes { puts, ..Writes::default() }).await.unwrap();
+    let flow = scene.flow(json!({
+        "nodes": {"a": {"type": "transform", "template": "A"}},
+        "edges": ["start -> a"],
+    }));
+    let start = RunStart { key: Some("k".to_owned()), ..RunStart::default() };
+    let err = scene.runtime.start(&flow, start).await.unwrap_err();
+    assert_eq!(err.code(), "store_damaged");
+    assert!(err.to_string().contains("start key `k`"), "{err}");
 }
