@@ -149,7 +149,8 @@ pub struct Answered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeError {
-    /// A stable code.
+    /// A stable code. `store_unavailable` says that the store of the run is away: the run is left then, and the node repeated when somebody takes it up
+    /// again, so it is nothing for a node's other errors.
     pub code: String,
     /// What went wrong.
     pub message: String,

@@ -228,7 +228,7 @@ pub enum JoinPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// How long a value counts; for ever if it does not say.
+    /// How long a value counts; as long as it is used if it does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
     /// Who shares it.

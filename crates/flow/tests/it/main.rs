@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod clock;
+mod crowd;
 mod damaged;
 mod due;
 mod faults;

@@ -46,7 +46,7 @@ fn unique(what: &str) -> String {
     format!("{what}_{}_{now}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-async fn postgres() -> Arc<PostgresStore> {
+pub(crate) async fn postgres() -> Arc<PostgresStore> {
     let url = contexture_pgtest::shared_url().unwrap_or_else(|err| panic!("{err}"));
     let config = PostgresConfig { schema: unique("flow"), ..PostgresConfig::default() };
     Arc::new(PostgresStore::connect(&url, config).await.unwrap())

@@ -6,7 +6,7 @@
 //! Sessions are locked against removal in each statement, and what belongs to one that is not there is left out. Who
 //! removes a session waits for those writers, and removes what they wrote.
 //!
-//! What must be there is locked first, against who removes it; then come streams, then documents.
+//! What must be there is locked first, with its session, against who removes it; then come streams, then documents.
 //!
 //! A write whose connection is lost before the commit is tried again. If it is lost in the commit nobody knows what became
 //! of it, and that is an error: trying again could append everything twice.
@@ -75,15 +75,18 @@ const REPLACE: &str =
     " ON CONFLICT (tenant, session, kind, name) DO UPDATE SET at = excluded.at, data = excluded.data";
 
 /// The places of those among `$1` to `$4` that are there, and stay for as long as the transaction lasts. The lock is that
-/// of who deletes, so that two who want to delete the same do not wait for each other.
+/// of who deletes, so that two who want to delete the same do not wait for each other. Their sessions come first, as they
+/// do for who removes a session.
 const REQUIRED: &str = "\
+    {there}
     SELECT it.place FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
         WITH ORDINALITY AS it (tenant, session, kind, name, place)
     CROSS JOIN LATERAL (
         SELECT FROM {schema}.documents
         WHERE tenant = it.tenant AND session = it.session AND kind = it.kind AND name = it.name
         FOR UPDATE
-    ) AS document";
+    ) AS document
+    WHERE {is_there}";
 
 const DELETES: &str = "\
     DELETE FROM {schema}.documents WHERE ctid = ANY (ARRAY(
@@ -278,7 +281,7 @@ impl Database {
             false => Ok(None),
         };
         let (required, records, puts, creates, deletes) = try_join!(
-            statement(requires, self.sql(REQUIRED)),
+            statement(requires, self.there_sql(REQUIRED)),
             statement(records, self.there_sql(RECORDS)),
             statement(puts, self.there_sql(&format!("{PUTS}{REPLACE}"))),
             statement(creates, self.there_sql(PUTS)),
