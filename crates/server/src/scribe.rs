@@ -248,6 +248,7 @@ impl Scribe {
                     writes.puts.extend(more.puts.iter().cloned());
                     writes.creates.extend(more.creates.iter().cloned());
                     writes.deletes.extend(more.deletes.iter().cloned());
+                    writes.drops.extend(more.drops.iter().cloned());
                 }
             }
         }
