@@ -193,7 +193,9 @@ impl Agent {
         };
         let call = ToolCall { id: call_id, name, arguments };
         let turn = thread.get().turn();
-        let site = Site { agent: &self.0, layers: &self.0.layers, thread, turn, cancel: &cancel };
+        let result_tokens = self.0.config.compaction.max_tokens_per_recent_tool_result;
+        let layers = &self.0.layers;
+        let site = Site { agent: &self.0, layers, thread, turn, result_tokens, cancel: &cancel };
         let span = span(&call);
         let made = site.value(tool, &call).instrument(span.clone()).await;
         made.map_err(|unmade| {

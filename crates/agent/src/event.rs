@@ -83,9 +83,9 @@ pub enum Event {
         strategy: Strategy,
         /// What set it off.
         trigger: Trigger,
-        /// How many items the model reads before.
-        items_before: usize,
-        /// What they cost.
+        /// How many messages of the conversation the model reads before.
+        messages_before: usize,
+        /// What they cost, as they are shown.
         tokens_before: Tokens,
     },
     /// That came to an end.
@@ -109,9 +109,12 @@ pub enum Event {
         /// Where the request differs from what was sent before, if it does before that one's end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache_break: Option<PrefixChange>,
-        /// The share of the model's usable window that the input took, if the window is known.
+        /// The share of the model's usable window that the input took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget_used_pct: Option<f64>,
+        /// Whether nothing is known of the model's window, so that it is a guess.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        window_assumed: bool,
     },
     /// The turn ended or waits.
     #[serde(rename = "turn.end")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use contexture_compose::BoxError;
 use contexture_history::TurnNo;
-use contexture_message::ToolCall;
+use contexture_message::{Tokens, ToolCall};
 use contexture_session::Thread;
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -25,6 +25,8 @@ pub(crate) struct Site<'a> {
     pub(crate) layers: &'a [Layer],
     pub(crate) thread: &'a Thread,
     pub(crate) turn: TurnNo,
+    /// How many tokens a result may have to be shown whole.
+    pub(crate) result_tokens: Tokens,
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -79,6 +81,7 @@ impl Site<'_> {
             thread: self.thread.id().clone(),
             log: self.thread.clone(),
             turn: self.turn,
+            result_tokens: self.result_tokens,
             cancel: self.cancel.child_token(),
         };
         // A tool may have spawned work of its own: it hears when nobody waits any more.

@@ -170,6 +170,9 @@ fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply)
         own_words,
         blocks: Vec::new(),
         cache: CacheState::default(),
+        learned: None,
+        is_daring: false,
+        caps: None,
     };
     if let Reply::Results(request) = reply {
         setting.model = request.model.clone().or(setting.model);

@@ -172,6 +172,11 @@ impl Agent {
 pub(crate) struct Sink(UnboundedSender<Event>);
 
 impl Sink {
+    /// Returns a sink whose events go nowhere.
+    pub(crate) fn unheard() -> Self {
+        Self(unbounded().0)
+    }
+
     pub(crate) fn send(&self, event: Event) {
         let _ = self.0.unbounded_send(event);
     }

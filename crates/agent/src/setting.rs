@@ -8,9 +8,9 @@ use contexture_compose::{
     Absence, CacheRules, EditDecision, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, Prospect,
     ResolveOptions, ResultView, Scope, Sent,
 };
-use contexture_history::compaction::Frontier;
-use contexture_history::{Turn, TurnStatus};
-use contexture_message::{Settings, Tokens, Tool};
+use contexture_history::compaction::{Caps, Frontier, ResultLimits};
+use contexture_history::{Limit, Turn, TurnStatus};
+use contexture_message::{Settings, TokenCounter, Tokens, Tool};
 use contexture_session::{Absent, NewItem, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use crate::ageing::{Ageing, Terms, ageing};
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
+use crate::compaction::{Learned, caps};
+use crate::own_tools::OwnTools;
 use crate::prefix::Moment;
 use crate::tool::AgentTool;
 use crate::{AgentError, ClientToolError, prefix, sent};
@@ -45,6 +47,12 @@ pub(crate) struct Setting {
     pub(crate) blocks: Vec<InlineBlock>,
     /// What is known of the provider's cache.
     pub(crate) cache: CacheState,
+    /// What the thread has learned of the model, once it was asked.
+    pub(crate) learned: Option<Learned>,
+    /// Whether what was learned is left aside: nothing fits it, and the provider may take more all the same.
+    pub(crate) is_daring: bool,
+    /// What is shown shorter than the limits say, where the thread does not have it on record yet.
+    pub(crate) caps: Option<Arc<Caps>>,
 }
 
 /// What is known of the provider's cache before a call.
@@ -100,12 +108,11 @@ impl Setting {
             InFlight::Said(turn) => (turn, false),
             InFlight::Recorded(turn) => (turn, true),
         };
-        let results = ResultView {
-            frontier: Frontier(thread.n_old_results()),
-            limits: self.agent.config.compaction.results(),
-        };
-        let own =
-            self.agent.own.as_ref().map(|it| it.offer(thread, facts.context_window)).unwrap_or_default();
+        let results = ResultView { frontier: Frontier(thread.n_old_results()), limits: self.results(thread) };
+        let limits = self.limits(&model);
+        let shows_history = self.prompt.definition().history.limit != Some(Limit::Turns(0));
+        let offer = |it: &OwnTools| it.offer(thread, limits.context_window, shows_history);
+        let own = self.agent.own.as_ref().map(offer).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
         Ok(ResolveOptions {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
@@ -116,7 +123,7 @@ impl Setting {
             idle: self.cache.idle,
             edits: self.cache.edits.clone(),
             model: Some(model),
-            limits: ModelLimits { context_window: facts.context_window, output_reserve: facts.reserve() },
+            limits,
             cache_rules: facts.cache,
             settings: self.settings.clone(),
             tools: self
@@ -204,6 +211,12 @@ impl Setting {
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
         self.cache.previous = sent::last(thread, snapshot);
         self.cache.refresh |= prefix::is_unpinned(snapshot);
+        self.recall_limits(snapshot);
+    }
+
+    /// Takes over what the thread has learned of its model.
+    pub(crate) fn recall_limits(&mut self, snapshot: &Snapshot) {
+        self.learned = self.model_on(snapshot).map(|it| Learned::of(snapshot, &it));
     }
 
     /// Decides what of a thread is old from now on. `must` says why it must be, if it must.
@@ -221,13 +234,17 @@ impl Setting {
         let prospect =
             Prospect { price: facts.price, rules, idle: self.cache.idle, calls: config.expected_calls };
         let terms = Terms {
-            limits: &config.results(),
+            limits: &self.results(&snapshot),
             hidden_turns: config.hidden_context_turns,
             prospect: &prospect,
             must,
         };
         let Ageing { decisions, record } = ageing(thread, &snapshot, &terms).await?;
-        self.cache.edits = decisions;
+        match must {
+            // One more reason for bytes that change, besides those of this turn.
+            Some(_) => self.cache.edits.extend(decisions.into_iter().filter(|_| record.is_some())),
+            None => self.cache.edits = decisions,
+        }
         Ok(record)
     }
 
@@ -244,12 +261,89 @@ impl Setting {
         }
     }
 
-    /// Returns how many tokens a request may have, if that is known.
+    /// Returns what a model can take, corrected by what the thread has learned of it.
+    fn limits(&self, model: &str) -> ModelLimits {
+        self.learned.filter(|_| !self.is_daring).unwrap_or_default().limits(self.facts(model))
+    }
+
+    /// Leaves aside what was learned of the model's limits, once. Says whether that changes anything.
+    pub(crate) fn dare(&mut self) -> bool {
+        let is_limited = self.learned.is_some_and(|it| it.is_stricter());
+        !std::mem::replace(&mut self.is_daring, true) && is_limited
+    }
+
+    /// Returns how many tokens a request may have by our count.
     pub(crate) fn usable(&self, pass: &Pass) -> Option<Tokens> {
-        let facts = self.facts(pass.request().model.as_deref().unwrap_or_default());
-        let reserve = pass.request().settings.output_tokens(facts.reserve().map(|it| it.0));
-        let reserve = Tokens(reserve.unwrap_or(0));
-        facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0)
+        let request = pass.request();
+        let limits = self.limits(request.model.as_deref().unwrap_or_default());
+        limits.input_tokens(&request.settings).filter(|it| it.0 > 0)
+    }
+
+    /// Returns how many tokens a request on a thread may have by our count, before there is one.
+    pub(crate) fn usable_on(&self, thread: &Snapshot) -> Option<Tokens> {
+        let settings = self.prompt.definition().settings.clone().overridden_by(&self.settings);
+        self.limits(&self.model_on(thread)?).input_tokens(&settings).filter(|it| it.0 > 0)
+    }
+
+    /// Returns how many of the provider's own tokens a request may have, and whether that is a guess.
+    pub(crate) fn window(&self, pass: &Pass) -> (Option<Tokens>, bool) {
+        let request = pass.request();
+        let (facts, is_assumed) = self.facts(request.model.as_deref().unwrap_or_default()).with_window();
+        let limits = Learned::default().limits(facts);
+        (limits.input_tokens(&request.settings).filter(|it| it.0 > 0), is_assumed)
+    }
+
+    /// Returns what is shown shorter than the limits say.
+    pub(crate) fn caps(&self, thread: &Snapshot) -> Arc<Caps> {
+        self.caps.clone().unwrap_or_else(|| caps::of(thread))
+    }
+
+    /// Returns how large results are shown. By the window as it is known, not as it was learned: what was sent once must look
+    /// the same in the next request.
+    pub(crate) fn results(&self, thread: &Snapshot) -> ResultLimits {
+        let model = self.model_on(thread).unwrap_or_default();
+        let usable = Learned::default().limits(self.facts(&model)).input_tokens(&Settings::default());
+        ResultLimits { caps: self.caps(thread), ..self.agent.config.compaction.results(usable) }
+    }
+
+    /// Returns who counts the request for a summary, and how many tokens it may have.
+    pub(crate) fn summary_room(
+        &self,
+        thread: &Snapshot,
+        pass: &Pass,
+        model: Option<&str>,
+    ) -> (Arc<dyn TokenCounter>, Option<Tokens>) {
+        let own = pass.request().model.as_deref();
+        let engine = self.agent.engine.as_ref().unwrap_or(self.prompt.engine());
+        let counter = engine.counters.for_model(model.or(own));
+        let room = match model {
+            Some(model) => {
+                let learned = Learned::of(thread, model);
+                learned.limits(self.facts(model)).input_tokens(&Settings::default())
+            }
+            None => self.usable(pass),
+        };
+        let margin = counter.profile().margin_percent();
+        let room = room.map(|it| it.saturating_sub(Tokens(it.0 / 100 * margin)));
+        (counter, room)
+    }
+
+    /// Takes in what was reported for a request.
+    pub(crate) fn answered(&mut self, pass: &Pass, reported: u64) {
+        let learned = self.learned.get_or_insert_default();
+        learned.answered(pass.total_tokens(), reported, pass.is_counted_exactly());
+    }
+
+    /// Takes in that a request was refused, and returns the record of it.
+    pub(crate) fn refused(&mut self, thread: &Snapshot, counted: Tokens, refusal: &str) -> Option<NewItem> {
+        self.learned.get_or_insert_default().refused(counted, refusal);
+        self.learned_record(thread, None)
+    }
+
+    /// Returns the record of what was learned of the model, if it is not on record yet.
+    pub(crate) fn learned_record(&self, thread: &Snapshot, pass: Option<&Pass>) -> Option<NewItem> {
+        let usable = pass.and_then(|it| self.window(it).0);
+        self.learned?.record(thread, &self.model_on(thread)?, usable)
     }
 
     pub(crate) fn facts(&self, model: &str) -> ModelFacts {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use contexture_compose::{BoxError, BoxFuture, Schema};
 use contexture_history::TurnNo;
-use contexture_message::{Tool, ToolCall, ToolOutput};
+use contexture_message::{Tokens, Tool, ToolCall, ToolOutput};
 use contexture_session::{Thread, ThreadId};
 use jsonschema::Validator;
 use schemars::JsonSchema;
@@ -35,6 +35,8 @@ pub struct Invocation {
     pub cancel: CancellationToken,
     /// The thread itself, for the engine's own tools to read.
     pub(crate) log: Thread,
+    /// How many tokens a result may have to be shown whole.
+    pub(crate) result_tokens: Tokens,
 }
 
 type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> + Send + Sync;

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use crate::agent::Inner;
 use crate::calm::calm;
 use crate::checks::Guarded;
-use crate::compaction::{CompactionReport, overflow, room};
+use crate::compaction::{Compactions, Place, Relief, caps, overflow};
 use crate::earlier::{TakenUp, is_known, replayed, take_up};
 use crate::outcome::{Outcome, Remark};
 use crate::run::{RunRequest, Sink};
@@ -114,6 +114,9 @@ async fn begin(
         own_words: None,
         blocks,
         cache,
+        learned: None,
+        is_daring: false,
+        caps: None,
     };
     let place = thread.clone().with_policy(policy);
     let taken_up = go_on.map(|how| TakenUp { how, has_user: user.is_some() });
@@ -135,17 +138,19 @@ async fn begin(
     }
     let opened = async {
         setting.check_client_tools(&place.get()).await?;
-        open_with_room(&mut setting, &place, user, &sink).await
+        open_with_room(&mut setting, &place, user, &sink, &cancel).await
     };
     let opened = cancel.run_until_cancelled(opened).await;
-    let Opening { before, aged, pass, user, mut remarks, compactions } =
+    let (Opening { before, aged, pass, user, mut remarks }, compactions) =
         opened.ok_or(AgentError::Cancelled)??;
 
     let reminding = reminders::envelope(&reminders, &mut remarks);
     let extra = items.len() + usize::from(reminding.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
     let said = user.into_iter().map(NewItem::from).chain(envelope).chain(reminding).chain(items);
-    let items: Vec<NewItem> = aged.into_iter().chain(said).collect();
+    // What is shown shorter in the pass goes on record with the turn that it is for.
+    let shorter = setting.caps.take().map(|it| caps::record(&it));
+    let items: Vec<NewItem> = aged.into_iter().chain(shorter).chain(said).collect();
     let n_items = items.len() as u64;
     let config = TurnConfig { key, go_on: go_on.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, taken_up) {
@@ -169,9 +174,10 @@ async fn begin(
         setting.cache.refresh = refresh || prefix::is_unpinned(&now);
     }
     let mut running = Running::new(setting, turn, sink, cancel);
-    running.compactions.reports = compactions;
+    running.compactions = compactions;
     running.started();
     running.remarks(remarks);
+    running.warn_of_window();
     let result = calm(async {
         running.pin(pins).await?;
         let pass = if stands { pass } else { running.resolve_with_room(None).await? };
@@ -197,8 +203,6 @@ struct Opening {
     pass: Pass,
     user: Option<Message>,
     remarks: Vec<Remark>,
-    /// What was summarised so that it fits at all.
-    compactions: Vec<CompactionReport>,
 }
 
 /// Opens a turn; where what must be sent does not fit, room is made for it first.
@@ -207,27 +211,28 @@ async fn open_with_room(
     thread: &Thread,
     user: Option<Message>,
     sink: &Sink,
-) -> Result<Opening, AgentError> {
+    cancel: &CancellationToken,
+) -> Result<(Opening, Compactions), AgentError> {
     let before = thread.get();
     setting.look(thread, &before);
     let aged = setting.age(thread, None).await?;
     let mut opened = open(setting, &before, user.clone()).await.map(|it| Opening { aged, ..it });
-    let mut compactions = Vec::new();
-    let most = setting.agent.config.compaction.max_reactive_compactions_per_request as usize;
-    while let Err(err) = &opened
-        && let Some(overflow) = overflow(err)
-        && compactions.len() < most
-    {
-        let (is_changed, report) = room(setting, thread, &overflow).await?;
-        if !is_changed {
+    let mut done = Compactions::default();
+    for _ in 0..MAX_STEPS {
+        let Some(overflow) = opened.as_ref().err().and_then(overflow) else { break };
+        let said = user.clone().map(|it| said(&thread.get(), Some(&it)));
+        let place = Place::Thread(thread);
+        let mut relief = Relief { setting, place, said, cancel, sink, done: &mut done };
+        if !relief.step(overflow).await? && !setting.dare() {
             break;
         }
-        report.iter().cloned().for_each(|it| sink.send(Event::Compaction(it)));
-        compactions.extend(report);
         opened = open(setting, &thread.get(), user.clone()).await;
     }
-    Ok(Opening { compactions, ..opened? })
+    Ok((opened?, done))
 }
+
+/// No ladder has more rungs.
+const MAX_STEPS: usize = 64;
 
 /// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
 /// message the prompt's own text becomes one. Either way its text is settled for the whole turn, so that no later pass
@@ -239,7 +244,8 @@ async fn open(
 ) -> Result<Opening, AgentError> {
     // Whoever hands it in: what the user says has the user's rank.
     let user = user.map(|it| Message { role: Role::User, ..it });
-    let pass = setting.resolve(before, said(user.as_ref()), None).await?;
+    let in_flight = || InFlight::Said(said(before, user.as_ref()));
+    let pass = setting.resolve(before, in_flight(), None).await?;
     let own = user_text(&pass);
     let (own, mut user) = match user {
         Some(user) => (own, Some(user)),
@@ -260,14 +266,14 @@ async fn open(
     }
     setting.own_words = Some(own.into());
     let pass = match is_rewritten {
-        true => setting.resolve(before, said(user.as_ref()), None).await?,
+        true => setting.resolve(before, InFlight::Said(said(before, user.as_ref())), None).await?,
         false => pass,
     };
     let before = Arc::clone(before);
-    Ok(Opening { before, aged: None, pass, user, remarks, compactions: Vec::new() })
+    Ok(Opening { before, aged: None, pass, user, remarks })
 }
 
-/// Returns the turn before anything of it is on record.
-fn said(user: Option<&Message>) -> InFlight {
-    InFlight::Said(Turn::new("in_flight", user.into_iter().cloned().collect()))
+/// Returns the turn before anything of it is on record, with the name that it will have.
+fn said(before: &Snapshot, user: Option<&Message>) -> Turn {
+    Turn::new(before.turn().next().to_string(), user.into_iter().cloned().collect())
 }

@@ -53,6 +53,7 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     let rules = setup.options.cache_rules.unwrap_or_else(|| assumed_rules(setup.model.as_deref()));
     draft.warnings.extend(order_warnings(&draft, &system));
     draft.warnings.extend(turn_warnings(&draft));
+    draft.warnings.extend(window_warning(setup));
     let stable = Stable::of(&draft, &system);
     let cache = CacheFacts {
         prefix_tokens: stable.tokens,
@@ -110,6 +111,16 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Says that the model's window is a guess.
+fn window_warning(setup: &Setup<'_>) -> Option<String> {
+    let limits = &setup.options.limits;
+    let window = limits.context_window.filter(|_| limits.window_assumed)?;
+    let model = setup.model.as_deref().unwrap_or("?");
+    Some(format!(
+        "the context window of `{model}` is not known: {window} tokens are assumed; `context_window` of the model says more"
+    ))
 }
 
 /// Warns of what changes each turn before the history, which no cache can keep then.

@@ -75,17 +75,11 @@ pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
     Ok(draft)
 }
 
-/// By default the model's window less what the answer may need.
+/// By default what fits the model's window. What the provider has refused is too much whatever the budget says.
 fn input_budget(setup: &Setup<'_>) -> Option<Tokens> {
-    setup.budget.input_budget.or_else(|| {
-        let limits = &setup.options.limits;
-        let reserve = setup
-            .settings
-            .output_tokens(limits.output_reserve.map(|it| it.0))
-            .map(Tokens)
-            .unwrap_or_default();
-        limits.context_window.map(|window| window.saturating_sub(reserve))
-    })
+    let limits = &setup.options.limits;
+    let own = setup.budget.input_budget.map(|it| limits.most.map_or(it, |most| it.min(most)));
+    own.or_else(|| limits.input_tokens(&setup.settings))
 }
 
 /// What a limit is about.

@@ -57,6 +57,11 @@ impl Pass {
         self.0.arranged.draft.usage.total
     }
 
+    /// Whether that is the provider's own count, not an estimate.
+    pub fn is_counted_exactly(&self) -> bool {
+        self.0.arranged.draft.usage.exact
+    }
+
     /// Returns what the provider should read from its cache, if it is known what was sent before.
     pub fn forecast(&self) -> Option<&crate::Forecast> {
         self.0.arranged.cache.forecast.as_ref()

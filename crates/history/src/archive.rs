@@ -3,11 +3,11 @@
 //! In come items of a log and the summaries that hold, out come the items as the model reads them. The rule, in full:
 //!
 //! 1. What an archive covers is left out, and the archive's summary stands where that stood, not where it was appended.
-//!    One that was left out without a summary leaves nothing.
+//!    One that was left out without a summary and without facts leaves nothing.
 //! 2. Records of summaries that do not hold any more are left out.
 //! 3. Hidden envelopes up to `hidden` are left out.
 
-use crate::{Archived, Body, Item, Seq, Summary, TurnNo};
+use crate::{Archived, Body, Item, Seq, TurnNo};
 
 /// Returns what the model reads of items in the order of a log.
 ///
@@ -70,5 +70,5 @@ fn placed(record: &Item) -> Option<(Archived, Item)> {
 }
 
 fn says(item: &Item) -> bool {
-    matches!(&item.body, Body::Summary(Summary { text, .. }) if !text.trim().is_empty())
+    matches!(&item.body, Body::Summary(summary) if summary.is_shown())
 }

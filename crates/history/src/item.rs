@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::compaction::Strategy;
+use crate::fact::{Fact, read_facts};
 
 /// A position in a thread's log. The first item has 1; 0 is the end of an empty log.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -222,6 +223,9 @@ pub enum EnvelopeTag {
 pub struct Summary {
     /// What the model reads in their place; nothing if they are left out.
     pub text: String,
+    /// What the model reads besides, word for word, however often this is summarised again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Fact>,
     /// The first item it covers.
     pub first: Seq,
     /// The last item it covers.
@@ -244,6 +248,18 @@ pub struct Summary {
     /// Why the range is left out without a summary, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
+}
+
+impl Summary {
+    /// Whether the model reads anything of it.
+    pub fn is_shown(&self) -> bool {
+        !self.text.trim().is_empty() || !self.facts.is_empty()
+    }
+
+    /// Returns the facts that a summary in its place takes over. Summaries had them in their text once.
+    pub fn carried_facts(&self) -> Vec<Fact> {
+        if self.facts.is_empty() { read_facts(&self.text).1 } else { self.facts.clone() }
+    }
 }
 
 /// A range of a log that the model does not read any more: something else stands in its place.

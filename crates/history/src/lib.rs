@@ -17,6 +17,7 @@ mod archive;
 mod calendar;
 pub mod compaction;
 mod cost;
+mod fact;
 mod item;
 mod limit;
 mod mend;
@@ -35,6 +36,7 @@ mod wording;
 
 pub use archive::view;
 pub use cost::item_cost;
+pub use fact::{Fact, FactKind};
 pub use item::{
     Application, Archived, Body, Change, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent,
     Timestamp, TurnNo, TurnStatus, Visibility,

@@ -4,6 +4,7 @@
 
 use contexture_message::{Message, Part};
 
+use crate::fact::write_facts;
 use crate::neutral::neutralise;
 use crate::{Envelope, EnvelopeTag, Summary, SystemEvent};
 
@@ -26,7 +27,12 @@ pub fn envelope_part(envelope: &Envelope) -> Part {
 /// Returns the user message that stands in the place of what was summarised.
 pub(crate) fn summary_message(summary: &Summary) -> Message {
     let template = include_str!("../templates/summary.txt");
-    Message::user(filled(template, &[("text", &neutralise(&summary.text))]))
+    let text = match (summary.text.trim_end(), summary.facts.as_slice()) {
+        (_, []) => summary.text.clone(),
+        ("", facts) => write_facts(facts),
+        (text, facts) => format!("{text}\n{}", write_facts(facts)),
+    };
+    Message::user(filled(template, &[("text", &neutralise(&text))]))
 }
 
 /// Returns the text of a summary, if `text` is what [`summary_message`] makes of one.

@@ -43,7 +43,9 @@ fn view_of(raw: View, records: &[Item]) -> View {
 
 fn left_out(record: &Item) -> Option<Archived> {
     match &record.body {
-        Body::Summary(summary) if summary.left_out.is_some() => Some(Archived::of(summary, record.seq)),
+        Body::Summary(summary) if summary.left_out.is_some() && !summary.is_shown() => {
+            Some(Archived::of(summary, record.seq))
+        }
         _ => None,
     }
 }

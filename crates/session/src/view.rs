@@ -1,7 +1,7 @@
 //! What the model reads of a thread, item by item, and how parts of it are archived.
 
 use contexture_history::compaction::{Plan, Strategy};
-use contexture_history::{Archived, Body, Change, Item, Seq, Summary, TurnNo};
+use contexture_history::{Archived, Body, Change, Fact, Item, Seq, Summary, TurnNo};
 use contexture_message::Tokens;
 
 use crate::live::{Draft, closing};
@@ -16,7 +16,7 @@ pub struct View {
     pub has_older: bool,
     /// Where the thread stood when this was read.
     pub(crate) state: State,
-    /// The archives that left something out without a summary.
+    /// The archives that left something out and show nothing in its place.
     pub(crate) left_out: Vec<Archived>,
 }
 
@@ -25,6 +25,8 @@ pub struct View {
 pub struct NewArchive {
     /// What is read in its place; nothing leaves it out.
     pub text: Option<String>,
+    /// What is read besides, in any case.
+    pub facts: Vec<Fact>,
     /// Why it is left out, if it is.
     pub left_out: Option<String>,
     /// The first and the last position it covers.
@@ -43,8 +45,9 @@ impl View {
         self.state.open.map(|it| it.turn)
     }
 
-    /// Returns the archive that a plan over the items of this view makes.
-    pub fn archive(&self, plan: &Plan, text: Result<String, String>) -> NewArchive {
+    /// Returns the archive that a plan over the items of this view makes: a text in the place of the range, or why it is left
+    /// out, and in either case the facts that stay.
+    pub fn archive(&self, plan: &Plan, text: Result<String, String>, facts: Vec<Fact>) -> NewArchive {
         let (text, left_out) = match text {
             Ok(text) => (Some(text), None),
             Err(reason) => (None, Some(reason)),
@@ -55,6 +58,7 @@ impl View {
         };
         NewArchive {
             text,
+            facts,
             left_out,
             range: (first, plan.last),
             turns: self.turns(plan, first),
@@ -111,6 +115,7 @@ pub(crate) fn archiving(
     let inside = state.archives.iter().filter(|it| first <= it.first && it.last <= last);
     let summary = Summary {
         text: new.text.clone().unwrap_or_default(),
+        facts: new.facts.clone(),
         first,
         last,
         number: state.n_archives + 1,

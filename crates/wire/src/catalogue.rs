@@ -99,6 +99,20 @@ impl ModelFacts {
         }
     }
 
+    /// Returns these facts with a window: [`ASSUMED_WINDOW`] where none is known. The second value says whether it is assumed.
+    ///
+    /// ```
+    /// use contexture_wire::{ASSUMED_WINDOW, ModelFacts};
+    ///
+    /// let (facts, is_assumed) = ModelFacts::default().with_window();
+    /// assert_eq!((facts.context_window, is_assumed), (Some(ASSUMED_WINDOW), true));
+    /// ```
+    #[must_use]
+    pub fn with_window(self) -> (ModelFacts, bool) {
+        let context_window = self.context_window.or(Some(ASSUMED_WINDOW));
+        (ModelFacts { context_window, ..self }, self.context_window.is_none())
+    }
+
     /// Returns how many tokens are kept free for the answer if the settings do not say: `output_reserve`, else 8192, but
     /// no more than the model writes and no more than a quarter of its window. Nothing if neither is known.
     ///
@@ -118,6 +132,9 @@ impl ModelFacts {
 }
 
 const DEFAULT_RESERVE: Tokens = Tokens(8192);
+
+/// The window of a model of which nothing is known.
+pub const ASSUMED_WINDOW: Tokens = Tokens(200_000);
 
 fn price_or(own: Price, other: Price) -> Price {
     let Price { input, output, cache_read, cache_write } = other;

@@ -25,7 +25,7 @@ mod responses;
 use contexture_message::{Answer, Delta, Message, Request};
 use serde_json::Value;
 
-pub use catalogue::{Capabilities, Catalogue, ModelFacts};
+pub use catalogue::{ASSUMED_WINDOW, Capabilities, Catalogue, ModelFacts};
 pub use dialect::{Dialect, Target};
 pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify, failure};
 pub use loss::{Decoded, Encoded, Loss};

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Pass, Prompt, Scope};
+use contexture_compose::{Prompt, Scope};
 use contexture_history::Turn;
-use contexture_history::compaction::{Nothing, PlanLimits, Strategy, Trigger};
+use contexture_history::compaction::{Nothing, Strategy, Trigger};
 use contexture_message::{Settings, Tokens};
 use contexture_session::Thread;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{CompactionReport, Job, Made, overflow, summarized};
+use super::{Choice, CompactionReport, Compactions, Job, Made, Place, Reading, Relief, overflow};
+use crate::run::Sink;
 use crate::setting::{CacheState, InFlight, Setting};
 use crate::{Agent, AgentError, prefix};
 
@@ -30,8 +31,8 @@ pub struct CompactRequest {
 }
 
 impl Agent {
-    /// Summarises all of a thread but the newest rounds, whatever it costs. Turns that are appended meanwhile stay. The
-    /// report says what came of it; where nothing is worth a summary, it says why.
+    /// Summarises all of a thread but the newest rounds, or all of it where they are most of it, whatever it costs. Turns that
+    /// are appended meanwhile stay. The report says what came of it; where nothing is worth a summary, it says why.
     pub async fn compact(
         &self,
         prompt: &Prompt,
@@ -39,7 +40,7 @@ impl Agent {
         request: CompactRequest,
     ) -> Result<CompactionReport, AgentError> {
         let CompactRequest { input, scope, model, settings, cancel } = request;
-        let setting = Setting {
+        let mut setting = Setting {
             agent: Arc::clone(&self.0),
             prompt: prompt.clone(),
             input,
@@ -52,8 +53,11 @@ impl Agent {
             own_words: Some("".into()),
             blocks: Vec::new(),
             cache: CacheState::default(),
+            learned: None,
+            is_daring: false,
+            caps: None,
         };
-        let work = asked(&setting, thread);
+        let work = asked(&mut setting, thread, &cancel);
         cancel.run_until_cancelled(work).await.unwrap_or(Err(AgentError::Cancelled))
     }
 
@@ -64,57 +68,48 @@ impl Agent {
     }
 }
 
-async fn asked(setting: &Setting, thread: &Thread) -> Result<CompactionReport, AgentError> {
+async fn asked(
+    setting: &mut Setting,
+    thread: &Thread,
+    cancel: &CancellationToken,
+) -> Result<CompactionReport, AgentError> {
     let snapshot = thread.refresh().await?;
+    setting.recall_limits(&snapshot);
     let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
     let pass = match setting.resolve(&snapshot, none, None).await {
         Err(err) if overflow(&err).is_some() => setting.resolve_bare(&snapshot).await?,
         resolved => resolved?,
     };
-    let limits = setting.agent.config.compaction.plans(setting.usable(&pass), Tokens(0));
-    match compacted(setting, thread, &pass, Trigger::Asked, &limits).await? {
-        Ok(report) => Ok(report),
-        Err(nothing) => unchanged(thread, nothing.to_string()).await,
+    let sink = Sink::unheard();
+    let mut done = Compactions::default();
+    let mut limits = setting.agent.config.compaction.plans(setting.usable(&pass), Tokens(0));
+    let place = Place::Thread(thread);
+    let mut relief = Relief { setting, place, said: None, cancel, sink: &sink, done: &mut done };
+    let mut nothing = Nothing::AllPinned;
+    for rounds in (0..=limits.preserve_recent_api_rounds).rev() {
+        limits.preserve_recent_api_rounds = rounds;
+        let (strategy, trigger) = (Strategy::ReactiveFull, Trigger::Asked);
+        let choice = Choice { strategy, trigger, limits: &limits, leave_out: None, last: None };
+        match Job::plan(relief.setting, thread.clone(), &choice).await? {
+            Ok(job) => return relief.commit(job, &pass).await,
+            Err(why) => nothing = why,
+        }
     }
+    Ok(unchanged(setting, thread, nothing.to_string()))
 }
 
-/// Summarises all of a thread but the newest rounds that the limits name, or says why there is nothing to summarise.
-pub(crate) async fn compacted(
-    setting: &Setting,
-    thread: &Thread,
-    pass: &Pass,
-    trigger: Trigger,
-    limits: &PlanLimits,
-) -> Result<Result<CompactionReport, Nothing>, AgentError> {
-    let plan = (Strategy::ReactiveFull, trigger);
-    let job =
-        match Job::plan(thread.clone(), plan, limits, None, &setting.prompt.definition().transforms).await? {
-            Ok(job) => job,
-            Err(nothing) => return Ok(Err(nothing)),
-        };
-    let results = setting.agent.config.compaction.results();
-    let said = summarized(Arc::clone(&setting.agent), job.call(pass, &results)).await;
-    let mut outcome = job.settle(said);
-    let committed = match outcome.text.take() {
-        Some(text) => thread.archive_range(&job.view, &job.archive(text)).await.map(|_| ()),
-        None => Ok(()),
-    };
-    Ok(Ok(job.report(committed, outcome).await?))
-}
-
-async fn unchanged(thread: &Thread, reason: String) -> Result<CompactionReport, AgentError> {
-    let view = thread.view().await?;
-    let tokens = view.items.iter().filter(|it| it.visibility.history).map(|it| it.cost.tokens).sum();
-    Ok(CompactionReport {
+fn unchanged(setting: &Setting, thread: &Thread, reason: String) -> CompactionReport {
+    let Reading { messages, tokens } = Reading::of(setting, &thread.get(), &*thread.counter());
+    CompactionReport {
         strategy: Strategy::ReactiveFull,
         trigger: Trigger::Asked,
-        items_before: view.items.len(),
-        items_after: view.items.len(),
+        messages_before: messages,
+        messages_after: messages,
         tokens_before: tokens,
         tokens_after: tokens,
         archive: None,
         accepted: false,
         reason: Some(reason),
         made: Made::Unchanged,
-    })
+    }
 }

@@ -5,11 +5,14 @@ use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
 /// When and how a conversation is compacted. The names are those of `[compaction]` in a project's configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
     /// Whether anything is summarised. Large tool results become previews in any case.
     pub enabled: bool,
+    /// The model that summarises, `provider/model`; by default that of the conversation, which has read most of it before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Larger tool results become a preview.
     pub max_tokens_per_tool_result: Tokens,
     /// So many of the newest tool results may be larger.
@@ -31,7 +34,7 @@ pub struct CompactionConfig {
     pub full_trigger_pct: u8,
     /// The newest rounds that stay as they are.
     pub preserve_recent_api_rounds: usize,
-    /// The most summaries within one request.
+    /// The most summaries within one turn.
     pub max_reactive_compactions_per_request: u32,
     /// How long a summary may take, in seconds.
     pub summary_timeout_s: u32,
@@ -48,6 +51,7 @@ impl Default for CompactionConfig {
         let plans = PlanLimits::for_window(Tokens(0));
         Self {
             enabled: true,
+            model: None,
             max_tokens_per_tool_result: results.max_tokens_per_tool_result,
             keep_recent_tool_results: results.keep_recent_tool_results,
             max_tokens_per_recent_tool_result: results.max_tokens_per_recent_tool_result,
@@ -67,14 +71,15 @@ impl Default for CompactionConfig {
 }
 
 impl CompactionConfig {
-    /// Returns the limits of tool results.
-    pub(crate) fn results(&self) -> ResultLimits {
-        ResultLimits {
+    /// Returns the limits of tool results for a model of which so many tokens can be used, if that is known.
+    pub(crate) fn results(&self, usable: Option<Tokens>) -> ResultLimits {
+        let limits = ResultLimits {
             max_tokens_per_tool_result: self.max_tokens_per_tool_result,
             keep_recent_tool_results: self.keep_recent_tool_results,
             max_tokens_per_recent_tool_result: self.max_tokens_per_recent_tool_result,
             ..ResultLimits::default()
-        }
+        };
+        usable.map_or(limits.clone(), |it| limits.within(it))
     }
 
     /// Returns the limits of summaries for a model of which so many tokens can be used, if that is known, `besides` of them

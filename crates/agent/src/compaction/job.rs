@@ -4,93 +4,108 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::{BoxError, ErrorKind, Pass, Transforms};
+use contexture_compose::{BoxError, ErrorKind, Transforms};
 use contexture_history::compaction::{
-    Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, ResultLimits, Strategy, Trigger, shorten_turns,
-    unless_repeated,
+    Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, shorten_turns, unless_repeated,
 };
-use contexture_history::{Item, Turn, turns, window};
-use contexture_message::{TokenCounter, Tokens};
+use contexture_history::{Body, Fact, Item, Turn, TurnNo, turns, window};
+use contexture_message::{TokenCounter, Tokens, Usage};
 use contexture_session::{NewArchive, SessionError, Thread, View};
 use futures::FutureExt;
 use futures::future::{Either, select};
 
 use super::{
-    CompactionReport, Made, Material, ModelSummarizer, Outcome, Start, Summarized, Summarizer, SummaryCall,
-    settle, summary_call,
+    CompactionReport, Inquiry, Made, Material, ModelSummarizer, Outcome, Questions, Reading, Summarized,
+    Summarizer, SummaryCall,
 };
 use crate::AgentError;
 use crate::agent::Inner;
+use crate::setting::Setting;
 
 /// A range that is going to be summarised.
 pub(crate) struct Job {
     thread: Thread,
     pub(crate) view: View,
-    material: Material,
+    pub(crate) material: Material,
     counter: Arc<dyn TokenCounter>,
 }
 
+/// Which range is chosen.
+pub(crate) struct Choice<'a> {
+    pub(crate) strategy: Strategy,
+    pub(crate) trigger: Trigger,
+    pub(crate) limits: &'a PlanLimits,
+    /// What is saved by leaving the range out without a summary, if that is what it is for.
+    pub(crate) leave_out: Option<Tokens>,
+    /// What the last compaction of the turn was about.
+    pub(crate) last: Option<&'a Attempt>,
+}
+
 impl Job {
-    /// Reads a thread and chooses a range, or says why there is none.
+    /// Reads a thread and chooses a range, or says why there is none. What the prompt would not show is in no range.
     pub(crate) async fn plan(
+        setting: &Setting,
         thread: Thread,
-        (strategy, trigger): (Strategy, Trigger),
-        limits: &PlanLimits,
-        last: Option<&Attempt>,
-        transforms: &Transforms,
+        choice: &Choice<'_>,
     ) -> Result<Result<Job, Nothing>, AgentError> {
         let (view, counter) = (thread.view().await?, thread.counter());
-        let layout = Layout::new(&view.items, view.open(), &*counter);
-        let plan = match trigger {
-            Trigger::HistoryTurns { window, .. } => layout.oldest_turns(window / 2, trigger, limits),
-            Trigger::HistoryTokens { tokens, .. } => {
-                layout.plan(strategy, trigger, &scaled(limits, tokens, weight(&view.items)))
-            }
-            _ => layout.plan(strategy, trigger, limits),
-        };
-        let plan = match plan.and_then(|it| unless_repeated(it, last)) {
+        let first = first_shown(setting, &thread, &view);
+        let layout = Layout::new(&view.items[first..], view.open(), &*counter);
+        let plan = choice.plan(&layout, &view.items[first..]).map(|it| shifted(it, first));
+        let plan = match plan.and_then(|it| unless_repeated(it, choice.last)) {
             Ok(plan) => plan,
             Err(nothing) => return Ok(Err(nothing)),
         };
+        let covered = &view.items[plan.span.clone()];
         // What transforms take out of a request gets into no summary either.
-        let turns = transformed(transforms, turns(&view.items[plan.span.clone()]))?;
-        let material = Material::new(plan, turns, &*counter);
+        let turns = transformed(&setting.prompt.definition().transforms, turns(covered))?;
+        let usable = setting.usable_on(&thread.get()).unwrap_or(Tokens(u32::MAX));
+        let material = Material::new(plan, turns, &carried(covered), usable, &*counter);
         Ok(Ok(Job { thread, view, material, counter }))
     }
 
-    /// Returns what the model reads costs before.
-    pub(crate) fn before(&self) -> Tokens {
-        weight(&self.view.items)
-    }
-
-    /// Returns what a summariser gets. The messages are as they were sent, with previews of large results.
-    pub(crate) fn call(&self, pass: &Pass, results: &ResultLimits) -> SummaryCall {
+    /// Returns what a summariser is asked. The messages are as they were sent, with previews of large results.
+    pub(crate) fn questions(&self, setting: &Setting, pass: &contexture_compose::Pass) -> Questions {
         let span = &self.material.plan.span;
-        let start = if span.start == 0 { Start::Beginning } else { Start::Middle };
-        let old = self.thread.get().n_old_results();
+        let snapshot = self.thread.get();
+        let old = snapshot.n_old_results();
         let frontier = Frontier(old.saturating_sub(n_results(&self.view.items[..span.start])));
-        let turns = shorten_turns(self.material.turns.clone(), frontier, results, &*self.counter).0;
+        let results = setting.results(&snapshot);
+        let turns = shorten_turns(self.material.turns.clone(), frontier, &results, &*self.counter).0;
         let messages = window(&turns, None, &*self.counter).messages().messages;
-        let (prompt, reason) = (self.material.prompt(), self.material.plan.strategy);
-        let thread = self.thread.id().to_string();
-        summary_call(pass, &start, turns.clone(), messages, prompt, reason, thread)
+        let model = setting.agent.config.compaction.model.as_deref();
+        let (counter, room) = setting.summary_room(&snapshot, pass, model);
+        let inquiry = Inquiry {
+            pass,
+            model,
+            is_beginning: span.start == 0,
+            turns,
+            messages,
+            prompt: self.material.prompt(room),
+            reason: self.material.plan.strategy,
+            thread: self.thread.id().to_string(),
+            room,
+            counter,
+        };
+        inquiry.questions()
     }
 
-    /// Decides what becomes of the range.
+    /// Decides what stands in the place of the range.
     pub(crate) fn settle(&self, said: Result<Summarized, BoxError>) -> Outcome {
-        settle(&self.material, said, &*self.counter)
+        self.material.settle(said, &*self.counter)
     }
 
     /// Returns what is committed.
-    pub(crate) fn archive(&self, text: Result<String, String>) -> NewArchive {
-        self.view.archive(&self.material.plan, text)
+    pub(crate) fn archive(&self, text: Result<String, String>, facts: Vec<Fact>) -> NewArchive {
+        self.view.archive(&self.material.plan, text, facts)
     }
 
-    /// Takes in what became of the commit, and reports. Nothing committed means that nothing has changed.
-    pub(crate) async fn report(
+    /// Takes in how the commit went, and reports. Nothing committed means that nothing has changed.
+    pub(crate) fn report(
         &self,
         committed: Result<(), SessionError>,
         outcome: Outcome,
+        (before, after): (Reading, Reading),
     ) -> Result<CompactionReport, SessionError> {
         let Outcome { mut made, mut reason, .. } = outcome;
         match committed {
@@ -99,17 +114,16 @@ impl Job {
             }
             other => other?,
         }
-        let after = self.thread.view().await?;
         let is_changed = made != Made::Unchanged;
         let number = self.thread.get().state().n_archives;
         let Plan { strategy, trigger, .. } = self.material.plan;
         Ok(CompactionReport {
             strategy,
             trigger,
-            items_before: self.view.items.len(),
-            items_after: after.items.len(),
-            tokens_before: self.before(),
-            tokens_after: weight(&after.items),
+            messages_before: before.messages,
+            messages_after: after.messages,
+            tokens_before: before.tokens,
+            tokens_after: after.tokens,
             archive: is_changed.then(|| format!("a{number}")),
             accepted: made == Made::Summary,
             reason,
@@ -124,6 +138,50 @@ impl Job {
         let after = report.archive.is_some().then(|| plan.before.saturating_sub(gain));
         Attempt { plan, after }
     }
+}
+
+impl Choice<'_> {
+    fn plan(&self, layout: &Layout, items: &[Item]) -> Result<Plan, Nothing> {
+        let Choice { strategy, trigger, limits, .. } = *self;
+        match (self.leave_out, trigger) {
+            (Some(excess), _) => layout.left_out(excess, trigger, limits),
+            (None, Trigger::HistoryTurns { window, .. }) => layout.oldest_turns(window / 2, trigger, limits),
+            (None, Trigger::HistoryTokens { tokens, .. }) => {
+                let plan = layout.plan(strategy, trigger, &scaled(limits, tokens, weight(items)))?;
+                // It is told as it was set off, in the measure of the request.
+                Ok(Plan { trigger, ..plan })
+            }
+            (None, _) => layout.plan(strategy, trigger, limits),
+        }
+    }
+}
+
+/// Returns where the first item stands that the prompt would show.
+fn first_shown(setting: &Setting, thread: &Thread, view: &View) -> usize {
+    let Some(limit) = setting.prompt.definition().history.limit else { return 0 };
+    let snapshot = thread.get();
+    let shown = window(snapshot.turns(), Some(limit), &*thread.counter());
+    let kept = shown.kept().find(|it| !it.is_leading()).map(|it| Arc::clone(it.id()));
+    let is_first = |it: &Item| match (&it.body, &kept) {
+        (_, None) => false,
+        (Body::Summary(summary), Some(kept)) => **kept == format!("a{}", summary.number),
+        (_, Some(kept)) => TurnNo::parse(kept) == Some(it.turn),
+    };
+    view.items.iter().position(is_first).unwrap_or(view.items.len())
+}
+
+fn shifted(plan: Plan, by: usize) -> Plan {
+    let span = plan.span.start + by..plan.span.end + by;
+    Plan { span, ..plan }
+}
+
+/// Returns the facts of the summaries among items, oldest first.
+fn carried(items: &[Item]) -> Vec<Fact> {
+    let summaries = items.iter().filter_map(|it| match &it.body {
+        Body::Summary(summary) => Some(summary.carried_facts()),
+        _ => None,
+    });
+    summaries.flatten().collect()
 }
 
 fn transformed(transforms: &Transforms, turns: Vec<Turn>) -> Result<Vec<Turn>, AgentError> {
@@ -148,15 +206,33 @@ fn scaled(limits: &PlanLimits, tokens: Tokens, counted: Tokens) -> PlanLimits {
 }
 
 /// Has a range summarised, within the time that there is. A summariser that panics has failed.
-pub(crate) async fn summarized(agent: Arc<Inner>, call: SummaryCall) -> Result<Summarized, BoxError> {
+pub(crate) async fn summarized(agent: Arc<Inner>, questions: Questions) -> Result<Summarized, BoxError> {
     let own = || -> Arc<dyn Summarizer> { Arc::new(ModelSummarizer(Arc::clone(&agent.model))) };
     let summarizer = agent.summarizer.clone().unwrap_or_else(own);
     let limit = Duration::from_secs(u64::from(agent.config.compaction.summary_timeout_s.max(1)));
-    let work = AssertUnwindSafe(async move { summarizer.summarize(call).await }).catch_unwind();
+    let work = AssertUnwindSafe(asked(summarizer, questions)).catch_unwind();
     match select(std::pin::pin!(work), agent.time.sleep(limit)).await {
         Either::Left((Ok(said), _)) => said,
         Either::Left((Err(_), _)) => Err("it panicked".into()),
         Either::Right(_) => Err(format!("it took longer than {} s", limit.as_secs()).into()),
+    }
+}
+
+async fn asked(summarizer: Arc<dyn Summarizer>, questions: Questions) -> Result<Summarized, BoxError> {
+    let ask = |call: SummaryCall| summarizer.summarize(call);
+    match questions {
+        Questions::NoRoom => Err("its window has no room for a summary".into()),
+        Questions::Whole(call) => ask(call).await,
+        Questions::Parts(texts, part_call) => {
+            let mut usage = Usage::default();
+            let mut so_far: Option<String> = None;
+            for text in texts {
+                let said = ask(part_call.of(so_far.as_deref(), &text)).await?;
+                usage += said.usage;
+                so_far = Some(said.text);
+            }
+            Ok(Summarized { text: so_far.unwrap_or_default(), usage })
+        }
     }
 }
 

@@ -1,26 +1,33 @@
 //! Compaction: what is summarised, by whom, and what came of it.
 //!
-//! The rules are pure functions of [`contexture_history::compaction`]; a running turn applies them
-//! (`running/compacting.rs`). Here is what both sides of that need: the configuration, the port of summarisers, the request
-//! that asks a model, the test of what it says, and the report.
+//! The rules are pure functions of [`contexture_history::compaction`]. `relief` is the ladder that applies them, for a turn
+//! that runs (`running/compacting.rs` says when), before one begins, and when someone asks (`asked`). Besides: the
+//! configuration, the port of summarisers, the requests that ask a model, the test of what it says, and the report.
 
 mod asked;
+pub(crate) mod caps;
 mod config;
 mod job;
+mod learned;
 mod load;
+mod place;
+mod reading;
+mod relief;
 mod report;
 mod request;
-mod room;
 mod summarizer;
 mod summary;
 
 pub use asked::CompactRequest;
 pub use config::CompactionConfig;
-pub(crate) use job::{Job, summarized};
+pub(crate) use job::{Choice, Job, summarized};
+pub(crate) use learned::Learned;
 pub(crate) use load::Load;
+pub(crate) use place::Place;
+pub(crate) use reading::{Reading, shown_turns};
+pub(crate) use relief::{Compactions, Overflow, Relief, overflow};
 pub use report::{CompactionReport, Made};
-pub(crate) use request::{Start, summary_call};
-pub(crate) use room::{overflow, room};
+pub(crate) use request::{Inquiry, Questions};
 pub(crate) use summarizer::ModelSummarizer;
 pub use summarizer::{Summarized, Summarizer, SummaryCall};
-pub(crate) use summary::{Material, Outcome, settle};
+pub(crate) use summary::{Material, Outcome};

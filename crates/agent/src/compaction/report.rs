@@ -11,11 +11,11 @@ pub struct CompactionReport {
     pub strategy: Strategy,
     /// What set it off.
     pub trigger: Trigger,
-    /// How many items the model read before.
-    pub items_before: usize,
+    /// How many messages of the conversation the model read before.
+    pub messages_before: usize,
     /// How many it reads now.
-    pub items_after: usize,
-    /// What they cost before.
+    pub messages_after: usize,
+    /// What they cost before, as they were shown.
     pub tokens_before: Tokens,
     /// What they cost now.
     pub tokens_after: Tokens,

@@ -1,5 +1,7 @@
 //! Reads the log of a thread: from its end back, or one item.
 
+use contexture_history::compaction::message_handle;
+use contexture_history::search::searchable;
 use contexture_history::{Body, Item, Seq, Visibility};
 use contexture_message::{Part, ToolResult};
 use contexture_session::{SessionError, Thread};
@@ -38,6 +40,9 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
             }
             continue;
         }
+        if let Some(text) = said(&item, handle) {
+            return Ok(Sought::Found { name: item.body.kind().to_owned(), text });
+        }
         for result in results(&item) {
             if result.call_id == handle {
                 found = Some((result.name.clone(), text_of(&result.output)));
@@ -50,6 +55,13 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
         Some((name, text)) => Sought::Found { name, text },
         None => Sought::Missing(others),
     })
+}
+
+/// Returns what an item says itself, if that is what a handle is for: a message that was cut.
+fn said(item: &Item, handle: &str) -> Option<String> {
+    let message = item.body.as_message().filter(|_| item.visibility.history)?;
+    let is_meant = message_handle(&item.turn.to_string(), message).is_some_and(|it| it == handle);
+    is_meant.then(|| searchable(item)).flatten()
 }
 
 /// Returns the results of an item that the model may read, newest first.

@@ -10,7 +10,7 @@
 //! * `read_tool_result` with an archive, with old results, from the first pass on that shows a result as a preview, and
 //!   from the first result on that was too large for the log's message. The last two are noted in the thread.
 //!
-//! Models with a small window get none of them. A tool of the user's with the same name wins. What the tools return is small enough to be shown whole.
+//! Models with a small window get only `read_tool_result`, or none of them. A tool of the user's with the same name wins. What the tools return is small enough to be shown whole.
 
 mod log;
 mod output;
@@ -55,13 +55,15 @@ impl OwnTools {
         Ok(Self { read_result: read_result::tool(room)?, recall: recall::tool(room)? })
     }
 
-    /// Says what a pass on a thread offers to a model with that window, if it is known.
-    pub(crate) fn offer(&self, thread: &Snapshot, window: Option<Tokens>) -> Offer {
+    /// Says what a pass on a thread offers to a model with that window, if it is known. Where a prompt shows no history, there
+    /// is nothing that it would have to recall.
+    pub(crate) fn offer(&self, thread: &Snapshot, window: Option<Tokens>, shows_history: bool) -> Offer {
         let mut offer = Offer::default();
-        if window.is_some_and(|it| it < SMALLEST_WINDOW) {
+        let is_at_least = |tokens: Tokens| window.is_none_or(|it| it >= tokens);
+        if !is_at_least(SMALLEST_WINDOW) {
             return offer;
         }
-        if !thread.state().archives.is_empty() {
+        if !thread.state().archives.is_empty() && shows_history && is_at_least(SMALLEST_TO_RECALL) {
             offer.always.push(self.recall.tool().clone());
         }
         match has_previews(thread) {
@@ -83,8 +85,10 @@ impl OwnTools {
     }
 }
 
-/// The definitions cost about 500 tokens: too much for models that have little room.
-const SMALLEST_WINDOW: Tokens = Tokens(8192);
+/// A definition costs about 250 tokens: too much for models that have next to no room.
+const SMALLEST_WINDOW: Tokens = Tokens(2048);
+/// What was summarised can be done without where there is little room. A result that the model has never read can't.
+const SMALLEST_TO_RECALL: Tokens = Tokens(8192);
 
 /// Returns the note that something of a thread is shown as a preview.
 pub(crate) fn has_preview() -> NewItem {

@@ -15,10 +15,12 @@ pub(super) struct Room {
 /// What the words around a text need.
 const FRAME_TOKENS: u32 = 100;
 const FRAME_BYTES: usize = 600;
+/// A range is never smaller, however little room there is.
+const SMALLEST_RANGE: Tokens = Tokens(100);
 
 impl Room {
     pub(super) fn of(config: &AgentConfig) -> Self {
-        let results = config.compaction.results();
+        let results = config.compaction.results(None);
         let tokens = results.max_tokens_per_recent_tool_result.max(results.preview_tokens);
         // A thread counts by one encoding, a request by what is known of its model: an estimate may be higher by a third.
         let tokens = Tokens(tokens.0 / 3 * 2);
@@ -26,6 +28,12 @@ impl Room {
             tokens: tokens.saturating_sub(Tokens(FRAME_TOKENS)),
             bytes: config.max_result_bytes.saturating_sub(FRAME_BYTES),
         }
+    }
+
+    /// Returns this room, or what a result may have on a thread whose model has a small window.
+    pub(super) fn within(self, result_tokens: Tokens) -> Self {
+        let tokens = Tokens(result_tokens.0 / 3 * 2).saturating_sub(Tokens(FRAME_TOKENS));
+        Self { tokens: self.tokens.min(tokens.max(SMALLEST_RANGE)), ..self }
     }
 
     /// Whether there is room for a text.

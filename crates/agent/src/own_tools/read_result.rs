@@ -22,7 +22,7 @@ const AFTER: usize = 160;
 pub(super) fn tool(room: Room) -> Result<AgentTool, ToolRefused> {
     let tool = definition(include_str!("templates/read_tool_result.json"))?;
     AgentTool::new(tool, move |invocation: Invocation| async move {
-        read(&invocation, &room).await.map(Value::String)
+        read(&invocation, &room.within(invocation.result_tokens)).await.map(Value::String)
     })
 }
 

@@ -24,6 +24,7 @@ pub(super) fn tool(room: Room) -> Result<AgentTool, ToolRefused> {
     let tool = definition(include_str!("templates/recall.json"))?;
     AgentTool::new(tool, move |invocation: Invocation| async move {
         let (thread, arguments) = (&invocation.log, &invocation.call.arguments);
+        let room = room.within(invocation.result_tokens);
         let query = arguments.get("query").and_then(Value::as_str).filter(|it| !it.trim().is_empty());
         let text = match (query, number(arguments, "item")) {
             (Some(query), None) => {

@@ -205,6 +205,7 @@ fn round_of<'a>(
     cancel: &'a CancellationToken,
     sink: &'a Sink,
 ) -> Round<'a> {
-    let site = Site { agent: &setting.agent, layers, thread, turn, cancel };
+    let result_tokens = setting.results(&thread.get()).max_tokens_per_recent_tool_result;
+    let site = Site { agent: &setting.agent, layers, thread, turn, result_tokens, cancel };
     Round { site, request: pass.request(), sink }
 }

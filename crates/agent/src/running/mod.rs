@@ -20,17 +20,17 @@ mod watching;
 use std::sync::Arc;
 
 use contexture_compose::{GuardrailSide, Pass};
-use contexture_history::{Turn, TurnStatus};
-use contexture_message::{Answer, Message, Part, StopReason, Thinking, Tokens, ToolCall, Usage};
+use contexture_history::{Turn, TurnNo, TurnStatus};
+use contexture_message::{Answer, Message, Part, StopReason, Thinking, ToolCall, Usage};
 use contexture_model::{ModelCall, ModelError, ModelErrorKind};
 use contexture_session::{NewItem, RunningTurn};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::compacting::Compactions;
 use self::taking_up::without_broken_off;
 use crate::approval::ApprovalRequest;
 use crate::attempt::{Attempt, woven};
+use crate::compaction::Compactions;
 use crate::hear::hear;
 use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
@@ -71,6 +71,8 @@ pub(crate) struct Running {
     /// Why it waits, if it does.
     waits: &'static str,
     pub(crate) compactions: Compactions,
+    /// How often the provider has refused a request of this turn as too long.
+    n_refusals: u32,
 }
 
 /// How a turn comes to its end, before that is written.
@@ -111,6 +113,7 @@ impl Running {
             client_calls: Vec::new(),
             waits: waits(true, false),
             compactions: Compactions::default(),
+            n_refusals: 0,
         }
     }
 
@@ -124,6 +127,18 @@ impl Running {
             let Remark { source, message } = remark.clone();
             self.sink.send(Event::Warning { source, message });
             self.all_remarks.push(remark);
+        }
+    }
+
+    /// Says, in the first turn of a thread, that nothing is known of the model's window.
+    pub(crate) fn warn_of_window(&mut self) {
+        let snapshot = self.turn.snapshot();
+        let model = self.setting.model_on(&snapshot).unwrap_or_default();
+        let (facts, is_assumed) = self.setting.facts(&model).with_window();
+        if let Some(window) = facts.context_window.filter(|_| is_assumed && self.turn.turn() == TurnNo(1)) {
+            let message =
+                format!("the context window of `{model}` is not known: {window} tokens are assumed");
+            self.remarks(vec![Remark { source: "model".to_owned(), message }]);
         }
     }
 
@@ -260,7 +275,6 @@ impl Running {
         let mut answer = heard?;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
         self.remember(pass);
-        self.compactions.answered();
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)
@@ -277,14 +291,15 @@ impl Running {
     /// Adds up what a call cost, and tells it.
     fn account(&mut self, pass: &Pass, answer: &Answer) {
         self.steps += 1;
-        self.add_usage(pass, answer.usage);
-        let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
+        self.add_usage(pass.request().model.as_deref().unwrap_or_default(), answer.usage);
         self.warn_of_limits(answer.usage);
-        let reserve = facts.reserve().unwrap_or(Tokens(0));
-        let usable = facts.context_window.map(|it| it.saturating_sub(reserve)).filter(|it| it.0 > 0);
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
-        let budget_used_pct =
-            usable.map(|it| (input_tokens as f64 / f64::from(it.0) * 1000.0).round() / 10.0);
+        self.setting.answered(pass, input_tokens);
+        let (usable, window_assumed) = self.setting.window(pass);
+        // A provider that reports nothing has read about what we counted.
+        let counted = || self.setting.learned.unwrap_or_default().projected(pass.total_tokens());
+        let read = if input_tokens > 0 { input_tokens as f64 } else { f64::from(counted().0) };
+        let budget_used_pct = usable.map(|it| (read / f64::from(it.0) * 1000.0).round() / 10.0);
         let reconciled = pass.reconcile(answer.usage);
         self.sink.send(Event::ContextUsage {
             input_tokens,
@@ -293,14 +308,17 @@ impl Running {
             cache_forecast_tokens: reconciled.map(|it| u64::from(it.expected.0)),
             cache_break: pass.forecast().and_then(|it| it.changed.clone()),
             budget_used_pct,
+            window_assumed,
         });
     }
 
     /// Adds up what was used.
-    fn add_usage(&mut self, pass: &Pass, usage: Usage) {
+    fn add_usage(&mut self, model: &str, usage: Usage) {
+        if usage == Usage::default() {
+            return;
+        }
         self.usage += usage;
-        let facts = self.setting.facts(pass.request().model.as_deref().unwrap_or_default());
-        let cost = facts.price.and_then(|it| it.of(usage));
+        let cost = self.setting.facts(model).price.and_then(|it| it.of(usage));
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
     }
 
@@ -363,8 +381,10 @@ impl Running {
     /// Writes how the turn ended.
     pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
-        let sent = self.passes.last().and_then(|it| sent::record(&self.turn.snapshot(), &it.sent()));
-        let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).collect::<Vec<NewItem>>();
+        let snapshot = self.turn.snapshot();
+        let sent = self.passes.last().and_then(|it| sent::record(&snapshot, &it.sent()));
+        let learned = self.setting.learned_record(&snapshot, self.passes.last());
+        let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).chain(learned).collect();
         let (status, reason, written, result) = match result {
             Ok(End { ended: ended @ (Ended::Suspended | Ended::ClientTools), items, message, output }) => {
                 let written = self.turn.suspend(self.waits, with_sent(items)).await;

@@ -57,7 +57,7 @@ async fn refused(summaries: Summaries, reason: &str) {
     let archives = stage.thread.archives().await.unwrap();
     assert_eq!(archives.len(), 1);
     assert!(archives[0].summary.text.contains("Always be kind."), "{}", archives[0].summary.text);
-    assert!(report.tokens_after < report.tokens_before && report.items_after < report.items_before);
+    assert!(report.tokens_after < report.tokens_before && report.messages_after < report.messages_before);
 }
 
 #[tokio::test]
@@ -95,8 +95,16 @@ async fn one_that_refuses_is_too() {
 }
 
 #[tokio::test]
-async fn one_that_leaves_out_what_must_stay_is_too() {
-    refused(Summaries::of(|_| async { Ok(BAD.to_owned()) }), "the summary lacks").await;
+async fn one_that_leaves_out_what_must_stay_is_taken_and_that_is_added() {
+    let stage = Stage::new().await;
+    filled(&stage.thread, 8).await;
+    let summaries = Summaries::of(|_| async { Ok("They spoke.".to_owned()) });
+    let report = compacted(&agent(summaries), &stage.thread).await;
+    assert_eq!((report.accepted, report.made), (true, Made::Summary), "{report:?}");
+    let archives = stage.thread.archives().await.unwrap();
+    assert!(archives[0].summary.facts.iter().any(|it| it.text == "Always be kind."), "{archives:?}");
+    let read = format!("{:?}", stage.thread.get().turns()[0].messages());
+    assert!(read.contains("They spoke.") && read.contains("- Always be kind."), "{read}");
 }
 
 #[tokio::test(start_paused = true)]

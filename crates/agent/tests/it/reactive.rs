@@ -107,7 +107,7 @@ async fn a_prompt_that_is_too_long_is_compacted_and_sent_again() {
     let [report] = outcome.compactions.as_slice() else { panic!("{:?}", outcome.compactions) };
     assert_eq!((report.strategy, report.trigger), (Strategy::ReactiveFull, Trigger::PromptTooLong));
     assert_eq!((report.archive.as_deref(), report.made, report.accepted), (Some("a1"), Made::Summary, true));
-    assert!(report.tokens_after < report.tokens_before && report.items_after < report.items_before);
+    assert!(report.tokens_after < report.tokens_before && report.messages_after < report.messages_before);
     let requests = scene.model.requests();
     assert!(requests[1].messages.len() < requests[0].messages.len());
     scene.check("And now?");
@@ -154,13 +154,19 @@ async fn what_can_not_be_summarised_is_shown_shorter() {
 }
 
 #[tokio::test]
-async fn without_compaction_too_long_is_an_error_at_once() {
+async fn without_compaction_nothing_is_summarised_and_older_turns_are_left_out() {
     let config = CompactionConfig { enabled: false, ..CompactionConfig::default() };
-    let scene = scene(100_000, config, 20, |_, _| Step::Fail(too_long())).await;
+    let act = |_: &Request, number| match number {
+        0 => Step::Fail(too_long()),
+        _ => Step::Answer(says("Fine.")),
+    };
+    let scene = scene(100_000, config, 20, act).await;
     scene.filled(8, 400).await;
-    let run = scene.agent.run(&scene.prompt, &scene.stage.thread, RunRequest::user("And now?"));
-    assert_eq!(run.outcome().await.unwrap_err().code(), "prompt_too_long");
-    assert_eq!(scene.model.calls().len(), 1);
+    let outcome = scene.say("And now?").await;
+    assert_eq!((outcome.text().as_str(), outcome.compactions.len()), ("Fine.", 0));
+    let requests = scene.model.requests();
+    assert!(requests[1].messages.len() < requests[0].messages.len());
+    scene.check("And now?");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Limits and cache wishes of a prompt.
 
-use contexture_message::Tokens;
+use contexture_message::tokens::Correction;
+use contexture_message::{Settings, Tokens};
 use serde::{Deserialize, Serialize};
 
 /// How many tokens a prompt may use.
@@ -42,4 +43,31 @@ pub struct ModelLimits {
     pub context_window: Option<Tokens>,
     /// Tokens kept free for the answer if the settings do not say.
     pub output_reserve: Option<Tokens>,
+    /// Whether the window is a guess: nothing is known of the model. The Explanation says so.
+    pub window_assumed: bool,
+    /// How the provider's reports differ from our counts.
+    pub correction: Correction,
+    /// Requests that we count at more than this were refused.
+    pub most: Option<Tokens>,
+}
+
+impl ModelLimits {
+    /// Returns how many tokens a request may have by our count, if anything is known of the window.
+    ///
+    /// ```
+    /// use contexture_compose::ModelLimits;
+    /// use contexture_message::{Settings, Tokens};
+    ///
+    /// let limits = ModelLimits { context_window: Some(Tokens(8_000)), ..ModelLimits::default() };
+    /// let settings = Settings { max_tokens: Some(1_000), ..Settings::default() };
+    /// assert_eq!(limits.input_tokens(&settings), Some(Tokens(7_000)));
+    /// let refused = ModelLimits { most: Some(Tokens(5_000)), ..limits };
+    /// assert_eq!(refused.input_tokens(&settings), Some(Tokens(5_000)));
+    /// ```
+    pub fn input_tokens(&self, settings: &Settings) -> Option<Tokens> {
+        let reserve =
+            settings.output_tokens(self.output_reserve.map(|it| it.0)).map(Tokens).unwrap_or_default();
+        let window = self.context_window.map(|it| self.correction.undo(it.saturating_sub(reserve)));
+        window.into_iter().chain(self.most).min()
+    }
 }

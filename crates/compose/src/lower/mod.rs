@@ -85,6 +85,11 @@ impl Prompt {
         self.0.input.to_json()
     }
 
+    /// Returns the prompt's ports.
+    pub fn engine(&self) -> &Engine {
+        &self.1
+    }
+
     /// Returns the prompt with other ports. Prompts that share an engine share what it remembers.
     #[must_use]
     pub fn with_engine(&self, engine: &Engine) -> Prompt {

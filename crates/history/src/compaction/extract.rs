@@ -1,23 +1,22 @@
-//! A summary without a model: excerpts and the facts.
+//! A summary without a model: excerpts.
 //!
-//! In come the turns of a range and its facts, out comes a text that [`judge`] accepts. The rule, in full:
+//! In come the turns of a range and the facts that stand beside the summary, out comes a text that [`judge`] accepts. The
+//! rule, in full:
 //!
 //! 1. Each turn is one line: what was asked, which tools were called and how that went, how the answer began.
 //! 2. Lines of a summary in the range stay as they are, without its facts.
-//! 3. The facts follow word for word.
-//! 4. Where that is too long, the oldest lines are left out first, then all words around the facts. The facts stay:
-//!    if they alone are too long, there is no extract.
+//! 3. Where that is too long, the oldest lines are left out first. If not even the introduction fits, there is no extract.
 
 use std::fmt;
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolOutput};
 
-use super::facts::{Fact, is_engine_text};
-use super::notes::{read_facts, wording, write_facts};
+use super::facts::is_engine_text;
 use super::phrases::{excerpt, sentences};
-use super::verdict::{Verdict, VerdictRules, judge, summary_tokens};
-use crate::Turn;
+use super::verdict::{Verdict, VerdictRules, allowed, judge, summary_tokens};
+use crate::fact::{read_facts, wording};
 use crate::wording::{filled, summary_text};
+use crate::{Fact, Turn};
 
 /// How many characters of a request and of an answer are shown.
 const EXCERPT_CHARS: usize = 160;
@@ -27,7 +26,7 @@ const MAX_TOOLS: usize = 6;
 /// How long an extract may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractLimits {
-    /// The most tokens, as the model reads it.
+    /// The most tokens besides the facts, as the model reads it.
     pub max_tokens: Tokens,
     /// What it must keep to besides.
     pub rules: VerdictRules,
@@ -39,10 +38,10 @@ impl Default for ExtractLimits {
     }
 }
 
-/// The facts alone are longer than an extract may be.
+/// No extract is short enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unextractable {
-    /// What the facts cost.
+    /// What the shortest extract costs with the facts.
     pub needed: Tokens,
     /// What is allowed.
     pub allowed: Tokens,
@@ -50,7 +49,7 @@ pub struct Unextractable {
 
 impl fmt::Display for Unextractable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the facts need {} tokens, {} are allowed", self.needed, self.allowed)
+        write!(f, "the shortest excerpt has {} tokens, {} are allowed", self.needed, self.allowed)
     }
 }
 
@@ -75,14 +74,14 @@ pub fn extract(
     limits: &ExtractLimits,
     counter: &dyn TokenCounter,
 ) -> Result<String, Unextractable> {
-    let allowed = limits.max_tokens.min(limits.rules.allowed(before));
+    let alone = if facts.is_empty() { Tokens(0) } else { summary_tokens("", facts, counter) };
+    let allowed = (alone + limits.max_tokens).min(allowed(facts, before, &limits.rules, counter));
     let lines: Vec<String> = turns.iter().flat_map(turn_lines).collect();
-    let facts_text = write_facts(facts);
     let fits = |text: &str| match judge(text, facts, before, &limits.rules, counter) {
         Verdict::Accepted { tokens, .. } => tokens <= allowed,
         Verdict::Rejected { .. } => false,
     };
-    let from = |first: usize| written(&lines, first, &facts_text);
+    let from = |first: usize| written(&lines, first);
     // The later the first line, the shorter the text.
     let mut steps = (0, lines.len());
     while steps.0 < steps.1 {
@@ -92,19 +91,18 @@ pub fn extract(
             false => steps.0 = middle + 1,
         }
     }
-    let texts =
-        [from(steps.0), from(lines.len()), wording("intro").to_owned() + "\n" + &facts_text, facts_text];
-    let needed = texts.last().map_or(Tokens(0), |it| summary_tokens(it, counter));
-    let text = texts.into_iter().map(|it| it.trim().to_owned()).find(|it| fits(it));
-    text.ok_or(Unextractable { needed, allowed })
+    let text = from(steps.0);
+    match fits(&text) {
+        true => Ok(text),
+        false => Err(Unextractable { needed: summary_tokens(&text, facts, counter), allowed }),
+    }
 }
 
-fn written(lines: &[String], first: usize, facts: &str) -> String {
+fn written(lines: &[String], first: usize) -> String {
     let left_out = filled(wording("left_out"), &[("count", &first.to_string())]);
     let mut text = vec![wording("intro")];
     text.extend((first > 0).then_some(left_out.as_str()));
     text.extend(lines[first..].iter().map(String::as_str));
-    text.extend(Some(facts).filter(|it| !it.is_empty()));
     text.join("\n")
 }
 

@@ -1,134 +1,120 @@
 //! What a summary must not lose.
 //!
-//! In come the turns of a range, out come [`Fact`]s, few and short. What counts, in full:
+//! In come the turns of a range and the facts of the summaries in it, out come [`Fact`]s. What counts, in full:
 //!
-//! 1. *Standing instructions*: sentences of the user with a word such as `always`, `never`, `from now on`, `remember`
-//!    or `prefer`, in English, German, French or Spanish. Questions are none, unless they politely ask for something
-//!    ("Can you always …?"). Code, hidden envelopes, answers and results of tools are not looked at: what a tool says
-//!    is never an instruction of the user.
+//! 1. *Standing instructions*: sentences of the user with a phrase such as `always`, `never`, `from now on`, `my name is`,
+//!    or that begin like an order (`use`, `avoid`), in English, German, French or Spanish. Questions are none, unless they
+//!    politely ask for something ("Can you always …?"). Code, hidden envelopes, answers and results of tools are not looked
+//!    at: what a tool says is never an instruction of the user.
 //! 2. *Open calls*: calls that have no result in the range.
 //! 3. *Artifacts*: paths, addresses, identifiers and quoted names in what user and assistant say and in the arguments
 //!    of calls. Those that are named most often go first, then the latest.
 //! 4. The *last request* of the user.
-//! 5. The facts of a summary in the range are facts again, as they stand there. Its other words are not looked at for
-//!    instructions: they may be those of a tool.
+//! 5. The facts of summaries in the range are facts again, word for word. The other words of a summary are not looked at
+//!    for instructions: they may be those of a tool. What a summariser quotes of the user is one, see [`quoted_facts`].
 //!
-//! Facts are found by their wording, so some are missed and some are none. There are never more than
-//! the limits say: the last request goes first, then open calls, then the newest instructions, then artifacts.
+//! Instructions and open calls have a budget of their own. Where it is too small, sentences that only begin like an order
+//! give way first, then the oldest. Names and the last request share what is left of a quarter of the range.
 
 use std::collections::HashMap;
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolCall};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::artifacts::artifacts;
-use super::cues::{INSTRUCTION, POLITE, PROHIBITION};
-use super::notes::read_facts;
+use super::cues::{ORDER, POLITE, STANDING};
 use super::phrases::{begins_with, clipped, holds, normal, sentences};
-use crate::Turn;
+use crate::fact::read_facts;
 use crate::neutral::ENGINE_TAG_NAMES;
 use crate::wording::summary_text;
-
-/// Something that a summary must hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fact {
-    /// What it is.
-    pub kind: FactKind,
-    /// The words, on one line.
-    pub text: String,
-}
-
-/// The kinds of facts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FactKind {
-    /// What the user wants from now on.
-    Instruction,
-    /// A call without a result.
-    OpenCall,
-    /// A name.
-    Artifact,
-    /// What the user asked for last.
-    Request,
-}
-
-impl FactKind {
-    pub(super) const ALL: [FactKind; 4] =
-        [FactKind::Instruction, FactKind::OpenCall, FactKind::Artifact, FactKind::Request];
-
-    /// Returns the name, such as `open_call`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FactKind::Instruction => "instruction",
-            FactKind::OpenCall => "open_call",
-            FactKind::Artifact => "artifact",
-            FactKind::Request => "request",
-        }
-    }
-}
+use crate::{Fact, FactKind, Turn};
 
 /// How many facts, and how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactLimits {
-    /// The most instructions.
-    pub max_instructions: usize,
     /// The most open calls.
     pub max_open_calls: usize,
     /// The most artifacts.
     pub max_artifacts: usize,
     /// The most characters of a fact. Sentences are cut, longer artifacts left out.
     pub max_fact_chars: usize,
-    /// The most that all may cost together.
+    /// The most that instructions and open calls may cost together.
     pub max_tokens: Tokens,
+    /// The most that names and the last request may cost together.
+    pub max_name_tokens: Tokens,
 }
 
 impl Default for FactLimits {
     fn default() -> Self {
         Self {
-            max_instructions: 12,
             max_open_calls: 8,
             max_artifacts: 24,
-            max_fact_chars: 300,
-            max_tokens: Tokens(1000),
+            max_fact_chars: 400,
+            max_tokens: Tokens(2000),
+            max_name_tokens: Tokens(600),
         }
     }
 }
 
 impl FactLimits {
-    /// Returns the defaults, or less for a range that costs so little that they would take much of it: about a
-    /// quarter at most.
-    pub fn for_range(before: Tokens) -> Self {
+    /// Returns the defaults, or less: instructions may take an eighth of what a request may have, names a quarter of what the
+    /// range costs.
+    pub fn new(usable: Tokens, before: Tokens) -> Self {
         let defaults = Self::default();
-        let max_tokens = defaults.max_tokens.min(Tokens(before.0 / 4));
-        // Of the kinds of facts each should find room; a token is some characters.
-        let max_fact_chars = defaults.max_fact_chars.min(max_tokens.0 as usize);
-        Self { max_fact_chars, max_tokens, ..defaults }
+        Self {
+            max_tokens: defaults.max_tokens.min(Tokens(usable.0 / 8)),
+            max_name_tokens: defaults.max_name_tokens.min(Tokens(before.0 / 4)),
+            ..defaults
+        }
     }
 }
 
-/// Returns what a summary of these turns must hold.
+/// Returns what must stay readable of these turns. `carried` are the facts of the summaries among them, oldest first.
 ///
 /// ```
-/// use contexture_history::Turn;
-/// use contexture_history::compaction::{FactKind, FactLimits, facts};
+/// use contexture_history::compaction::{FactLimits, facts};
+/// use contexture_history::{FactKind, Turn};
 /// use contexture_message::{Encoding, Message};
 ///
 /// let turn = Turn::new("t1", vec![
 ///     Message::user("Always answer in German. What does src/main.rs do?"),
 ///     Message::assistant("Es startet."),
 /// ]);
-/// let found = facts(&[turn], &FactLimits::default(), &Encoding::O200kBase);
+/// let found = facts(&[turn], &[], &FactLimits::default(), &Encoding::O200kBase);
 /// let found: Vec<(FactKind, String)> = found.into_iter().map(|it| (it.kind, it.text)).collect();
 /// assert_eq!(found, [
 ///     (FactKind::Instruction, "Always answer in German.".to_owned()),
 ///     (FactKind::Request, "Always answer in German. What does src/main.rs do?".to_owned()),
 /// ]);
 /// ```
-pub fn facts(turns: &[Turn], limits: &FactLimits, counter: &dyn TokenCounter) -> Vec<Fact> {
+pub fn facts(turns: &[Turn], carried: &[Fact], limits: &FactLimits, counter: &dyn TokenCounter) -> Vec<Fact> {
     let mut found = Found::default();
+    carried.iter().for_each(|it| found.carry(it));
     turns.iter().flat_map(Turn::messages).for_each(|it| found.message(it));
     found.chosen(limits, counter)
+}
+
+/// Returns the standing instructions that a summariser lists although no rule found them. Only the user's own words count:
+/// what it does not quote from these turns may have come from a tool.
+pub fn quoted_facts(summary: &str, turns: &[Turn], known: &[Fact]) -> Vec<Fact> {
+    let said: Vec<String> =
+        turns.iter().flat_map(Turn::messages).flat_map(|it| user_texts(it)).map(normal).collect();
+    let is_known = |text: &str| known.iter().any(|it| normal(&it.text) == text);
+    let listed = read_facts(summary).1.into_iter().filter(|it| it.kind == FactKind::Instruction);
+    let is_quoted = |it: &Fact| {
+        let text = normal(&it.text);
+        text.split(' ').count() > 1 && !is_known(&text) && said.iter().any(|it| holds(it, &text))
+    };
+    listed.filter(is_quoted).collect()
+}
+
+/// Returns what the user says in a message; neither the engine's words nor those of a summary.
+fn user_texts(message: &Message) -> impl Iterator<Item = &str> {
+    let parts = message.content.iter().filter(|_| message.role == Role::User);
+    parts.filter_map(|it| match it {
+        Part::Text { text } if !is_engine_text(text) && summary_text(text).is_none() => Some(text.as_str()),
+        _ => None,
+    })
 }
 
 /// All that was found, in the order of the conversation.
@@ -154,7 +140,8 @@ impl Found {
                     }
                 }
                 (Role::User, Part::Text { text }) if !is_engine_text(text) => match summary_text(text) {
-                    Some(summary) => self.summary(summary),
+                    // Its facts are carried; its other words only have names.
+                    Some(summary) => read_facts(summary).0.into_iter().for_each(|it| self.name(it)),
                     None => {
                         self.instructions.extend(instructions(text));
                         self.name(text);
@@ -180,16 +167,12 @@ impl Found {
         self.names_in(&call.arguments);
     }
 
-    fn summary(&mut self, text: &str) {
-        let (lines, facts) = read_facts(text);
-        lines.into_iter().for_each(|it| self.name(it));
-        for Fact { kind, text } in facts {
-            match kind {
-                FactKind::Instruction => self.instructions.push(text),
-                FactKind::OpenCall => self.old_calls.push(text),
-                FactKind::Artifact => self.artifacts.push(text),
-                FactKind::Request => self.request = Some(text),
-            }
+    fn carry(&mut self, Fact { kind, text }: &Fact) {
+        match kind {
+            FactKind::Instruction => self.instructions.push(text.clone()),
+            FactKind::OpenCall => self.old_calls.push(text.clone()),
+            FactKind::Artifact => self.artifacts.push(text.clone()),
+            FactKind::Request => self.request = Some(text.clone()),
         }
     }
 
@@ -208,16 +191,26 @@ impl Found {
 
     /// Chooses within the limits, the most important first.
     fn chosen(self, limits: &FactLimits, counter: &dyn TokenCounter) -> Vec<Fact> {
+        let Found { instructions, calls, old_calls, artifacts, request } = self;
+        let calls = old_calls.into_iter().chain(calls.into_iter().map(|(_, it)| it));
+        let names = by_weight(artifacts).into_iter().filter(|it| it.chars().count() <= limits.max_fact_chars);
         let mut chosen =
             Chosen { limits, counter, left: limits.max_tokens, facts: Vec::new(), said: Vec::new() };
-        let names = by_weight(self.artifacts);
-        let calls = self.old_calls.into_iter().chain(self.calls.into_iter().map(|(_, it)| it));
-        chosen.take(FactKind::Request, self.request.into_iter(), 1);
         chosen.take(FactKind::OpenCall, calls.rev(), limits.max_open_calls);
-        chosen.take(FactKind::Instruction, self.instructions.into_iter().rev(), limits.max_instructions);
-        let names = names.into_iter().filter(|it| it.chars().count() <= limits.max_fact_chars);
+        let order: Vec<String> = instructions.iter().map(|it| normal(it)).collect();
+        let (standing, orders): (Vec<String>, Vec<String>) =
+            instructions.into_iter().partition(|it| is_standing(&normal(it)));
+        let newest_first = standing.into_iter().rev().chain(orders.into_iter().rev());
+        chosen.take(FactKind::Instruction, newest_first, usize::MAX);
+        chosen.left = limits.max_name_tokens;
+        chosen.take(FactKind::Request, request.into_iter(), 1);
         chosen.take(FactKind::Artifact, names, limits.max_artifacts);
-        chosen.facts.sort_by_key(|it| it.kind);
+        // As they were said: the later of two that contradict each other is the one that holds.
+        let place = |it: &Fact| match it.kind {
+            FactKind::Instruction => order.iter().rposition(|said| *said == normal(&it.text)).unwrap_or(0),
+            FactKind::OpenCall | FactKind::Artifact | FactKind::Request => 0,
+        };
+        chosen.facts.sort_by_cached_key(|it| (it.kind, place(it)));
         chosen.facts
     }
 }
@@ -250,10 +243,7 @@ impl Chosen<'_> {
             if known.is_empty() || self.said.iter().any(is_said) {
                 continue;
             }
-            let tokens = self.counter.count(&format!(
-                "- {text}
-"
-            ));
+            let tokens = self.counter.count(&format!("- {text}\n"));
             if tokens > self.left {
                 continue;
             }
@@ -278,15 +268,40 @@ fn by_weight(names: Vec<String>) -> Vec<String> {
     names.into_iter().map(|(name, _)| name).collect()
 }
 
+/// How many instructions of one message are looked at: a longer list is a text that was pasted.
+const MAX_PER_MESSAGE: usize = 24;
+/// A sentence that only begins like an order is short, or it is something else.
+const MAX_ORDER_CHARS: usize = 160;
+
 fn instructions(text: &str) -> impl Iterator<Item = String> {
-    sentences(text).filter(|it| is_instruction(it)).map(str::to_owned)
+    sentences(text).filter(|it| is_instruction(it)).take(MAX_PER_MESSAGE).map(str::to_owned)
 }
 
 fn is_instruction(sentence: &str) -> bool {
     let text = normal(sentence);
     let is_question = text.ends_with('?') && !POLITE.iter().any(|it| begins_with(&text, it));
-    let begins = || PROHIBITION.iter().any(|it| begins_with(&text, it));
-    !is_question && (INSTRUCTION.iter().any(|it| holds(&text, it)) || begins())
+    let is_order = || {
+        let text = POLITE.iter().find_map(|it| text.strip_prefix(it)).map_or(&*text, str::trim_start);
+        text.chars().count() <= MAX_ORDER_CHARS && ORDER.iter().any(|it| begins_with(text, it))
+    };
+    !is_question && (is_standing(&text) || is_order())
+}
+
+/// Whether a sentence, written as it is compared, says that it is to hold from now on.
+fn is_standing(text: &str) -> bool {
+    STANDING.iter().any(|it| holds(text, it)) || is_about_user(text)
+}
+
+/// Whether the user says what something of theirs is: "my deadline is Friday".
+fn is_about_user(text: &str) -> bool {
+    const OWNERS: [(&str, &[&str]); 4] = [
+        ("my", &["is", "are"]),
+        ("our", &["is", "are"]),
+        ("mein", &["ist", "sind"]),
+        ("meine", &["ist", "sind"]),
+    ];
+    let verb_is_near = |verbs: &[&str]| text.split(' ').skip(1).take(5).any(|word| verbs.contains(&word));
+    OWNERS.iter().any(|(owner, verbs)| begins_with(text, owner) && verb_is_near(verbs))
 }
 
 /// Whether the engine says it in the user's place.
@@ -313,6 +328,13 @@ mod tests {
             "Lösche niemals Daten!",
             "Réponds toujours en français.",
             "Responde siempre en español.",
+            "My name is Ada Lovelace.",
+            "I am allergic to peanuts.",
+            "Our deadline is 3 May.",
+            "Use metric units.",
+            "Please use metric units.",
+            "Ich bin allergisch gegen Nüsse.",
+            "Mein Budget ist 500 Euro.",
         ] {
             assert!(is_instruction(text), "{text}");
         }

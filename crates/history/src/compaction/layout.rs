@@ -50,6 +50,8 @@ struct Entry {
     has_words: bool,
     /// Whether the assistant speaks or calls in it.
     is_answer: bool,
+    /// Whether it only holds the facts of what was left out.
+    is_left_out: bool,
 }
 
 /// A round, or what follows the prompt in its round.
@@ -58,6 +60,8 @@ struct Block {
     span: Range<usize>,
     tokens: Tokens,
     is_summary: bool,
+    /// Whether it only holds the facts of what was left out.
+    is_left_out: bool,
     /// Blocks on different sides of something that stays are in different regions.
     region: usize,
 }
@@ -191,6 +195,27 @@ impl Layout {
         best
     }
 
+    /// Plans what is left out without a summary, oldest first, until `excess` tokens are saved. Summaries stay as long as
+    /// there is anything else; what was left out right before becomes part of it.
+    pub fn left_out(&self, excess: Tokens, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
+        let regions = self.old_regions(limits);
+        let is_kept = |it: &&Block| it.is_summary && !it.is_left_out;
+        let stretches = regions.iter().flat_map(|it| it.split(is_kept));
+        let has_more = |it: &&[&Block]| it.iter().any(|it| !it.is_summary);
+        let stretch = stretches.into_iter().find(has_more).or(regions.first().map(Vec::as_slice));
+        let mut saved = Tokens(0);
+        let is_needed = |it: &&&Block| {
+            let is_needed = saved < excess;
+            saved += if it.is_left_out { Tokens(0) } else { it.tokens };
+            is_needed
+        };
+        let taken: Vec<&Block> = stretch.unwrap_or_default().iter().take_while(is_needed).copied().collect();
+        match taken.iter().all(|it| it.is_left_out) {
+            true => Err(Nothing::AllPinned),
+            false => self.planned(Strategy::ReactiveFull, trigger, &taken).ok_or(Nothing::AllPinned),
+        }
+    }
+
     /// Plans by a strategy, such as the one that is [`due`](super::due).
     pub fn plan(&self, strategy: Strategy, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
         match strategy {
@@ -252,16 +277,19 @@ impl Layout {
         blocks: &[&Block],
         limits: &PlanLimits,
     ) -> Result<Plan, Nothing> {
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
-            return Err(Nothing::AllPinned);
-        };
-        let span = first.span.start..last.span.end;
-        let entries = &self.entries[span.clone()];
-        let before: Tokens = entries.iter().map(|it| it.tokens).sum();
-        if before < limits.min_range_tokens || (blocks.len() == 1 && first.is_summary) {
-            return Err(Nothing::NoGain { tokens: before });
+        let Some(plan) = self.planned(strategy, trigger, blocks) else { return Err(Nothing::AllPinned) };
+        let is_summary = blocks.len() == 1 && blocks.iter().all(|it| it.is_summary);
+        if plan.before < limits.min_range_tokens || is_summary {
+            return Err(Nothing::NoGain { tokens: plan.before });
         }
-        Ok(Plan {
+        Ok(plan)
+    }
+
+    /// Makes a plan of neighbouring blocks, if there are any.
+    fn planned(&self, strategy: Strategy, trigger: Trigger, blocks: &[&Block]) -> Option<Plan> {
+        let span = blocks.first()?.span.start..blocks.last()?.span.end;
+        let entries = &self.entries[span.clone()];
+        Some(Plan {
             strategy,
             trigger,
             first: entries.iter().map(|it| it.first).min().unwrap_or_default(),
@@ -270,7 +298,7 @@ impl Layout {
             n_items: span.len(),
             n_messages: entries.iter().filter(|it| it.is_message).count(),
             n_rounds: blocks.len(),
-            before,
+            before: entries.iter().map(|it| it.tokens).sum(),
             span,
         })
     }
@@ -297,6 +325,7 @@ fn entry(item: &Item, cost: &impl Fn(&Item) -> Tokens) -> Entry {
         is_message: is_seen && is_message,
         has_words: is_seen && has_words,
         is_answer: is_seen && item.body.as_message().is_some_and(|it| is_answer(it)),
+        is_left_out: matches!(&item.body, Body::Summary(it) if it.text.trim().is_empty()),
     }
 }
 
@@ -374,7 +403,8 @@ fn free_blocks(entries: &[Entry], rounds: &[Round], pins: &Pins) -> Vec<Block> {
             }
         };
         let tokens = entries[span.clone()].iter().map(|it| it.tokens).sum();
-        blocks.push(Block { span, tokens, is_summary: round.is_summary, region });
+        let is_left_out = round.is_summary && entries[span.clone()].iter().all(|it| it.is_left_out);
+        blocks.push(Block { span, tokens, is_summary: round.is_summary, is_left_out, region });
     }
     blocks
 }

@@ -8,6 +8,7 @@
 //!
 //! * [`rounds`](mod@rounds): an assistant message with its results, the unit that is never split.
 //! * [`results`]: large tool results become previews with a handle.
+//! * `shrink` and `cut`: what else can be shown shorter, and how, where a request does not fit.
 //! * [`layout`]: which range becomes a summary, or why none does.
 //! * [`plan`]: what such a decision says, and when it is due.
 //! * [`facts`](mod@facts): what a summary of that range must not lose.
@@ -19,24 +20,29 @@
 
 mod artifacts;
 mod cues;
+mod cut;
 pub mod extract;
 pub mod facts;
 pub mod layout;
-mod notes;
 mod phrases;
 pub mod plan;
 pub mod prompt;
 pub mod results;
 pub mod rounds;
+mod shrink;
 mod turn_results;
 pub mod verdict;
 
+pub use cut::message_handle;
 pub use extract::{ExtractLimits, Unextractable, extract};
-pub use facts::{Fact, FactKind, FactLimits, facts};
+pub use facts::{FactLimits, facts, quoted_facts};
 pub use layout::Layout;
 pub use plan::{Attempt, Nothing, Plan, PlanLimits, Strategy, Trigger, due, unless_repeated};
 pub use prompt::{SummaryPrompt, summary_prompt};
-pub use results::{Candidate, Exceeds, Frontier, ResultLimits, Shortened, candidates, shorten};
+pub use results::{
+    Candidate, Caps, Exceeds, Frontier, ResultLimits, SHORTEST_PREVIEW, Shortened, candidates, shorten,
+};
 pub use rounds::{Round, rounds};
+pub use shrink::{Shrinkable, ShrinkableKind, lowered, shrinkable};
 pub use turn_results::{PreviewedTurns, ShortenedResult, preview_turns, shorten_turns};
 pub use verdict::{Flaw, Verdict, VerdictRules, judge};

@@ -112,13 +112,24 @@ pub enum Trigger {
         used: Tokens,
         /// What the window holds.
         usable: Tokens,
-        /// The percentage that was reached.
-        percent: u8,
+        /// How full that is, in percent.
+        percent: u32,
+        /// The percentage that was crossed.
+        threshold: u8,
     },
     /// The provider said that the prompt is too long.
     PromptTooLong,
     /// Someone asked for it.
     Asked,
+}
+
+impl Trigger {
+    /// Returns the trigger of a prompt that has crossed a threshold.
+    pub fn usage(used: Tokens, usable: Tokens, threshold: u8) -> Self {
+        let percent = u64::from(used.0) * 100 / u64::from(usable.0.max(1));
+        let percent = u32::try_from(percent).unwrap_or(u32::MAX);
+        Trigger::PromptUsage { used, usable, percent, threshold }
+    }
 }
 
 /// A range that is worth a summary.
@@ -220,8 +231,8 @@ pub fn due(used: Tokens, usable: Tokens, limits: &PlanLimits) -> Option<(Strateg
         (Strategy::ReactiveFull, limits.full_trigger_pct),
         (Strategy::ReactiveMicro, limits.micro_trigger_pct),
     ];
-    let (strategy, percent) = steps.into_iter().find(|(_, percent)| is_reached(*percent))?;
-    Some((strategy, Trigger::PromptUsage { used, usable, percent }))
+    let (strategy, threshold) = steps.into_iter().find(|(_, percent)| is_reached(*percent))?;
+    Some((strategy, Trigger::usage(used, usable, threshold)))
 }
 
 /// What became of a plan.

@@ -5,9 +5,9 @@
 
 use contexture_message::Tokens;
 
-use super::facts::Fact;
-use super::notes::write_facts;
 use super::verdict::VerdictRules;
+use crate::Fact;
+use crate::fact::write_facts;
 use crate::neutral::neutralise;
 use crate::wording::filled;
 
@@ -22,19 +22,20 @@ pub struct SummaryPrompt {
     pub max_tokens: Tokens,
 }
 
-/// Returns the texts that ask for a summary of a range that costs `before`.
+/// Returns the texts that ask for a summary of a range that costs `before`, in `most` tokens at most.
 ///
 /// ```
-/// use contexture_history::compaction::{Fact, FactKind, VerdictRules, summary_prompt};
+/// use contexture_history::compaction::{VerdictRules, summary_prompt};
+/// use contexture_history::{Fact, FactKind};
 /// use contexture_message::Tokens;
 ///
 /// let facts = [Fact { kind: FactKind::Artifact, text: "ORDER-123".into() }];
-/// let prompt = summary_prompt(&facts, Tokens(1000), &VerdictRules::default());
+/// let prompt = summary_prompt(&facts, Tokens(1000), Tokens(8000), &VerdictRules::default());
 /// assert!(prompt.user.contains("less than 500 tokens") && prompt.user.contains("- ORDER-123"));
 /// assert_eq!(prompt.max_tokens, Tokens(600));
 /// ```
-pub fn summary_prompt(facts: &[Fact], before: Tokens, rules: &VerdictRules) -> SummaryPrompt {
-    let max_tokens = rules.allowed(before);
+pub fn summary_prompt(facts: &[Fact], before: Tokens, most: Tokens, rules: &VerdictRules) -> SummaryPrompt {
+    let max_tokens = rules.allowed(before, Tokens(0)).min(most);
     // Models count badly, so they are asked for less than they may say.
     let asked = Tokens(u32::try_from(u64::from(max_tokens.0) * 5 / 6).unwrap_or(u32::MAX));
     let facts = match facts {

@@ -11,16 +11,21 @@
 //!    enough, the words stay.
 //! 4. A preview costs `preview_tokens` at most, on both sides of the frontier: it does not change when the frontier
 //!    passes it. A result that no preview would make smaller stays.
+//! 5. A result that has a cap of its own (see [`Caps`]) is shown within it, on both sides of the frontier. So is what a
+//!    message of user or assistant says.
 //!
 //! What becomes of a result depends on it, the limits and the side of the frontier it is on. So the bytes
 //! before a frontier that stays where it is never change, whatever is appended. Moving the frontier changes earlier
 //! bytes, and the provider's cache ends there: [`candidates`] says what that would save.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_message::{Message, Part, TokenCounter, Tokens, ToolOutput, ToolResult, part_tokens};
 
+use super::cut::{cut_part, cuttable_tokens, message_handle, shortest_that_fits};
+use super::shrink::is_summary;
 use crate::neutral::neutralise;
 use crate::transform::{has_media, noted, rewritten};
 use crate::wording::{filled, media_note};
@@ -36,7 +41,13 @@ pub struct ResultLimits {
     pub max_tokens_per_recent_tool_result: Tokens,
     /// How large a preview may be. A limit below it counts as it.
     pub preview_tokens: Tokens,
+    /// Results that are shown shorter than these limits say.
+    pub caps: Arc<Caps>,
 }
+
+/// How many tokens single results may have, by the ids of their calls, and single messages, by their
+/// [handles](super::message_handle).
+pub type Caps = BTreeMap<String, Tokens>;
 
 impl Default for ResultLimits {
     fn default() -> Self {
@@ -45,11 +56,37 @@ impl Default for ResultLimits {
             keep_recent_tool_results: 2,
             max_tokens_per_recent_tool_result: Tokens(6000),
             preview_tokens: Tokens(500),
+            caps: Arc::default(),
         }
     }
 }
 
+/// No preview is shorter: it names the tool, the size and the handle.
+pub const SHORTEST_PREVIEW: Tokens = Tokens(100);
+
 impl ResultLimits {
+    /// Returns these limits for a model of which so many tokens can be used: a recent result may take a quarter of them, an
+    /// old one an eighth, a preview a sixteenth.
+    ///
+    /// ```
+    /// use contexture_history::compaction::ResultLimits;
+    /// use contexture_message::Tokens;
+    ///
+    /// let limits = ResultLimits::default().within(Tokens(8_000));
+    /// assert_eq!(limits.max_tokens_per_recent_tool_result, Tokens(2_000));
+    /// assert_eq!(ResultLimits::default().within(Tokens(200_000)), ResultLimits::default());
+    /// ```
+    #[must_use]
+    pub fn within(self, usable: Tokens) -> Self {
+        let share = |limit: Tokens, part: u32| limit.min(Tokens(usable.0 / part)).max(SHORTEST_PREVIEW);
+        Self {
+            max_tokens_per_tool_result: share(self.max_tokens_per_tool_result, 8),
+            max_tokens_per_recent_tool_result: share(self.max_tokens_per_recent_tool_result, 4),
+            preview_tokens: share(self.preview_tokens, 16),
+            ..self
+        }
+    }
+
     pub(super) fn of(&self, is_old: bool) -> Tokens {
         let limit = match is_old {
             true => self.max_tokens_per_tool_result,
@@ -189,8 +226,8 @@ pub fn shorten(
 ) -> Shortened {
     let mut shortening = Shortening::new(frontier, limits, counter);
     let mut changed = Vec::new();
-    let tell = &mut |result: &ToolResult, _, _| changed.push(result.call_id.clone());
-    let messages = messages.iter().map(|it| shortening.message(it, tell)).collect();
+    let tell = &mut |handle: &str, _: &str, _, _| changed.push(handle.to_owned());
+    let messages = messages.iter().map(|it| shortening.message("", it, tell)).collect();
     Shortened { messages, changed }
 }
 
@@ -208,29 +245,67 @@ impl<'a> Shortening<'a> {
         Self { frontier, limits, counter, n_results: 0 }
     }
 
-    /// Returns the message with shorter results, and tells of each what it cost and costs now.
+    /// Returns the message of a turn with shorter results and texts, and tells of each its handle, its name, and what it
+    /// cost and costs now.
     pub(super) fn message(
         &mut self,
+        turn: &str,
         message: &Arc<Message>,
-        tell: &mut dyn FnMut(&ToolResult, Tokens, Tokens),
+        tell: &mut dyn FnMut(&str, &str, Tokens, Tokens),
     ) -> Arc<Message> {
         let mut content: Option<Vec<Part>> = None;
+        let cut = self.cut(turn, message);
         for (idx, part) in message.content.iter().enumerate() {
-            let Part::ToolResult(result) = part else { continue };
-            let is_old = self.n_results < self.frontier.0;
-            if let Some(it) = shorter(part, result, is_old, self.limits, self.counter) {
-                content.get_or_insert_with(|| message.content.clone())[idx] = with_output(result, it.output);
-                tell(result, it.before, it.after);
+            let shorter = match (part, &cut) {
+                (Part::ToolResult(result), _) => {
+                    let is_old = self.n_results < self.frontier.0;
+                    self.n_results += 1;
+                    let made = shorter(part, result, is_old, self.limits, self.counter);
+                    made.map(|it| {
+                        tell(&result.call_id, &result.name, it.before, it.after);
+                        with_output(result, it.output)
+                    })
+                }
+                (_, Some(Cut { handle, cap, tokens })) => {
+                    let made = cut_part(part, (*cap, *tokens), handle, self.counter);
+                    made.inspect(|it| {
+                        let (before, after) =
+                            (part_tokens(self.counter, part), part_tokens(self.counter, it));
+                        tell(handle, message.role.as_str(), before, after);
+                    })
+                }
+                (_, None) => None,
+            };
+            if let Some(part) = shorter {
+                content.get_or_insert_with(|| message.content.clone())[idx] = part;
             }
-            self.n_results += 1;
         }
         content.map_or_else(|| Arc::clone(message), |it| rewritten(message, it))
+    }
+
+    /// Returns how a message is cut, if it has a cap that it exceeds.
+    fn cut(&self, turn: &str, message: &Message) -> Option<Cut> {
+        if self.limits.caps.is_empty() || is_summary(message) {
+            return None;
+        }
+        let handle = message_handle(turn, message)?;
+        let cap = *self.limits.caps.get(&handle)?;
+        let tokens = cuttable_tokens(message, self.counter);
+        (tokens > cap).then_some(Cut { handle, cap, tokens })
     }
 
     /// Passes over results that are known to stay as they are.
     pub(super) fn pass_over(&mut self, n_results: usize) {
         self.n_results += n_results;
     }
+}
+
+/// How what a message says is cut.
+struct Cut {
+    handle: String,
+    cap: Tokens,
+    /// What it costs whole.
+    tokens: Tokens,
 }
 
 fn with_output(result: &ToolResult, output: ToolOutput) -> Part {
@@ -255,6 +330,10 @@ fn shorter(
     counter: &dyn TokenCounter,
 ) -> Option<Shorter> {
     let before = part_tokens(counter, part);
+    if let Some(cap) = limits.caps.get(&result.call_id) {
+        let made = (before > *cap).then(|| preview(result, before, *cap, counter)).flatten();
+        return made.map(|(output, after)| Shorter { output, before, after });
+    }
     let is_large = before > limits.of(false);
     if !is_large && !is_old {
         return None;
@@ -270,13 +349,16 @@ fn shorter(
     // What is shortened at once must look the same on both sides of the frontier.
     let limit = if is_large { limits.preview_tokens } else { limits.of(true) };
     let (output, after) = match tokens > limit {
-        true => preview(result, before, limits.preview_tokens, counter)?,
+        true => {
+            let made = preview(result, before, limits.preview_tokens, counter);
+            made.filter(|(_, tokens)| *tokens <= limits.preview_tokens)?
+        }
         false => (without_media?, tokens),
     };
     Some(Shorter { output, before, after })
 }
 
-/// Returns the preview of a result with its cost, if there is room for one.
+/// Returns the preview of a result with its cost, if that makes it smaller.
 fn preview(
     result: &ToolResult,
     before: Tokens,
@@ -284,34 +366,23 @@ fn preview(
     counter: &dyn TokenCounter,
 ) -> Option<(ToolOutput, Tokens)> {
     let (kind, text) = read(&result.output);
-    let write = |room: usize| {
-        let head = head(&text, room - room / 3);
-        let tail = tail(&text[head.len()..], room / 3);
-        let left_out = text[head.len()..text.len() - tail.len()].chars().count();
+    let write = |head: &str, left_out: usize, tail: &str| {
         let values = [
             ("kind", kind),
             ("name", result.name.as_str()),
             ("tokens", &before.to_string()),
             ("handle", &result.call_id),
-            ("head", head.trim_end_matches('\n')),
+            ("head", head),
             ("left_out", &left_out.to_string()),
-            ("tail", tail.trim_start_matches('\n')),
+            ("tail", tail),
         ];
         let text = filled(include_str!("../../templates/result-preview.txt"), &values);
         like(&result.output, neutralise(&text).into_owned())
     };
-    // A token is seldom more than a few bytes, so the first guess is close and never costs more than the preview does.
-    let mut room = (limit.0 as usize).saturating_mul(5).min(text.len());
-    while room > 0 {
-        let output = write(room);
-        let tokens = part_tokens(counter, &with_output(result, output.clone()));
-        if tokens <= limit {
-            return Some((output, tokens));
-        }
-        let closer = room.saturating_mul(limit.0 as usize) / (tokens.0 as usize);
-        room = closer.min(room - room.div_ceil(16));
-    }
-    None
+    let count = |it: &ToolOutput| part_tokens(counter, &with_output(result, it.clone()));
+    let output = shortest_that_fits(&text, limit, &write, &count);
+    let tokens = count(&output);
+    (tokens < before).then_some((output, tokens))
 }
 
 /// Returns what a result is called and what it says; images and files are counted.
@@ -341,23 +412,5 @@ fn like(output: &ToolOutput, text: String) -> ToolOutput {
         ToolOutput::Text(_) | ToolOutput::Json(_) | ToolOutput::Content(_) => ToolOutput::Text(text),
         ToolOutput::ErrorText(_) | ToolOutput::ErrorJson(_) => ToolOutput::ErrorText(text),
         ToolOutput::ExecutionDenied { .. } => ToolOutput::ExecutionDenied { reason: Some(text) },
-    }
-}
-
-/// Returns the beginning of a text, so many bytes at most; whole lines if that leaves most of it.
-fn head(text: &str, room: usize) -> &str {
-    let head = &text[..text.floor_char_boundary(room)];
-    match head.rfind('\n') {
-        Some(line) if head.len() < text.len() && line >= head.len() / 2 => &head[..=line],
-        _ => head,
-    }
-}
-
-/// Returns the end of a text, so many bytes at most; whole lines if that leaves most of it.
-fn tail(text: &str, room: usize) -> &str {
-    let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(room))..];
-    match tail.find('\n') {
-        Some(line) if tail.len() < text.len() && line < tail.len() / 2 => &tail[line + 1..],
-        _ => tail,
     }
 }

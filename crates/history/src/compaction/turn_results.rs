@@ -12,14 +12,14 @@ use super::{Frontier, ResultLimits};
 use crate::Turn;
 use crate::transform::has_media;
 
-/// A result that stands in the request in a shorter form.
+/// A result, or what user or assistant say, that stands in the request in a shorter form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortenedResult {
     /// The id of its turn.
     pub turn: Arc<str>,
-    /// The id of its call, which is its handle.
+    /// Its handle: of a result the id of its call, of a message see [`message_handle`](super::message_handle).
     pub call_id: String,
-    /// The tool's name.
+    /// The tool's name, or the role.
     pub name: String,
     /// What it costs.
     pub before: Tokens,
@@ -61,7 +61,8 @@ pub fn preview_turns<'a>(
 ) -> PreviewedTurns {
     let mut shortening = Shortening::new(frontier, limits, counter);
     let name = counter.profile().name;
-    let smallest = limits.of(true).min(limits.of(false));
+    let smallest =
+        limits.caps.values().fold(limits.of(true).min(limits.of(false)), |least, it| least.min(*it));
     let mut made = PreviewedTurns { turns: Vec::new(), changed: Vec::new() };
     for turn in turns {
         if is_small(turn, &name, smallest) {
@@ -72,11 +73,17 @@ pub fn preview_turns<'a>(
         let first = made.changed.len();
         let mut messages = Vec::with_capacity(turn.messages().len());
         for message in turn.messages() {
-            messages.push(shortening.message(message, &mut |result, before, after| {
-                let (turn, call_id, name) =
-                    (Arc::clone(turn.id()), result.call_id.clone(), result.name.clone());
-                made.changed.push(ShortenedResult { turn, call_id, name, before, after });
-            }));
+            let tell = &mut |handle: &str, name: &str, before, after| {
+                let (call_id, name) = (handle.to_owned(), name.to_owned());
+                made.changed.push(ShortenedResult {
+                    turn: Arc::clone(turn.id()),
+                    call_id,
+                    name,
+                    before,
+                    after,
+                });
+            };
+            messages.push(shortening.message(turn.id(), message, tell));
         }
         let changed = &made.changed[first..];
         made.turns.push((!changed.is_empty()).then(|| {

@@ -1,14 +1,13 @@
 //! Whether a summary can be trusted.
 //!
-//! In come a summary, the facts it must hold and what it would replace; out comes a [`Verdict`] with everything that
-//! is wrong. The rule, in full:
+//! In come a summary, the facts that stand beside it and what both would replace; out comes a [`Verdict`] with everything
+//! that is wrong. The rule, in full:
 //!
 //! 1. It says something.
-//! 2. As the model will read it, with the facts, it costs `max_percent` of what it replaces at most.
-//! 3. It holds every fact as whole words; case, blanks, quotes and emphasis do not matter.
-//! 4. It does not begin like a refusal.
+//! 2. Besides the facts, it costs `max_percent` of what it replaces at most, as the model will read it.
+//! 3. It does not begin like a refusal.
 //!
-//! An accepted summary is committed with the facts in sections at its end. Sections of its own are taken out: a
+//! Facts are records: a summary that lacks some is no worse for it. Sections of facts that it has itself are taken out: a
 //! text that a tool slipped into the conversation, and from there into the summary, is no instruction of the user.
 //!
 //! Whether the call that made it failed is known to whoever called.
@@ -18,12 +17,11 @@ use std::fmt;
 use contexture_message::{TokenCounter, Tokens, message_tokens};
 
 use super::cues::REFUSAL;
-use super::facts::Fact;
-use super::notes::sealed;
-use super::phrases::{begins_with, holds, normal};
+use super::phrases::{begins_with, normal};
 use super::plan::share;
-use crate::Summary;
+use crate::fact::read_facts;
 use crate::wording::summary_message;
+use crate::{Fact, Summary};
 
 /// What a summary must keep to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +37,9 @@ impl Default for VerdictRules {
 }
 
 impl VerdictRules {
-    /// Returns what a summary of a range that costs `before` may cost.
-    pub fn allowed(&self, before: Tokens) -> Tokens {
-        share(before, self.max_percent)
+    /// Returns what a summary of a range that costs `before` may cost with its facts, which cost `facts`.
+    pub fn allowed(&self, before: Tokens, facts: Tokens) -> Tokens {
+        facts + share(before.saturating_sub(facts), self.max_percent)
     }
 }
 
@@ -50,9 +48,9 @@ impl VerdictRules {
 pub enum Verdict {
     /// It can take the place of the range.
     Accepted {
-        /// The summary to commit: its words, and behind them the facts and no others.
+        /// The words to commit, without sections of facts.
         text: String,
-        /// What that costs, as the model will read it.
+        /// What they cost with the facts, as the model will read both.
         tokens: Tokens,
     },
     /// It changes nothing.
@@ -81,8 +79,6 @@ pub enum Flaw {
         /// What it may cost.
         allowed: Tokens,
     },
-    /// It lost a fact.
-    MissingFact(Fact),
     /// It is a refusal.
     Refusal,
 }
@@ -94,7 +90,6 @@ impl fmt::Display for Flaw {
             Flaw::TooLong { tokens, allowed } => {
                 write!(f, "the summary has {tokens} tokens, {allowed} are allowed")
             }
-            Flaw::MissingFact(fact) => write!(f, "the summary lacks {}: `{}`", fact.kind.as_str(), fact.text),
             Flaw::Refusal => f.write_str("the summary is a refusal"),
         }
     }
@@ -103,13 +98,12 @@ impl fmt::Display for Flaw {
 /// Tests a summary of a range that costs `before`.
 ///
 /// ```
-/// use contexture_history::compaction::{Fact, FactKind, Verdict, VerdictRules, judge};
+/// use contexture_history::compaction::{VerdictRules, judge};
 /// use contexture_message::{Encoding, Tokens};
 ///
-/// let facts = [Fact { kind: FactKind::Artifact, text: "ORDER-123".into() }];
-/// let verdict = |text: &str| judge(text, &facts, Tokens(200), &VerdictRules::default(), &Encoding::O200kBase);
-/// assert!(verdict("They spoke about order-123.").is_accepted());
-/// assert!(!verdict("They spoke about an order.").is_accepted());
+/// let verdict = |text: &str| judge(text, &[], Tokens(200), &VerdictRules::default(), &Encoding::O200kBase);
+/// assert!(verdict("They spoke about an order.").is_accepted());
+/// assert!(!verdict("I'm sorry, I can't.").is_accepted());
 /// assert!(!verdict(" ").is_accepted());
 /// ```
 pub fn judge(
@@ -120,28 +114,37 @@ pub fn judge(
     counter: &dyn TokenCounter,
 ) -> Verdict {
     let mut flaws = Vec::new();
-    let text = normal(summary);
-    if !text.contains(char::is_alphanumeric) {
+    let text = read_facts(summary).0.join("\n").trim().to_owned();
+    let compared = normal(&text);
+    if !compared.contains(char::is_alphanumeric) {
         flaws.push(Flaw::Empty);
     }
-    let sealed = sealed(summary, facts);
-    let (tokens, allowed) = (summary_tokens(&sealed, counter), rules.allowed(before));
+    let (tokens, allowed) = (summary_tokens(&text, facts, counter), allowed(facts, before, rules, counter));
     if tokens > allowed {
         flaws.push(Flaw::TooLong { tokens, allowed });
     }
-    let missing = facts.iter().filter(|it| !holds(&text, &normal(&it.text)));
-    flaws.extend(missing.cloned().map(Flaw::MissingFact));
-    if REFUSAL.iter().any(|it| begins_with(&text, it)) {
+    if REFUSAL.iter().any(|it| begins_with(&compared, it)) {
         flaws.push(Flaw::Refusal);
     }
     match flaws.is_empty() {
-        true => Verdict::Accepted { text: sealed, tokens },
+        true => Verdict::Accepted { text, tokens },
         false => Verdict::Rejected { flaws },
     }
 }
 
-/// Returns what a summary costs where the model reads it.
-pub(super) fn summary_tokens(text: &str, counter: &dyn TokenCounter) -> Tokens {
-    let summary = Summary { text: text.to_owned(), ..Summary::default() };
+/// Returns what a summary may cost with its facts.
+pub(super) fn allowed(
+    facts: &[Fact],
+    before: Tokens,
+    rules: &VerdictRules,
+    counter: &dyn TokenCounter,
+) -> Tokens {
+    let alone = if facts.is_empty() { Tokens(0) } else { summary_tokens("", facts, counter) };
+    rules.allowed(before, alone)
+}
+
+/// Returns what a summary and its facts cost where the model reads them.
+pub(super) fn summary_tokens(text: &str, facts: &[Fact], counter: &dyn TokenCounter) -> Tokens {
+    let summary = Summary { text: text.to_owned(), facts: facts.to_vec(), ..Summary::default() };
     message_tokens(counter, &summary_message(&summary))
 }

@@ -28,8 +28,9 @@ pub struct Correction {
 }
 
 const ONE: u64 = 1_000_000;
-/// A report outside of this range is about something else than our estimate, such as a cached request.
+/// A report below this is about something else than our count, such as the part of a request that was not cached.
 const LEAST: u64 = ONE / 2;
+/// A report above this counts as this.
 const MOST: u64 = ONE * 2;
 /// A new report weighs at least an eighth, so that the factor follows a provider that changes.
 const SLOWEST: u64 = 8;
@@ -41,12 +42,15 @@ impl Default for Correction {
 }
 
 impl Correction {
-    /// Learns from one request that we estimated and the provider reported. A zero says nothing.
+    /// Learns from one request that we estimated and the provider reported. A report of less than half says nothing.
     pub fn observe(&mut self, estimated: Tokens, reported: Tokens) {
-        if estimated.0 == 0 || reported.0 == 0 {
+        if estimated.0 == 0 {
             return;
         }
-        let seen = (u64::from(reported.0) * ONE / u64::from(estimated.0)).clamp(LEAST, MOST);
+        let seen = (u64::from(reported.0) * ONE / u64::from(estimated.0)).min(MOST);
+        if seen < LEAST {
+            return;
+        }
         self.reports = self.reports.saturating_add(1);
         // The plain average at first, then one that forgets.
         let weight = u64::from(self.reports).min(SLOWEST);
@@ -58,6 +62,19 @@ impl Correction {
     pub fn apply(&self, estimated: Tokens) -> Tokens {
         let corrected = (u64::from(estimated.0) * self.factor()).div_ceil(ONE);
         Tokens(u32::try_from(corrected).unwrap_or(u32::MAX))
+    }
+
+    /// Returns what we would estimate for what the provider reports, rounded down: the inverse of [`apply`](Self::apply).
+    pub fn undo(&self, reported: Tokens) -> Tokens {
+        let estimated = u64::from(reported.0) * ONE / self.factor();
+        Tokens(u32::try_from(estimated).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the correction of a counter that is exact: it may have counted too little, such as the framing of tools, but
+    /// never too much.
+    #[must_use]
+    pub fn at_least_one(self) -> Self {
+        Self { millionths: self.millionths.max(ONE as u32), ..self }
     }
 
     /// Fields are open and may be read from anywhere, so the range is kept here too.

@@ -1,0 +1,64 @@
+//! Where a conversation is compacted: in a turn that runs, or on a thread before one begins.
+
+use std::sync::Arc;
+
+use contexture_session::{NewArchive, NewItem, RunningTurn, SessionError, Snapshot, Thread, View};
+use tokio_util::sync::CancellationToken;
+
+use crate::AgentError;
+
+/// Where a conversation is compacted. Whatever is written goes through the one writer of the thread.
+pub(crate) enum Place<'a> {
+    /// In a turn that runs.
+    Turn(&'a mut RunningTurn),
+    /// On a thread, outside of any turn.
+    Thread(&'a Thread),
+}
+
+impl Place<'_> {
+    pub(crate) fn thread(&self) -> Thread {
+        match self {
+            Place::Turn(turn) => turn.thread(),
+            Place::Thread(thread) => (*thread).clone(),
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        match self {
+            Place::Turn(turn) => turn.snapshot(),
+            Place::Thread(thread) => thread.get(),
+        }
+    }
+
+    pub(crate) fn is_turn(&self) -> bool {
+        matches!(self, Place::Turn(_))
+    }
+
+    pub(crate) async fn append(&mut self, items: Vec<NewItem>) -> Result<(), SessionError> {
+        match self {
+            Place::Turn(turn) => turn.append(items).await.map(drop),
+            Place::Thread(thread) => thread.add(items).await.map(drop),
+        }
+    }
+
+    pub(crate) async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
+        match self {
+            Place::Turn(turn) => turn.archive(view, new).await,
+            Place::Thread(thread) => thread.archive_range(view, new).await.map(drop),
+        }
+    }
+
+    /// Waits for work between two appends: a turn renews its lease meanwhile, and cancelling the run ends the wait.
+    pub(crate) async fn attend<T>(
+        &mut self,
+        cancel: &CancellationToken,
+        work: impl Future<Output = Result<T, AgentError>> + Send,
+    ) -> Result<T, AgentError> {
+        let work = Box::pin(cancel.run_until_cancelled(work));
+        let done = match self {
+            Place::Turn(turn) => turn.while_alive(work).await?,
+            Place::Thread(_) => work.await,
+        };
+        done.unwrap_or(Err(AgentError::Cancelled))
+    }
+}

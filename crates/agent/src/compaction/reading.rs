@@ -1,0 +1,33 @@
+//! What the model reads of a conversation, and what that costs.
+
+use std::sync::Arc;
+
+use contexture_history::compaction::{Frontier, preview_turns};
+use contexture_history::{Turn, window};
+use contexture_message::{TokenCounter, Tokens};
+use contexture_session::Snapshot;
+
+use crate::setting::Setting;
+
+/// What the model reads of a conversation, within the prompt's own window and with previews as they are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) messages: usize,
+    pub(crate) tokens: Tokens,
+}
+
+impl Reading {
+    pub(crate) fn of(setting: &Setting, snapshot: &Snapshot, counter: &dyn TokenCounter) -> Self {
+        let turns = shown_turns(setting, snapshot, counter);
+        let shown = window(&turns, setting.prompt.definition().history.limit, counter);
+        Self { messages: shown.kept().map(|it| it.messages().len()).sum(), tokens: shown.tokens() }
+    }
+}
+
+/// Returns the turns at hand with previews in the place of what is shown shorter.
+pub(crate) fn shown_turns(setting: &Setting, snapshot: &Snapshot, counter: &dyn TokenCounter) -> Vec<Turn> {
+    let turns = snapshot.turns().iter().map(Arc::as_ref);
+    let frontier = Frontier(snapshot.n_old_results());
+    let shown = preview_turns(turns, frontier, &setting.results(snapshot), counter).turns;
+    snapshot.turns().iter().zip(shown).map(|(turn, new)| new.unwrap_or_else(|| (**turn).clone())).collect()
+}

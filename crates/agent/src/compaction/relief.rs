@@ -1,0 +1,312 @@
+//! The ladder: how room is made for a request that does not fit, or hardly.
+//!
+//! One ladder serves a request that is too large before it is sent, one that the provider refused, and a compaction that
+//! someone asks for. Its rungs, in full:
+//!
+//! 1. Tool results are shown as previews: old ones first, then the largest, also of the newest round. Each stays readable
+//!    under its handle.
+//! 2. Older rounds become a summary, while the turn may still make one; the newest rounds stay, fewer and fewer down to the
+//!    one that the model has not read.
+//! 3. The oldest turns and rounds are left out with a reason. Their facts stay.
+//! 4. The largest messages of the turn itself are cut, with a handle.
+//!
+//! Each rung changes the log and nothing else; then the prompt is resolved again. What the model has not read is never
+//! removed. If no rung is left, the request fails with the error that names what can't shrink.
+
+use std::sync::Arc;
+
+use contexture_compose::{Edit, EditDecision, ErrorKind, Pass, forced};
+use contexture_history::compaction::{
+    Attempt, Caps, PlanLimits, SHORTEST_PREVIEW, Shrinkable, ShrinkableKind, Strategy, Trigger, lowered,
+    shrinkable,
+};
+use contexture_history::{Turn, TurnStatus};
+use contexture_message::{Part, Role, Tokens, Usage};
+use contexture_model::{ModelError, ModelErrorKind};
+use tokio_util::sync::CancellationToken;
+
+use super::{Choice, CompactionReport, Job, Load, Place, Reading, Summarized, caps, shown_turns, summarized};
+use crate::outcome::Remark;
+use crate::run::Sink;
+use crate::setting::Setting;
+use crate::{AgentError, Event};
+
+/// What was compacted for a turn so far.
+#[derive(Default)]
+pub(crate) struct Compactions {
+    /// How many summaries were asked for.
+    n_made: u32,
+    /// What the last one was about.
+    last: Option<Attempt>,
+    pub(crate) reports: Vec<CompactionReport>,
+    /// What summaries cost that was not accounted for yet.
+    pub(crate) usage: Usage,
+    /// What there is to say about it.
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// A request that does not fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overflow {
+    pub(crate) trigger: Trigger,
+    /// How many tokens it is over the limit.
+    excess: Tokens,
+}
+
+impl Overflow {
+    /// Returns the overflow of a request that is so many tokens too large.
+    pub(crate) fn of(trigger: Trigger, excess: Tokens) -> Self {
+        Self { trigger, excess }
+    }
+}
+
+/// Says whether an error is that of a request that does not fit.
+pub(crate) fn overflow(err: &AgentError) -> Option<Overflow> {
+    let AgentError::Compose(err) = err else { return None };
+    let ErrorKind::BudgetExceeded { which: "input_budget", need, limit, margin, .. } = err.kind() else {
+        return None;
+    };
+    let usable = limit.saturating_sub(*margin);
+    // A little more than it takes: what is cut costs a little more than what it is cut to.
+    let excess = need.saturating_sub(usable) + Tokens(usable.0 / 64 + 16);
+    Some(Overflow { trigger: Trigger::usage(*need, *limit, 100), excess })
+}
+
+/// Makes room.
+pub(crate) struct Relief<'a> {
+    pub(crate) setting: &'a mut Setting,
+    pub(crate) place: Place<'a>,
+    /// The turn before anything of it is on record.
+    pub(crate) said: Option<Turn>,
+    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) sink: &'a Sink,
+    pub(crate) done: &'a mut Compactions,
+}
+
+impl Relief<'_> {
+    /// Takes the next rung for a request that does not fit. Says whether anything changed.
+    pub(crate) async fn step(&mut self, overflow: Overflow) -> Result<bool, AgentError> {
+        use ShrinkableKind::{Message, ReadResult, UnreadResult};
+        if self.age("the window is full").await? {
+            return Ok(true);
+        }
+        let preview = self.setting.results(&self.place.snapshot()).preview_tokens;
+        Ok(self.lower(&[ReadResult], overflow.excess, preview).await?
+            || self.lower(&[UnreadResult], overflow.excess, preview).await?
+            || self.summarise(overflow.trigger).await?
+            || self.leave_out(overflow).await?
+            || self.lower(&[ReadResult, UnreadResult], overflow.excess, SHORTEST_PREVIEW).await?
+            || self.lower(&[Message], overflow.excess, SHORTEST_PREVIEW).await?)
+    }
+
+    /// Whether the turn may have another summary.
+    pub(crate) fn may_summarise(&self) -> bool {
+        let config = &self.setting.agent.config.compaction;
+        config.enabled && self.done.n_made < config.max_reactive_compactions_per_request
+    }
+
+    /// Returns the limits of summaries for a request like this one.
+    pub(crate) fn plan_limits(&self, pass: &Pass) -> PlanLimits {
+        let Load { used, history, .. } = Load::of(pass);
+        self.setting.agent.config.compaction.plans(self.setting.usable(pass), used.saturating_sub(history))
+    }
+
+    /// Shows everything as old that may be, whatever it costs. Says whether anything is.
+    pub(crate) async fn age(&mut self, why: &str) -> Result<bool, AgentError> {
+        let Some(aged) = self.setting.age(&self.place.thread(), Some(why)).await? else { return Ok(false) };
+        self.place.append(vec![aged]).await?;
+        Ok(true)
+    }
+
+    /// Caps the largest of these kinds, none below `floor`. Says whether anything is shorter now.
+    async fn lower(
+        &mut self,
+        kinds: &[ShrinkableKind],
+        excess: Tokens,
+        floor: Tokens,
+    ) -> Result<bool, AgentError> {
+        let snapshot = self.place.snapshot();
+        let counter = self.place.thread().counter();
+        let mut turns = shown_turns(self.setting, &snapshot, &*counter);
+        turns.extend(self.said.clone().map(|it| it.with_status(TurnStatus::InFlight)));
+        let all: Vec<Shrinkable> = shrinkable(&turns, &*counter);
+        let chosen = all.iter().filter(|it| kinds.contains(&it.kind));
+        let before = self.setting.caps(&snapshot);
+        let lowered = lowered(chosen, excess, floor);
+        let edit = edit_of(&all, &lowered);
+        let Some(caps) = caps::with(&before, lowered, &turns) else { return Ok(false) };
+        self.setting.cache.edits.push(forced(&edit, "the window is full"));
+        if self.place.is_turn() {
+            self.place.append(vec![caps::record(&caps)]).await?;
+            self.setting.caps = None;
+        } else {
+            // It goes on record with the turn that it is for.
+            self.setting.caps = Some(Arc::new(caps));
+        }
+        Ok(true)
+    }
+
+    /// Summarises all but the newest rounds; fewer and fewer of them stay. Says whether what the model reads has changed.
+    pub(crate) async fn summarise(&mut self, trigger: Trigger) -> Result<bool, AgentError> {
+        if !self.may_summarise() {
+            return Ok(false);
+        }
+        let bare = self.bare().await?;
+        let mut limits = self.plan_limits(&bare);
+        let fewest = self.n_unread_rounds();
+        for rounds in (fewest..=limits.preserve_recent_api_rounds.max(fewest)).rev() {
+            limits.preserve_recent_api_rounds = rounds;
+            if self.may_summarise() && self.compact(&bare, Strategy::ReactiveFull, trigger, &limits).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Resolves the prompt without anything that was said.
+    async fn bare(&mut self) -> Result<Pass, AgentError> {
+        let snapshot = self.place.snapshot();
+        let setting = &*self.setting;
+        self.place.attend(self.cancel, setting.resolve_bare(&snapshot)).await
+    }
+
+    /// Returns how many of the newest rounds the model has not read: one if the turn in flight ends with results.
+    fn n_unread_rounds(&self) -> usize {
+        let snapshot = self.place.snapshot();
+        let last = snapshot.turns().last().filter(|it| it.status() == TurnStatus::InFlight);
+        let last = last.and_then(|it| it.messages().last());
+        let is_result = |it: &Part| matches!(it, Part::ToolResult(_));
+        usize::from(last.is_some_and(|it| it.role == Role::Tool || it.content.iter().any(is_result)))
+    }
+
+    /// Leaves out the oldest turns and rounds without a summary. Says whether there were any.
+    pub(crate) async fn leave_out(&mut self, overflow: Overflow) -> Result<bool, AgentError> {
+        let bare = self.bare().await?;
+        let mut limits = self.plan_limits(&bare);
+        limits.preserve_recent_api_rounds = self.n_unread_rounds();
+        // More than it takes, so that not every call breaks the provider's cache.
+        let spare = Tokens(self.setting.usable(&bare).unwrap_or_default().0 / 4);
+        let choice = Choice {
+            strategy: Strategy::ReactiveFull,
+            trigger: overflow.trigger,
+            limits: &limits,
+            leave_out: Some(overflow.excess + spare),
+            last: None,
+        };
+        let Ok(job) = Job::plan(self.setting, self.place.thread(), &choice).await? else { return Ok(false) };
+        let (first, last) = job.material.plan.turns;
+        let why = format!("{first} to {last} are left out: the request does not fit the model's window");
+        let outcome = job.material.left_out(why.clone());
+        let archive = job.archive(Err(why.clone()), outcome.facts);
+        self.place.archive(&job.view, &archive).await?;
+        self.done.remarks.push(Remark { source: "history".to_owned(), message: why });
+        Ok(true)
+    }
+
+    /// Summarises a range. Says whether what the model reads has changed.
+    pub(crate) async fn compact(
+        &mut self,
+        pass: &Pass,
+        strategy: Strategy,
+        trigger: Trigger,
+        limits: &PlanLimits,
+    ) -> Result<bool, AgentError> {
+        let last = self.done.last.as_ref();
+        let choice = Choice { strategy, trigger, limits, leave_out: None, last };
+        let Ok(job) = Job::plan(self.setting, self.place.thread(), &choice).await? else { return Ok(false) };
+        let report = self.commit(job, pass).await?;
+        Ok(report.archive.is_some())
+    }
+
+    /// Has the range of a job summarised, tests the summary, commits what stands in its place, and tells of it.
+    pub(crate) async fn commit(&mut self, job: Job, pass: &Pass) -> Result<CompactionReport, AgentError> {
+        let before = self.reading();
+        let (strategy, trigger) = (job.material.plan.strategy, job.material.plan.trigger);
+        if strategy == Strategy::SessionCompaction {
+            let Reading { messages: messages_before, tokens: tokens_before } = before;
+            let start = Event::ContextCompactionStart { strategy, trigger, messages_before, tokens_before };
+            self.sink.send(start);
+        }
+        let questions = job.questions(self.setting, pass);
+        let agent = Arc::clone(&self.setting.agent);
+        self.done.n_made += 1;
+        let work = async move { Ok(summarized(agent, questions).await) };
+        let said = self.place.attend(self.cancel, work).await?;
+        match &said {
+            Ok(Summarized { usage, .. }) => self.done.usage += *usage,
+            Err(err) => self.learn(pass, err.downcast_ref()),
+        }
+        let mut outcome = job.settle(said);
+        let committed = match outcome.text.take() {
+            Some(text) => {
+                let archive = job.archive(text, std::mem::take(&mut outcome.facts));
+                self.place.archive(&job.view, &archive).await
+            }
+            None => Ok(()),
+        };
+        let after = self.reading();
+        let report = job.report(committed, outcome, (before, after))?;
+        if report.archive.is_some() {
+            self.age("a summary has changed what stands before it").await?;
+            self.setting.cache.edits.push(decision(&report));
+        }
+        self.done.last = Some(job.attempt(&report));
+        self.told(&report);
+        Ok(report)
+    }
+
+    /// Remembers that even the request for a summary was too long.
+    fn learn(&mut self, pass: &Pass, err: Option<&ModelError>) {
+        if let Some(err) = err.filter(|it| it.kind() == ModelErrorKind::PromptTooLong)
+            && self.setting.agent.config.compaction.model.is_none()
+        {
+            self.setting.refused(&self.place.snapshot(), pass.total_tokens(), &err.to_string());
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        let counter = self.place.thread().counter();
+        Reading::of(self.setting, &self.place.snapshot(), &*counter)
+    }
+
+    fn told(&mut self, report: &CompactionReport) {
+        self.done.reports.push(report.clone());
+        self.sink.send(match report.strategy {
+            Strategy::SessionCompaction => Event::ContextCompactionEnd(report.clone()),
+            Strategy::ReactiveMicro | Strategy::ReactiveFull => Event::Compaction(report.clone()),
+        });
+    }
+}
+
+/// Says in the Explanation what is shown shorter.
+fn edit_of(all: &[Shrinkable], caps: &Caps) -> Edit {
+    let capped = || all.iter().filter_map(|it| Some((it.tokens, *caps.get(&it.handle)?)));
+    let names: Vec<&str> = caps.keys().map(String::as_str).collect();
+    Edit {
+        name: format!("shown shorter: {}", names.join(", ")),
+        saves: capped().map(|(tokens, cap)| tokens.saturating_sub(cap)).sum(),
+        behind: capped().map(|(tokens, _)| tokens).sum(),
+    }
+}
+
+/// Says in the Explanation what a summary saves and breaks.
+fn decision(report: &CompactionReport) -> EditDecision {
+    let CompactionReport { strategy, trigger, tokens_before, tokens_after, archive, .. } = report;
+    let edit = Edit {
+        name: format!("summary {}", archive.as_deref().unwrap_or_default()),
+        saves: tokens_before.saturating_sub(*tokens_after),
+        behind: *tokens_before,
+    };
+    let why = match trigger {
+        Trigger::HistoryTokens { tokens, trigger } => {
+            format!("the history has {tokens} tokens, {trigger} may stay")
+        }
+        Trigger::HistoryTurns { turns, .. } => {
+            format!("the history has {turns} turns, no more are kept at hand")
+        }
+        Trigger::PromptUsage { used, usable, .. } => format!("the request has {used} of {usable} tokens"),
+        Trigger::PromptTooLong => "the provider says that the request is too long".to_owned(),
+        Trigger::Asked => "someone asked for it".to_owned(),
+    };
+    forced(&edit, &format!("{}: {why}", strategy.as_str()))
+}

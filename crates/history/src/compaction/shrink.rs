@@ -1,0 +1,110 @@
+//! What of a conversation can be shown shorter, and how much shorter.
+//!
+//! In comes the conversation as it is shown now, out come its [`Shrinkable`] parts. [`lowered`] caps the largest of them
+//! first: all end up at one level, so that none is sacrificed for another.
+
+use contexture_message::{Message, Part, Role, TokenCounter, Tokens, part_tokens};
+
+use super::cut::{cuttable_tokens, message_handle};
+use super::{Caps, SHORTEST_PREVIEW};
+use crate::wording::summary_text;
+use crate::{Turn, TurnStatus};
+
+/// Something that can be shown shorter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shrinkable {
+    /// What it is.
+    pub kind: ShrinkableKind,
+    /// The handle under which the log has the whole.
+    pub handle: String,
+    /// What it costs as it is shown now.
+    pub tokens: Tokens,
+}
+
+/// What can be shown shorter, in the order in which it gives way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShrinkableKind {
+    /// A tool result that the model has read.
+    ReadResult,
+    /// A tool result of the newest round: the model reads it with the next request.
+    UnreadResult,
+    /// What user or assistant say in the turn in flight.
+    Message,
+}
+
+/// Lists what can be shown shorter of turns, oldest first, the last of which may be in flight.
+pub fn shrinkable(turns: &[Turn], counter: &dyn TokenCounter) -> Vec<Shrinkable> {
+    let mut found = Vec::new();
+    let current = turns.last().filter(|it| it.status() == TurnStatus::InFlight).map(Turn::id);
+    for turn in turns {
+        let is_current = Some(turn.id()) == current;
+        let last_answer = turn.messages().iter().rposition(|it| it.role == Role::Assistant);
+        for (position, message) in turn.messages().iter().enumerate() {
+            let is_unread = is_current && last_answer.is_none_or(|it| position > it);
+            let kind = if is_unread { ShrinkableKind::UnreadResult } else { ShrinkableKind::ReadResult };
+            found.extend(results(message, kind, counter));
+            found.extend(
+                message_handle(turn.id(), message).filter(|_| is_current && !is_summary(message)).map(
+                    |handle| Shrinkable {
+                        kind: ShrinkableKind::Message,
+                        handle,
+                        tokens: cuttable_tokens(message, counter),
+                    },
+                ),
+            );
+        }
+    }
+    found
+}
+
+fn results(
+    message: &Message,
+    kind: ShrinkableKind,
+    counter: &dyn TokenCounter,
+) -> impl Iterator<Item = Shrinkable> {
+    message.content.iter().filter_map(move |part| match part {
+        Part::ToolResult(result) => {
+            let tokens = part_tokens(counter, part);
+            Some(Shrinkable { kind, handle: result.call_id.clone(), tokens })
+        }
+        _ => None,
+    })
+}
+
+/// Whether a message stands in the place of others: its facts must not be cut.
+pub(super) fn is_summary(message: &Message) -> bool {
+    matches!(message.content.first(), Some(Part::Text { text }) if summary_text(text).is_some())
+}
+
+/// Caps the largest until `excess` tokens are saved, none below `floor`. What costs less than the level stays as it is.
+///
+/// ```
+/// use contexture_history::compaction::{Shrinkable, ShrinkableKind, lowered};
+/// use contexture_message::Tokens;
+///
+/// let result = |handle: &str, tokens| {
+///     let (kind, handle) = (ShrinkableKind::ReadResult, handle.to_owned());
+///     Shrinkable { kind, handle, tokens: Tokens(tokens) }
+/// };
+/// let results = [result("a", 900), result("b", 200), result("c", 700)];
+/// let caps = lowered(results.iter(), Tokens(400), Tokens(100));
+/// assert_eq!(caps, [("a".to_owned(), Tokens(600)), ("c".to_owned(), Tokens(600))].into());
+/// ```
+pub fn lowered<'a>(all: impl IntoIterator<Item = &'a Shrinkable>, excess: Tokens, floor: Tokens) -> Caps {
+    let all: Vec<&Shrinkable> = all.into_iter().collect();
+    let floor = floor.max(SHORTEST_PREVIEW);
+    let saved =
+        |level: u32| -> u64 { all.iter().map(|it| u64::from(it.tokens.0.saturating_sub(level))).sum() };
+    let largest = all.iter().map(|it| it.tokens.0).max().unwrap_or(0);
+    // The highest level that saves enough, by halving; the floor if none does.
+    let (mut low, mut high) = (floor.0, largest.max(floor.0));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        match saved(middle) >= u64::from(excess.0) {
+            true => low = middle,
+            false => high = middle - 1,
+        }
+    }
+    let capped = all.into_iter().filter(|it| it.tokens.0 > low);
+    capped.map(|it| (it.handle.clone(), Tokens(low))).collect()
+}
