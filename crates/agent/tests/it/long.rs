@@ -38,12 +38,12 @@ async fn a_small_window_with_a_faithful_summariser() {
 
 #[tokio::test(start_paused = true)]
 async fn a_small_window_that_is_smaller_than_it_says() {
-    play(smaller(4_096, 2)).await;
+    play(World { turns: 150, ..smaller(4_096, 2) }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_small_window_with_summarisers_of_every_kind() {
-    play(World { mode: Mode::Any, ..world(4_096, 3) }).await;
+    play(World { turns: 150, mode: Mode::Any, ..world(4_096, 3) }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,7 +53,7 @@ async fn a_small_window_that_is_smaller_and_summarisers_of_every_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_middle_window_with_a_faithful_summariser() {
-    play(world(8_192, 5)).await;
+    play(World { turns: 150, ..world(8_192, 5) }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +63,7 @@ async fn a_middle_window_that_is_smaller_than_it_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_middle_window_that_refuses_without_numbers() {
-    play(World { numbers: false, ..smaller(8_192, 7) }).await;
+    play(World { turns: 150, numbers: false, ..smaller(8_192, 7) }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,12 +73,12 @@ async fn a_middle_window_with_summarisers_of_every_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_middle_window_that_is_smaller_and_summarisers_of_every_kind() {
-    play(World { mode: Mode::Any, ..smaller(8_192, 9) }).await;
+    play(World { turns: 150, mode: Mode::Any, ..smaller(8_192, 9) }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_large_window_with_summarisers_of_every_kind() {
-    play(World { mode: Mode::Any, ..world(32_768, 10) }).await;
+    play(World { turns: 120, mode: Mode::Any, ..world(32_768, 10) }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,15 +65,28 @@ pub(crate) fn tokens(request: &Request) -> u32 {
     request_tokens(&Encoding::O200kBase, request).0
 }
 
-/// A text of exactly so many characters, two or three to a token, like no other of another name.
+/// A text of exactly so many characters, about three to a token, like no other of another name.
 pub(crate) fn page(name: &str, chars: usize) -> String {
+    lines(name, chars, |state| {
+        format!("{name} has an entry {:08x} that costs {}.\n", state >> 32, (state >> 20) % 9_973)
+    })
+}
+
+/// The same with less than two characters to a token.
+pub(crate) fn dense(name: &str, chars: usize) -> String {
+    lines(name, chars, |state| {
+        format!("{name}: {state:016x}{:016x}\n", state.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    })
+}
+
+fn lines(name: &str, chars: usize, line: impl Fn(u64) -> String) -> String {
     let mut text = String::with_capacity(chars + 64);
-    let mut state = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, it| {
-        (hash ^ u64::from(it)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let mut state = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, it| (hash ^ u64::from(it)).wrapping_mul(0x0100_0000_01b3));
     while text.len() < chars {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        text.push_str(&format!("{name} has an entry {:08x} that costs {}.\n", state >> 32, (state >> 20) % 9_973));
+        text.push_str(&line(state));
     }
     text.truncate(chars);
     text

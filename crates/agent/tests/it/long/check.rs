@@ -98,12 +98,10 @@ impl Checks {
         assert!(n_made <= 3, "{n_made} compactions in one turn");
     }
 
-    /// One refusal teaches the window if it names it. Without numbers there may be more, but at most one in a turn, and
-    /// never for a request as large as one that was refused before.
+    /// The first refusal teaches the window if it names it. Without numbers there may be a few more, but none for a
+    /// request as large as one that was refused before.
     fn check_refusals(&mut self, seen: &[Seen]) {
-        let refused: Vec<u32> = seen.iter().filter(|it| it.refused).map(|it| it.tokens).collect();
-        assert!(refused.len() <= 1, "{} refusals in one turn", refused.len());
-        self.refused.extend(refused);
+        self.refused.extend(seen.iter().filter(|it| it.refused).map(|it| it.tokens));
         let most = if self.world.numbers { 1 } else { 3 };
         assert!(self.refused.len() <= most, "{} refusals", self.refused.len());
         assert!(self.refused.windows(2).all(|it| it[1] < it[0]), "as large as one that was refused");
@@ -124,7 +122,10 @@ impl Checks {
         let begin: String = self.text.chars().take(12).collect();
         assert!(says(&seen.request, begin.trim_end()), "what the user says is not in the request");
         if self.text.len() < LARGE {
-            assert!(says(&seen.request, &self.text), "what the user says is not in the request as it was said");
+            assert!(
+                says(&seen.request, &self.text),
+                "what the user says is not in the request as it was said"
+            );
         }
         if let Some(log) = &seen.log {
             let log: Vec<Item> = log.iter().filter(|it| !is_large(it)).cloned().collect();
@@ -161,11 +162,19 @@ fn is_large(item: &Item) -> bool {
 
 fn size(seen: &Seen) -> String {
     let kind = if seen.is_summary { "summary" } else { "call" };
-    let previews = seen.request.messages.iter().flat_map(|it| &it.content).filter(
-        |it| matches!(it, Part::ToolResult(result) if names(&result.output, &result.call_id)),
-    );
+    let previews = seen
+        .request
+        .messages
+        .iter()
+        .flat_map(|it| &it.content)
+        .filter(|it| matches!(it, Part::ToolResult(result) if names(&result.output, &result.call_id)));
     let refused = if seen.refused { " refused" } else { "" };
-    format!("{kind} {}{refused} ({} messages, {} previews)", seen.tokens, seen.request.messages.len(), previews.count())
+    format!(
+        "{kind} {}{refused} ({} messages, {} previews)",
+        seen.tokens,
+        seen.request.messages.len(),
+        previews.count()
+    )
 }
 
 fn plan(does: &Does) -> String {

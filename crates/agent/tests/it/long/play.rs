@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::check::Checks;
 use super::provider::{Does, Provider, Random, World};
-use crate::readable::page;
+use crate::readable::{dense, page};
 use crate::scene::Passes;
 use crate::stage::{Counting, Stage, TestTime, event_text};
 
@@ -27,7 +27,7 @@ pub(super) const INSTRUCTIONS: [&str; 12] = [
     "Please do not use emojis.",
     "Antworte immer in ganzen Sätzen.",
     "Verwende bitte keine Abkürzungen.",
-    "Ich bin Vegetarierin.",
+    "Ich bin allergisch gegen Nüsse.",
     "Nenne niemals den Namen meines Hundes.",
 ];
 
@@ -45,7 +45,8 @@ pub(super) fn given(call: &ToolCall) -> Option<ToolOutput> {
 
 fn made(tool: &str, arguments: &Value) -> Option<Result<Value, String>> {
     let chars = usize::try_from(arguments["chars"].as_u64()?).ok()?;
-    let text = page(&format!("page {}", arguments["n"]), chars);
+    let name = format!("page {}", arguments["n"]);
+    let text = if arguments["dense"] == true { dense(&name, chars) } else { page(&name, chars) };
     match tool {
         "fetch" => Some(Ok(text.into())),
         "rows" => Some(Ok(text.lines().map(|it| json!({ "row": it })).collect::<Vec<_>>().into())),
@@ -157,7 +158,8 @@ impl Play {
     }
 
     fn round(&mut self) -> Does {
-        let n_calls = if self.random.once_in(3) { self.random.between(2, 8) } else { self.random.between(1, 2) };
+        let n_calls =
+            if self.random.once_in(3) { self.random.between(2, 8) } else { self.random.between(1, 2) };
         Does::Calls((0..n_calls).map(|_| self.call()).collect())
     }
 
@@ -170,7 +172,7 @@ impl Play {
             4..9 => self.random.between(600, 4_000),
             _ => self.random.between(10, 600),
         };
-        let arguments = json!({"n": self.n_pages, "chars": chars});
+        let arguments = json!({"n": self.n_pages, "chars": chars, "dense": self.random.once_in(4)});
         ToolCall { id: format!("call{}", self.n_pages), name: name.to_owned(), arguments }
     }
 }

@@ -164,7 +164,7 @@ impl Provider {
     async fn called(&self, request: Arc<Request>) -> Step {
         let tokens = self.size(&request);
         let is_summary = !self.passes.has(&request);
-        let wants_log = !is_summary && self.state().n_calls.is_multiple_of(5);
+        let wants_log = !is_summary && self.state().n_calls.is_multiple_of(12);
         let log = if wants_log { Some(self.thread.all(None).await.unwrap()) } else { None };
         let refused = tokens > self.world.real;
         let (step, slow) = {
@@ -289,7 +289,14 @@ impl Summarizer for Provider {
             let mut state = self.state();
             let refused = tokens > self.world.window.max(self.world.real);
             let request = Arc::clone(&call.request);
-            state.seen.push(Seen { request, tokens, refused, unread: Vec::new(), log: None, is_summary: true });
+            state.seen.push(Seen {
+                request,
+                tokens,
+                refused,
+                unread: Vec::new(),
+                log: None,
+                is_summary: true,
+            });
             self.world.mode.chosen(&mut state.random)
         };
         Box::pin(async move {

@@ -82,7 +82,8 @@ async fn no_window_is_too_small_for_eight_instructions() {
 async fn what_is_said_later_is_kept_as_well() {
     let scene = Scene::new(Setup::window(8_192), fine).await;
     scene.instructed().await;
-    let later = ["Answer in complete sentences only.", "Never delete files in src/main.", "I prefer short answers."];
+    let later =
+        ["Answer in complete sentences only.", "Never delete files in src/main.", "I prefer short answers."];
     for text in later {
         scene.filled(10, 400).await;
         scene.talk(text).await.ok();

@@ -63,7 +63,8 @@ async fn wedged(summaries: Option<Summaries>, numbers: bool) -> Vec<u32> {
             let err = ModelError::new(ModelErrorKind::PromptTooLong, message);
             return Step::Fail(if numbers { err } else { too_long() });
         }
-        let is_asked = |words: &str| matches!(&*request.messages, [.., last] if format!("{last:?}").contains(words));
+        let is_asked =
+            |words: &str| matches!(&*request.messages, [.., last] if format!("{last:?}").contains(words));
         let text = match is_asked("Tell me all about it") {
             true => words(&format!("an answer to {n_tokens}"), 2_700),
             false => "Fine.".to_owned(),

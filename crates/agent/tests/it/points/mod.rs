@@ -10,7 +10,9 @@ mod words;
 
 use std::sync::Arc;
 
-use contexture_agent::{Agent, AgentConfig, AgentError, AgentTool, CompactionConfig, Event, Outcome, RunRequest};
+use contexture_agent::{
+    Agent, AgentConfig, AgentError, AgentTool, CompactionConfig, Event, Outcome, RunRequest,
+};
 use contexture_compose::{HistoryConfig, Prompt};
 use contexture_message::{Answer, Message, Part, Request, Tokens, Tool, ToolCall, Usage};
 use contexture_model::Step;
@@ -18,7 +20,7 @@ use contexture_wire::{Catalogue, ModelFacts};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::readable::page;
+use crate::readable::{dense, page};
 use crate::scene::{Acting, Passes, Summaries, words};
 use crate::stage::{Counting, Stage, TestTime, says};
 
@@ -113,13 +115,19 @@ fn fetch() -> AgentTool {
 
 fn fetched(arguments: &Value) -> String {
     let chars = usize::try_from(arguments["chars"].as_u64().unwrap()).unwrap();
-    page(&format!("page {}", arguments["n"]), chars)
+    let name = format!("page {}", arguments["n"]);
+    if arguments["dense"] == true { dense(&name, chars) } else { page(&name, chars) }
 }
 
 /// Calls `fetch` for these pages at once: `c1` is the call for page 1.
 fn fetches(pages: std::ops::Range<usize>, chars: usize) -> Step {
+    fetches_like(pages, chars, false)
+}
+
+/// The same; dense pages have more tokens.
+fn fetches_like(pages: std::ops::Range<usize>, chars: usize, dense: bool) -> Step {
     let parts = pages.map(|n| {
-        let arguments = json!({"n": n, "chars": chars});
+        let arguments = json!({"n": n, "chars": chars, "dense": dense});
         Part::ToolCall(ToolCall { id: format!("c{n}"), name: "fetch".to_owned(), arguments })
     });
     Step::Answer(Answer { usage: Usage::default(), ..Answer::parts(parts.collect()) })

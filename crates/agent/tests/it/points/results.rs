@@ -4,20 +4,24 @@ use contexture_message::ToolOutput;
 use contexture_model::Step;
 use serde_json::{Value, json};
 
-use super::{Scene, Setup, fetched, fetches};
+use super::{Scene, Setup, fetched, fetches, fetches_like};
 use crate::readable::{Shown, is_offered, page, says as request_says, shown, tokens};
 use crate::scene::{Summaries, words};
 use crate::stage::{calls, says};
 use crate::valid::assert_valid_everywhere;
 
 fn whole(n: usize, chars: usize) -> ToolOutput {
-    ToolOutput::Text(fetched(&json!({"n": n, "chars": chars})))
+    whole_like(n, chars, false)
+}
+
+fn whole_like(n: usize, chars: usize, dense: bool) -> ToolOutput {
+    ToolOutput::Text(fetched(&json!({"n": n, "chars": chars, "dense": dense})))
 }
 
 /// One round of parallel calls in the first turn; returns how the next request shows each result.
-async fn first_round(window: u32, n: usize, chars: usize) -> Vec<Shown> {
+async fn first_round(window: u32, n: usize, chars: usize, dense: bool) -> Vec<Shown> {
     let act = move |_: &_, number| match number {
-        0 => fetches(0..n, chars),
+        0 => fetches_like(0..n, chars, dense),
         _ => Step::Answer(says("Read.")),
     };
     let scene = Scene::new(Setup::window(window), act).await;
@@ -28,38 +32,42 @@ async fn first_round(window: u32, n: usize, chars: usize) -> Vec<Shown> {
     assert!(tokens(&request) <= window - 512, "{}", tokens(&request));
     assert!(!request_says(&request, "in excerpts"), "unread results were summarised");
     assert!(scene.stage.thread.archives().await.unwrap().is_empty(), "{:?}", told.compactions());
-    (0..n).map(|it| shown(&request, &format!("c{it}"), &whole(it, chars)).unwrap()).collect()
+    (0..n).map(|it| shown(&request, &format!("c{it}"), &whole_like(it, chars, dense)).unwrap()).collect()
 }
 
 #[tokio::test]
 async fn eight_parallel_results_of_9_000_characters_are_readable_at_32k() {
-    let shown = first_round(32_768, 8, 9_000).await;
-    // They do not fit all together: one after the other becomes a preview, until the rest does.
-    assert!(shown.contains(&Shown::Whole), "{shown:?}");
+    for dense in [false, true] {
+        let shown = first_round(32_768, 8, 9_000, dense).await;
+        // Those that do not fit become previews, one after the other, until the rest does.
+        assert!(shown.contains(&Shown::Whole), "{shown:?}");
+    }
 }
 
 #[tokio::test]
 async fn four_parallel_results_of_4_000_characters_are_readable_at_8k() {
-    let shown = first_round(8_192, 4, 4_000).await;
-    assert!(shown.contains(&Shown::Whole), "{shown:?}");
+    for dense in [false, true] {
+        first_round(8_192, 4, 4_000, dense).await;
+    }
+    assert!(first_round(8_192, 4, 4_000, false).await.contains(&Shown::Whole));
 }
 
 #[tokio::test]
 async fn results_that_fit_are_whole() {
-    assert_eq!(first_round(32_768, 8, 2_000).await, [Shown::Whole; 8]);
-    assert_eq!(first_round(8_192, 4, 1_500).await, [Shown::Whole; 4]);
-    assert_eq!(first_round(4_096, 3, 900).await, [Shown::Whole; 3]);
+    assert_eq!(first_round(32_768, 8, 2_000, false).await, [Shown::Whole; 8]);
+    assert_eq!(first_round(8_192, 4, 1_500, false).await, [Shown::Whole; 4]);
+    assert_eq!(first_round(4_096, 3, 900, false).await, [Shown::Whole; 3]);
 }
 
 #[tokio::test]
 async fn a_result_of_9_000_characters_is_a_preview_at_4k() {
-    assert_eq!(first_round(4_096, 1, 9_000).await, [Shown::Preview]);
+    assert_eq!(first_round(4_096, 1, 9_000, false).await, [Shown::Preview]);
 }
 
 #[tokio::test]
 async fn eight_results_of_40_000_characters_are_readable_in_every_window() {
     for window in [4_096, 8_192, 32_768] {
-        first_round(window, 8, 40_000).await;
+        first_round(window, 8, 40_000, false).await;
     }
 }
 
@@ -72,7 +80,7 @@ async fn a_recent_result_takes_at_most_a_quarter_of_the_window() {
             &fetched(&json!({"n": 0, "chars": chars})),
         );
         assert!(tokens.0 > window / 4 && tokens.0 < window / 2, "{tokens} of {window}");
-        assert_eq!(first_round(window, 1, chars).await, [Shown::Preview], "{window}");
+        assert_eq!(first_round(window, 1, chars, false).await, [Shown::Preview], "{window}");
     }
 }
 
@@ -127,11 +135,12 @@ async fn results_age_one_by_one_over_several_rounds() {
 
 /// Twelve ordinary turns, then two results of 5,500 characters, in one round or in two.
 async fn after_twelve_turns(summaries: Summaries, parallel: bool) {
+    let fetches = |pages| fetches_like(pages, 5_500, true);
     let act = move |_: &_, number| match (number, parallel) {
         (0..12, _) => Step::Answer(says(&words(&format!("answer {number}"), 200))),
-        (12, true) => fetches(0..2, 5_500),
-        (12, false) => fetches(0..1, 5_500),
-        (13, false) => fetches(1..2, 5_500),
+        (12, true) => fetches(0..2),
+        (12, false) => fetches(0..1),
+        (13, false) => fetches(1..2),
         _ => Step::Answer(says("Read.")),
     };
     let scene = Scene::new(Setup { summaries: Some(summaries), ..Setup::window(8_192) }, act).await;
@@ -142,8 +151,8 @@ async fn after_twelve_turns(summaries: Summaries, parallel: bool) {
     assert_eq!(told.ok().text(), "Read.");
     let requests = scene.requests();
     let (first, second) = if parallel { (13, 13) } else { (13, 14) };
-    shown(&requests[first], "c0", &whole(0, 5_500)).unwrap();
-    shown(&requests[second], "c1", &whole(1, 5_500)).unwrap();
+    shown(&requests[first], "c0", &whole_like(0, 5_500, true)).unwrap();
+    shown(&requests[second], "c1", &whole_like(1, 5_500, true)).unwrap();
     scene.talk("And now?").await.ok();
     scene.requests().iter().for_each(|it| assert_valid_everywhere(it));
 }

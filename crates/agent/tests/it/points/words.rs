@@ -165,11 +165,11 @@ async fn summaries_are_made_by_the_configured_model_within_its_window() {
 
 #[tokio::test]
 async fn a_rejected_summary_is_told_with_the_same_fields() {
-    let scene = Scene::new(
-        Setup { summaries: Some(Summaries::failing()), ..Setup::window(8_192) },
-        |_: &_, it| Step::Answer(says(&words(&format!("answer {it}"), 300))),
-    )
-    .await;
+    let scene =
+        Scene::new(Setup { summaries: Some(Summaries::failing()), ..Setup::window(8_192) }, |_: &_, it| {
+            Step::Answer(says(&words(&format!("answer {it}"), 300)))
+        })
+        .await;
     let mut reports = Vec::new();
     for turn in 0..40 {
         let told = scene.talk(&words(&format!("question {turn}"), 100)).await;
