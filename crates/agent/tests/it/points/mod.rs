@@ -20,7 +20,7 @@ use contexture_wire::{Catalogue, ModelFacts};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::readable::{dense, page};
+use crate::readable::{dense, page, tokens};
 use crate::scene::{Acting, Passes, Summaries, words};
 use crate::stage::{Counting, Stage, TestTime, says};
 
@@ -136,7 +136,8 @@ fn fetches_like(pages: std::ops::Range<usize>, chars: usize, dense: bool) -> Ste
 impl Scene {
     async fn new(setup: Setup, act: impl Fn(&Request, usize) -> Step + Send + Sync + 'static) -> Self {
         let stage = Stage::new().await;
-        let model = Acting::new(&stage.thread, act);
+        let model =
+            Acting::new(&stage.thread, move |request, number| truthful(act(request, number), request));
         let passes = Passes::default();
         let prompt = Prompt::builder("p").model(setup.model).system("Be brief.");
         let prompt = match setup.history {
@@ -184,6 +185,17 @@ impl Scene {
     /// The requests for summaries that the model got.
     fn summary_requests(&self) -> Vec<Arc<Request>> {
         self.model.requests().into_iter().filter(|it| !self.passes.has(it)).collect()
+    }
+}
+
+/// Reports what the model read, where the script does not say.
+fn truthful(step: Step, request: &Request) -> Step {
+    match step {
+        Step::Answer(answer) if answer.usage.input_tokens <= 10 => {
+            let usage = Usage { input_tokens: tokens(request).into(), output_tokens: 10, ..Usage::default() };
+            Step::Answer(Answer { usage, ..answer })
+        }
+        other => other,
     }
 }
 

@@ -134,10 +134,18 @@ async fn results_age_one_by_one_over_several_rounds() {
 }
 
 /// Twelve ordinary turns, then two results of 5,500 characters, in one round or in two.
-async fn after_twelve_turns(summaries: Summaries, parallel: bool) {
-    let fetches = |pages| fetches_like(pages, 5_500, true);
-    let act = move |_: &_, number| match (number, parallel) {
-        (0..12, _) => Step::Answer(says(&words(&format!("answer {number}"), 200))),
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    question: usize,
+    answer: usize,
+    dense: bool,
+    parallel: bool,
+}
+
+async fn after_twelve_turns(summaries: Summaries, case: Case) {
+    let fetches = move |pages| fetches_like(pages, 5_500, case.dense);
+    let act = move |_: &_, number| match (number, case.parallel) {
+        (0..12, _) => Step::Answer(says(&words(&format!("answer {number}"), case.answer))),
         (12, true) => fetches(0..2),
         (12, false) => fetches(0..1),
         (13, false) => fetches(1..2),
@@ -145,14 +153,17 @@ async fn after_twelve_turns(summaries: Summaries, parallel: bool) {
     };
     let scene = Scene::new(Setup { summaries: Some(summaries), ..Setup::window(8_192) }, act).await;
     for turn in 0..12 {
-        scene.talk(&words(&format!("question {turn}"), 100)).await.ok();
+        scene.talk(&words(&format!("question {turn}"), case.question)).await.ok();
     }
     let told = scene.talk("Fetch both pages.").await;
-    assert_eq!(told.ok().text(), "Read.");
+    assert!(told.outcome.is_ok(), "{case:?}: {:?}", told.outcome.as_ref().err());
     let requests = scene.requests();
-    let (first, second) = if parallel { (13, 13) } else { (13, 14) };
-    shown(&requests[first], "c0", &whole_like(0, 5_500, true)).unwrap();
-    shown(&requests[second], "c1", &whole_like(1, 5_500, true)).unwrap();
+    let (first, second) = if case.parallel { (13, 13) } else { (13, 14) };
+    for (request, n) in [(first, 0), (second, 1)] {
+        let whole = whole_like(n, 5_500, case.dense);
+        let result = shown(&requests[request], &format!("c{n}"), &whole);
+        assert!(result.is_ok(), "{case:?}: {result:?}");
+    }
     scene.talk("And now?").await.ok();
     scene.requests().iter().for_each(|it| assert_valid_everywhere(it));
 }
@@ -161,10 +172,13 @@ async fn after_twelve_turns(summaries: Summaries, parallel: bool) {
 async fn a_rejected_summary_makes_no_turn_fail() {
     let empty = || Summaries::of(|_| async { Ok(String::new()) });
     let long = || Summaries::of(|_| async { Ok(words("too much", 9_000)) });
-    for parallel in [true, false] {
-        after_twelve_turns(Summaries::failing(), parallel).await;
-        after_twelve_turns(empty(), parallel).await;
-        after_twelve_turns(long(), parallel).await;
-        after_twelve_turns(Summaries::faithful(), parallel).await;
+    for (question, answer) in [(30, 30), (100, 200), (150, 300), (250, 250), (400, 100)] {
+        for (dense, parallel) in [(false, true), (true, true), (false, false), (true, false)] {
+            let case = Case { question, answer, dense, parallel };
+            after_twelve_turns(Summaries::failing(), case).await;
+            after_twelve_turns(empty(), case).await;
+            after_twelve_turns(long(), case).await;
+            after_twelve_turns(Summaries::faithful(), case).await;
+        }
     }
 }

@@ -115,9 +115,9 @@ async fn the_window_of_an_unknown_model_is_assumed_and_said_to_be() {
     told.ok();
     let [usage] = told.of_type("context_usage")[..] else { panic!("{:#?}", told.events) };
     assert_eq!(usage["window_assumed"], true, "{usage}");
-    // What is kept free for the answer may or may not count.
+    // What is kept free for the answer, and the margin of an estimate, may or may not count.
     let percent = usage["budget_used_pct"].as_f64().unwrap_or_else(|| panic!("{usage}"));
-    assert!((9.9..=11.0).contains(&percent), "{usage}");
+    assert!((9.9..=11.5).contains(&percent), "{usage}");
     let warnings = told.of_type("warning");
     let says_so = |it: &&&Value| it["message"].as_str().is_some_and(|it| it.contains("assumed"));
     assert_eq!(warnings.iter().filter(says_so).count(), 1, "{warnings:?}");
