@@ -32,6 +32,13 @@ fn smaller(window: u32, seed: u64) -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_window_that_holds_everything() {
+    for seed in 0..3 {
+        play(World { turns: 20, ..world(2_000_000, 1_000 + seed) }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_small_window_with_a_faithful_summariser() {
     play(world(4_096, 1)).await;
 }

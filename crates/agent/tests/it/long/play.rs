@@ -132,7 +132,7 @@ impl Play {
         self.after_huge = is_huge;
         if is_huge {
             // Two or three characters to a token: from half of the window to twice as much.
-            let window = self.world.window as usize;
+            let window = self.world.window.min(32_768) as usize;
             let chars = self.random.between(window * 5 / 4, window * 5);
             return format!("{begin}{}", page(&format!("the letter {turn}"), chars));
         }
@@ -149,7 +149,7 @@ impl Play {
         let mut script: Vec<Does> = (0..n_rounds).map(|_| self.round()).collect();
         self.n_pages += 1;
         let chars = match self.random.below(12) {
-            0 => self.world.real as usize, // Almost half of the real window.
+            0 => self.world.real.min(32_768) as usize, // Almost half of the real window.
             1 | 2 => 2_000,
             _ => self.random.between(10, 500),
         };

@@ -104,7 +104,7 @@ async fn a_smaller_real_window_fails_no_turn() {
 async fn two_large_recent_answers_can_be_compacted_when_asked() {
     for summaries in [Summaries::faithful(), Summaries::failing()] {
         let scene = Scene::new(Setup { summaries: Some(summaries), ..Setup::window(WINDOW) }, fine).await;
-        scene.filled(2, 5_400).await;
+        scene.filled(2, 2_400).await;
         let request = CompactRequest::default();
         let report = scene.agent.compact(&scene.prompt, &scene.stage.thread, request).await.unwrap();
         assert!(report.archive.is_some() && report.tokens_after < report.tokens_before, "{report:?}");
