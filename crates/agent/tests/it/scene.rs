@@ -72,6 +72,11 @@ impl Passes {
         prompt.hooks(Hooks::default().on_prepare(move |pass| passes.lock().unwrap().push(pass.clone())))
     }
 
+    /// Whether a request is one of the conversation; any other asks for a summary.
+    pub(crate) fn has(&self, request: &Request) -> bool {
+        self.0.lock().unwrap().iter().rev().any(|it| it.request() == request)
+    }
+
     /// Returns the pass of a request.
     pub(crate) fn of(&self, request: &Request) -> Pass {
         let passes = self.0.lock().unwrap();
