@@ -268,7 +268,7 @@ impl Setting {
 
     /// Leaves aside what was learned of the model's limits, once. Says whether that changes anything.
     pub(crate) fn dare(&mut self) -> bool {
-        let is_limited = self.learned.is_some_and(|it| it.is_stricter());
+        let is_limited = self.learned.is_some_and(|it| it.is_guess());
         !std::mem::replace(&mut self.is_daring, true) && is_limited
     }
 

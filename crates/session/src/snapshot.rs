@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, Window, window};
+use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, TurnStatus, Window, window};
 use contexture_message::TokenCounter;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ impl Snapshot {
         absent: Vec<Absent>,
         hidden: Vec<TurnNo>,
     ) -> Self {
-        let said = contexture_history::turns(items).into_iter().map(Arc::new);
+        let said = contexture_history::turns(items).into_iter().map(|it| Arc::new(settled(it, &state)));
         let leading = state.prepended().and_then(|_| prepend::turn(notes.get(prepend::KEY)?));
         let turns = leading.into_iter().chain(said).collect();
         let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
@@ -168,4 +168,11 @@ impl Snapshot {
     pub fn history(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Window<'_, Arc<Turn>> {
         window(&self.turns, limit, counter)
     }
+}
+
+/// Returns a turn that is over as such. Where a summary covers its end, its other items do not say so.
+fn settled(turn: Turn, state: &State) -> Turn {
+    let is_open = state.open.is_some_and(|it| *it.turn.to_string() == **turn.id());
+    let is_over = !is_open && turn.status() == TurnStatus::InFlight;
+    if is_over { turn.with_status(TurnStatus::Completed) } else { turn }
 }

@@ -1,14 +1,16 @@
 //! One compaction, from what the model reads to the report.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{BoxError, ErrorKind, Transforms};
 use contexture_history::compaction::{
-    Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, shorten_turns, unless_repeated,
+    Attempt, Frontier, Layout, Nothing, Plan, PlanLimits, Strategy, Trigger, shorten_turns, shown_costs,
+    unless_repeated,
 };
-use contexture_history::{Body, Fact, Item, Turn, TurnNo, turns, window};
+use contexture_history::{Body, Fact, Item, Seq, Turn, TurnNo, turns, window};
 use contexture_message::{TokenCounter, Tokens, Usage};
 use contexture_session::{NewArchive, SessionError, Thread, View};
 use futures::FutureExt;
@@ -50,8 +52,14 @@ impl Job {
     ) -> Result<Result<Job, Nothing>, AgentError> {
         let (view, counter) = (thread.view().await?, thread.counter());
         let first = first_shown(setting, &thread, &view);
-        let layout = Layout::new(&view.items[first..], view.open(), &*counter);
-        let plan = choice.plan(&layout, &view.items[first..]).map(|it| shifted(it, first));
+        let snapshot = thread.get();
+        let frontier = Frontier(snapshot.n_old_results());
+        let costs = shown_costs(&view.items, frontier, &setting.results(&snapshot), &*counter);
+        let costs: HashMap<Seq, Tokens> = view.items.iter().map(|it| it.seq).zip(costs).collect();
+        let cost = |it: &Item| costs.get(&it.seq).copied().unwrap_or_default();
+        let layout = Layout::weighed(&view.items[first..], view.open(), cost);
+        let shown = view.items[first..].iter().filter(|it| it.visibility.history).map(cost).sum();
+        let plan = choice.plan(&layout, shown).map(|it| shifted(it, first));
         let plan = match plan.and_then(|it| unless_repeated(it, choice.last)) {
             Ok(plan) => plan,
             Err(nothing) => return Ok(Err(nothing)),
@@ -141,13 +149,14 @@ impl Job {
 }
 
 impl Choice<'_> {
-    fn plan(&self, layout: &Layout, items: &[Item]) -> Result<Plan, Nothing> {
+    /// Chooses a range of a conversation that costs `shown`.
+    fn plan(&self, layout: &Layout, shown: Tokens) -> Result<Plan, Nothing> {
         let Choice { strategy, trigger, limits, .. } = *self;
         match (self.leave_out, trigger) {
             (Some(excess), _) => layout.left_out(excess, trigger, limits),
             (None, Trigger::HistoryTurns { window, .. }) => layout.oldest_turns(window / 2, trigger, limits),
             (None, Trigger::HistoryTokens { tokens, .. }) => {
-                let plan = layout.plan(strategy, trigger, &scaled(limits, tokens, weight(items)))?;
+                let plan = layout.plan(strategy, trigger, &scaled(limits, tokens, shown))?;
                 // It is told as it was set off, in the measure of the request.
                 Ok(Plan { trigger, ..plan })
             }
@@ -234,10 +243,6 @@ async fn asked(summarizer: Arc<dyn Summarizer>, questions: Questions) -> Result<
             Ok(Summarized { text: so_far.unwrap_or_default(), usage })
         }
     }
-}
-
-fn weight(items: &[Item]) -> Tokens {
-    items.iter().filter(|it| it.visibility.history).map(|it| it.cost.tokens).sum()
 }
 
 fn n_results(items: &[Item]) -> usize {

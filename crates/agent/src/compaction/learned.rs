@@ -28,6 +28,8 @@ pub(crate) struct Learned {
     /// Larger requests were refused, by our count.
     #[serde(skip_serializing_if = "Option::is_none")]
     most: Option<Tokens>,
+    /// Whether the provider itself has said how much that is.
+    is_named: bool,
     /// The newest request that was answered: what we counted, and what the provider reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<(Tokens, Tokens)>,
@@ -59,6 +61,7 @@ impl Learned {
         let answered = Some(self.answered).filter(|it| *it < counted);
         let most = named.or(answered).unwrap_or(least).max(least).min(Tokens(counted.0 / 100 * 97));
         self.most = Some(self.most.map_or(most, |it| it.min(most)));
+        self.is_named = named.is_some();
     }
 
     /// Returns the size from which on requests were refused, by our count.
@@ -66,9 +69,11 @@ impl Learned {
         self.most
     }
 
-    /// Whether less fits than the model's window says.
-    pub(crate) fn is_stricter(&self) -> bool {
-        self.most.is_some() || self.correction.millionths > Correction::default().millionths
+    /// Whether we think that less fits than the model's window says, and the provider has not said so.
+    pub(crate) fn is_guess(&self) -> bool {
+        let is_stricter =
+            self.most.is_some() || self.correction.millionths > Correction::default().millionths;
+        is_stricter && !self.is_named
     }
 
     /// Returns what a model can take.

@@ -151,7 +151,7 @@ impl Relief<'_> {
         if !self.may_summarise() {
             return Ok(false);
         }
-        let bare = self.bare().await?;
+        let Some(bare) = self.bare().await? else { return Ok(false) };
         let mut limits = self.plan_limits(&bare);
         let fewest = self.n_unread_rounds();
         for rounds in (fewest..=limits.preserve_recent_api_rounds.max(fewest)).rev() {
@@ -163,11 +163,14 @@ impl Relief<'_> {
         Ok(false)
     }
 
-    /// Resolves the prompt without anything that was said.
-    async fn bare(&mut self) -> Result<Pass, AgentError> {
+    /// Resolves the prompt without anything that was said; nothing if not even that fits.
+    async fn bare(&mut self) -> Result<Option<Pass>, AgentError> {
         let snapshot = self.place.snapshot();
         let setting = &*self.setting;
-        self.place.attend(self.cancel, setting.resolve_bare(&snapshot)).await
+        match self.place.attend(self.cancel, setting.resolve_bare(&snapshot)).await {
+            Err(err) if overflow(&err).is_some() => Ok(None),
+            resolved => resolved.map(Some),
+        }
     }
 
     /// Returns how many of the newest rounds the model has not read: one if the turn in flight ends with results.
@@ -181,7 +184,7 @@ impl Relief<'_> {
 
     /// Leaves out the oldest turns and rounds without a summary. Says whether there were any.
     pub(crate) async fn leave_out(&mut self, overflow: Overflow) -> Result<bool, AgentError> {
-        let bare = self.bare().await?;
+        let Some(bare) = self.bare().await? else { return Ok(false) };
         let mut limits = self.plan_limits(&bare);
         limits.preserve_recent_api_rounds = self.n_unread_rounds();
         // More than it takes, so that not every call breaks the provider's cache.

@@ -149,7 +149,9 @@ async fn what_can_not_be_summarised_is_shown_shorter() {
     let outcome = scene.say("Read.").await;
     assert_eq!(outcome.text(), "Fine.");
     let why = outcome.passes.last().unwrap().explain();
-    assert_eq!((why.shortened_results.len(), why.cache.edits[0].chosen), (2, true));
+    // Half of what was refused: the largest are previews, each with its handle.
+    assert_eq!(why.shortened_results.len(), 3);
+    assert!(why.cache.edits.iter().any(|it| it.chosen), "{:?}", why.cache.edits);
     scene.check("Read.");
 }
 

@@ -9,11 +9,12 @@ use contexture_agent::{
 };
 use contexture_compose::{BoxFuture, Prompt};
 use contexture_history::{Body, Item, Timestamp};
-use contexture_message::{Answer, Encoding, Part, ToolCall, ToolOutput, Usage};
+use contexture_message::{Answer, Encoding, Part, Tokens, ToolCall, ToolOutput, Usage};
 use contexture_model::{Scripted, Step};
 use contexture_session::{
     MemoryStore, Names, Ports, SessionConfig, SessionId, SessionStart, Sessions, Store, Thread, Time,
 };
+use contexture_wire::{Catalogue, ModelFacts};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -91,7 +92,10 @@ pub(crate) fn sessions(store: &Arc<dyn Store>) -> Sessions {
 
 /// Starts the making of an agent with a scripted model.
 pub(crate) fn agent(model: &Scripted) -> AgentBuilder {
-    Agent::builder(model.clone(), Arc::new(TestTime), Counting::default())
+    let facts = ModelFacts { context_window: Some(Tokens(200_000)), ..ModelFacts::default() };
+    let names = ["test/model", "test/m", "test/of-unknown-price"].map(str::to_owned);
+    let known = Catalogue::standard().with_models(names.map(|it| (it, facts)).into());
+    Agent::builder(model.clone(), Arc::new(TestTime), Counting::default()).catalogue(known)
 }
 
 /// A prompt with a model and nothing else to say.

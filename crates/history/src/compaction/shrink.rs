@@ -1,12 +1,14 @@
 //! What of a conversation can be shown shorter, and how much shorter.
 //!
 //! In comes the conversation as it is shown now, out come its [`Shrinkable`] parts. [`lowered`] caps the largest of them
-//! first: all end up at one level, so that none is sacrificed for another.
+//! first, and as few as it takes.
+
+use std::cmp::Reverse;
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, part_tokens};
 
+use super::Caps;
 use super::cut::{cuttable_tokens, message_handle};
-use super::{Caps, SHORTEST_PREVIEW};
 use crate::wording::summary_text;
 use crate::{Turn, TurnStatus};
 
@@ -76,7 +78,7 @@ pub(super) fn is_summary(message: &Message) -> bool {
     matches!(message.content.first(), Some(Part::Text { text }) if summary_text(text).is_some())
 }
 
-/// Caps the largest until `excess` tokens are saved, none below `floor`. What costs less than the level stays as it is.
+/// Caps the largest first, each down to `floor`, until `excess` tokens are saved. The others stay as they are.
 ///
 /// ```
 /// use contexture_history::compaction::{Shrinkable, ShrinkableKind, lowered};
@@ -87,24 +89,22 @@ pub(super) fn is_summary(message: &Message) -> bool {
 ///     Shrinkable { kind, handle, tokens: Tokens(tokens) }
 /// };
 /// let results = [result("a", 900), result("b", 200), result("c", 700)];
-/// let caps = lowered(results.iter(), Tokens(400), Tokens(100));
-/// assert_eq!(caps, [("a".to_owned(), Tokens(600)), ("c".to_owned(), Tokens(600))].into());
+/// let caps = lowered(results.iter(), Tokens(1000), Tokens(100));
+/// assert_eq!(caps, [("a".to_owned(), Tokens(100)), ("c".to_owned(), Tokens(500))].into());
 /// ```
 pub fn lowered<'a>(all: impl IntoIterator<Item = &'a Shrinkable>, excess: Tokens, floor: Tokens) -> Caps {
-    let all: Vec<&Shrinkable> = all.into_iter().collect();
-    let floor = floor.max(SHORTEST_PREVIEW);
-    let saved =
-        |level: u32| -> u64 { all.iter().map(|it| u64::from(it.tokens.0.saturating_sub(level))).sum() };
-    let largest = all.iter().map(|it| it.tokens.0).max().unwrap_or(0);
-    // The highest level that saves enough, by halving; the floor if none does.
-    let (mut low, mut high) = (floor.0, largest.max(floor.0));
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        match saved(middle) >= u64::from(excess.0) {
-            true => low = middle,
-            false => high = middle - 1,
+    let mut all: Vec<&Shrinkable> = all.into_iter().collect();
+    // A stable sort: among equals the older one gives way first.
+    all.sort_by_key(|it| Reverse(it.tokens));
+    let mut left = excess;
+    let mut caps = Caps::new();
+    for it in all.into_iter().take_while(|it| it.tokens > floor) {
+        if left == Tokens(0) {
+            break;
         }
+        let cap = it.tokens.saturating_sub(left).max(floor);
+        left = left.saturating_sub(it.tokens.saturating_sub(cap));
+        caps.insert(it.handle.clone(), cap);
     }
-    let capped = all.into_iter().filter(|it| it.tokens.0 > low);
-    capped.map(|it| (it.handle.clone(), Tokens(low))).collect()
+    caps
 }

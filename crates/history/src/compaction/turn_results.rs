@@ -9,8 +9,8 @@ use contexture_message::{Part, TokenCounter, Tokens};
 
 use super::results::Shortening;
 use super::{Frontier, ResultLimits};
-use crate::Turn;
 use crate::transform::has_media;
+use crate::{Item, Turn, item_cost};
 
 /// A result, or what user or assistant say, that stands in the request in a shorter form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,31 @@ pub fn preview_turns<'a>(
         }));
     }
     made
+}
+
+/// Returns what each item costs as it is shown: with previews in the place of large results. Items are in the order in which
+/// the model reads them.
+pub fn shown_costs(
+    items: &[Item],
+    frontier: Frontier,
+    limits: &ResultLimits,
+    counter: &dyn TokenCounter,
+) -> Vec<Tokens> {
+    let mut shortening = Shortening::new(frontier, limits, counter);
+    let name = counter.profile().name;
+    let whole = |item: &Item| match *item.cost.counter == *name {
+        true => item.cost.tokens,
+        false => item_cost(counter, &item.body, item.visibility),
+    };
+    let shown = items.iter().map(|item| {
+        let mut tokens = whole(item);
+        if let Some(message) = item.body.as_message().filter(|_| item.visibility.history) {
+            let tell = &mut |_: &str, _: &str, before, after| tokens = tokens.saturating_sub(before) + after;
+            shortening.message(&item.turn.to_string(), message, tell);
+        }
+        tokens
+    });
+    shown.collect()
 }
 
 /// Returns turns with previews in the place of large results, and the ids of the calls whose results changed.
