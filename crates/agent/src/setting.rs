@@ -298,12 +298,14 @@ impl Setting {
         self.caps.clone().unwrap_or_else(|| caps::of(thread))
     }
 
-    /// Returns how large results are shown. By the window as it is known, not as it was learned: what was sent once must look
-    /// the same in the next request.
+    /// Returns how large results are shown.
     pub(crate) fn results(&self, thread: &Snapshot) -> ResultLimits {
-        let model = self.model_on(thread).unwrap_or_default();
-        let usable = Learned::default().limits(self.facts(&model)).input_tokens(&Settings::default());
-        ResultLimits { caps: self.caps(thread), ..self.agent.config.compaction.results(usable) }
+        let facts = self.facts(&self.model_on(thread).unwrap_or_default());
+        let limits = self.agent.config.compaction.result_limits(thread, facts);
+        match &self.caps {
+            Some(caps) => ResultLimits { caps: Arc::clone(caps), ..limits },
+            None => limits,
+        }
     }
 
     /// Returns who counts the request for a summary, and how many tokens it may have.

@@ -9,7 +9,7 @@ use contexture_agent::{
     Agent, AgentBuilder, AgentConfig, AgentError, CancellationToken, CompactRequest, RunRequest,
 };
 use contexture_compose::{Absence, Pass, Prompt, ResolveOptions, ResultView, Scope};
-use contexture_history::compaction::{Frontier, ResultLimits};
+use contexture_history::compaction::Frontier;
 use contexture_history::{Turn, TurnStatus};
 use contexture_message::{Message, Settings};
 use contexture_project::{Config, InMemory, Project};
@@ -168,13 +168,8 @@ impl Stage {
             ..self.project.options(&self.prompt, None, model.as_deref())
         };
         let Some(thread) = thread.map(Thread::get) else { return options };
-        let config = &self.config().compaction;
-        let limits = ResultLimits {
-            max_tokens_per_tool_result: config.max_tokens_per_tool_result,
-            keep_recent_tool_results: config.keep_recent_tool_results,
-            max_tokens_per_recent_tool_result: config.max_tokens_per_recent_tool_result,
-            ..ResultLimits::default()
-        };
+        let facts = self.project.catalogue().facts(model.as_deref().unwrap_or_default());
+        let limits = self.config().compaction.result_limits(&thread, facts);
         let settled = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
         let absent = thread.absent().iter();
         ResolveOptions {
@@ -250,7 +245,7 @@ pub(crate) fn session_config(config: &Config) -> SessionConfig {
 pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentBuilder, Failure> {
     let config = AgentConfig {
         model: project.config().model.default.clone(),
-        compaction: project.config().compaction,
+        compaction: project.config().compaction.clone(),
         ..AgentConfig::default()
     };
     let mut builder = contexture::agent(models.client()?)

@@ -198,11 +198,17 @@ impl Project {
             (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
             (_, model) => model.map(str::to_owned),
         };
-        let facts = full.as_deref().map(|it| self.catalogue.facts(it)).unwrap_or_default();
+        let facts = full.as_deref().map(|it| self.catalogue.facts(it).with_window());
+        let (facts, window_assumed) = facts.unwrap_or_default();
         ResolveOptions {
             provider: provider.map(str::to_owned),
             model: chosen.map(str::to_owned),
-            limits: ModelLimits { context_window: facts.context_window, output_reserve: facts.reserve() },
+            limits: ModelLimits {
+                context_window: facts.context_window,
+                output_reserve: facts.reserve(),
+                window_assumed,
+                ..ModelLimits::default()
+            },
             cache_rules: facts.cache,
             ..ResolveOptions::default()
         }

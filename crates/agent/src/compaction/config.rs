@@ -1,8 +1,12 @@
 //! When and how a conversation is compacted.
 
 use contexture_history::compaction::{PlanLimits, ResultLimits};
-use contexture_message::Tokens;
+use contexture_message::{Settings, Tokens};
+use contexture_session::Snapshot;
+use contexture_wire::ModelFacts;
 use serde::{Deserialize, Serialize};
+
+use super::{Learned, caps};
 
 /// When and how a conversation is compacted. The names are those of `[compaction]` in a project's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +75,13 @@ impl Default for CompactionConfig {
 }
 
 impl CompactionConfig {
+    /// Returns how large the tool results of a thread are shown to a model: within its window as it is known, not as it was
+    /// learned, because what was sent once must look the same in the next request.
+    pub fn result_limits(&self, thread: &Snapshot, facts: ModelFacts) -> ResultLimits {
+        let usable = Learned::default().limits(facts).input_tokens(&Settings::default());
+        ResultLimits { caps: caps::of(thread), ..self.results(usable) }
+    }
+
     /// Returns the limits of tool results for a model of which so many tokens can be used, if that is known.
     pub(crate) fn results(&self, usable: Option<Tokens>) -> ResultLimits {
         let limits = ResultLimits {

@@ -152,7 +152,7 @@ fn programs_get_documents() {
     let served = talked([summarises()]);
     let report = document(&served.run(&["compact", "s1", "--json"]));
     let keys: Vec<&String> = report.as_object().into_iter().flat_map(|it| it.keys()).collect();
-    let all = ["strategy", "trigger", "items_before", "items_after", "tokens_before", "tokens_after"];
+    let all = ["strategy", "trigger", "messages_before", "messages_after", "tokens_before", "tokens_after"];
     assert_eq!(keys, [&all as &[&str], &["archive", "accepted", "made"]].concat());
     assert_eq!((&report["trigger"], &report["archive"]), (&json!("asked"), &json!("a1")));
 

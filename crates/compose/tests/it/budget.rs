@@ -182,7 +182,11 @@ fn history_gives_way_with_the_oldest_turn_first_and_the_newest_stays() {
 #[test]
 fn the_models_window_less_the_answer_is_the_default_limit() {
     let prompt = Prompt::builder("p").system("Own.").include(context("a", 50, 50));
-    let limits = ModelLimits { context_window: Some(Tokens(60)), output_reserve: Some(Tokens(20)) };
+    let limits = ModelLimits {
+        context_window: Some(Tokens(60)),
+        output_reserve: Some(Tokens(20)),
+        ..ModelLimits::default()
+    };
     let mut options = ResolveOptions { limits, ..ResolveOptions::default() };
     insta::assert_snapshot!(fitted(prompt.clone(), options.clone()), @"
     prompt system 1 kept

@@ -27,6 +27,7 @@ async fn said(thread: &Thread, turns: std::ops::Range<u64>) {
 fn over(first: u64, last: u64, text: &str) -> NewArchive {
     NewArchive {
         text: Some(text.to_owned()),
+        facts: Vec::new(),
         left_out: None,
         range: (Seq(first), Seq(last)),
         turns: (TurnNo(first.div_ceil(3)), TurnNo(last.div_ceil(3))),

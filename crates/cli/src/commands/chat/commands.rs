@@ -188,6 +188,7 @@ impl Chat {
     fn usable(&self, pass: &Pass) -> Option<Tokens> {
         let request = pass.request();
         let facts = self.stage.project.catalogue().facts(request.model.as_deref().unwrap_or_default());
+        let (facts, _) = facts.with_window();
         let reserve = request.settings.output_tokens(facts.reserve().map(|it| it.0)).unwrap_or(0);
         facts.context_window.map(|it| it.saturating_sub(Tokens(reserve))).filter(|it| it.0 > 0)
     }

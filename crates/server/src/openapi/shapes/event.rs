@@ -160,8 +160,8 @@ pub(crate) struct ContextCompactionStart {
     strategy: Strategy,
     /// What set it off.
     trigger: Value,
-    /// How many items the model reads before.
-    items_before: u64,
+    /// How many messages of the conversation the model reads before.
+    messages_before: u64,
     /// What they cost.
     tokens_before: u64,
     thread: String,
@@ -186,10 +186,10 @@ pub(crate) struct CompactionReport {
     strategy: Strategy,
     /// What set it off.
     trigger: Value,
-    /// How many items the model read before.
-    items_before: u64,
+    /// How many messages of the conversation the model read before.
+    messages_before: u64,
     /// How many it reads now.
-    items_after: u64,
+    messages_after: u64,
     /// What they cost before.
     tokens_before: u64,
     /// What they cost now.
@@ -209,10 +209,10 @@ pub(crate) struct CompactionEvent {
     strategy: Strategy,
     /// What set it off.
     trigger: Value,
-    /// How many items the model read before.
-    items_before: u64,
+    /// How many messages of the conversation the model read before.
+    messages_before: u64,
     /// How many it reads now.
-    items_after: u64,
+    messages_after: u64,
     /// What they cost before.
     tokens_before: u64,
     /// What they cost now.
@@ -255,8 +255,10 @@ pub(crate) struct ContextUsage {
     cache_forecast_tokens: Option<u64>,
     /// Where the request differs from what was sent before.
     cache_break: Option<Value>,
-    /// The share of the model's usable window that the input took, if the window is known.
+    /// The share of the model's usable window that the input took.
     budget_used_pct: Option<f64>,
+    /// Whether nothing is known of the model's window, so that 200,000 tokens are assumed.
+    window_assumed: Option<bool>,
     thread: String,
     turn: String,
 }
