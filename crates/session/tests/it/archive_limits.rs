@@ -53,7 +53,7 @@ fn what_is_left_out_again_and_again_is_one_archive() {
             let view = stage.thread.view().await.unwrap();
             let plan = planned(&view, How::Full).unwrap();
             before.push(stage.reads().await);
-            let new = view.archive(&plan, Err("no room".to_owned()));
+            let new = view.archive(&plan, Err("no room".to_owned()), Vec::new());
             stage.thread.archive_range(&view, &new).await.unwrap();
             assert_eq!(stage.thread.get().state().archives.len(), 1);
         }

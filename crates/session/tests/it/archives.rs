@@ -49,7 +49,7 @@ impl Stage {
     async fn archive(&self, strategy: How) -> Option<(View, Plan)> {
         let view = self.thread.view().await.unwrap();
         let plan = planned(&view, strategy)?;
-        self.thread.archive_range(&view, &view.archive(&plan, text(&plan))).await.unwrap();
+        self.thread.archive_range(&view, &view.archive(&plan, text(&plan), Vec::new())).await.unwrap();
         Some((view, plan))
     }
 
@@ -169,7 +169,7 @@ fn what_is_appended_meanwhile_stays_and_only_one_of_two_commits() {
         let view = stage.thread.view().await.unwrap();
         let plan = planned(&view, How::Full).unwrap();
         stage.turn("meanwhile", false).await;
-        let new = view.archive(&plan, text(&plan));
+        let new = view.archive(&plan, text(&plan), Vec::new());
         stage.thread.archive_range(&view, &new).await.unwrap();
         let again = stage.thread.archive_range(&view, &new).await.unwrap_err();
         assert!(matches!(again, SessionError::ViewChanged { .. }), "{again}");
@@ -200,7 +200,7 @@ fn a_range_inside_a_running_turn_is_archived_there() {
             if it.turn == turn.turn() { Tokens(10) } else { Tokens(1) }
         });
         let plan = layout.full(Trigger::Asked, &limits).unwrap();
-        turn.archive(&view, &view.archive(&plan, text(&plan))).await.unwrap();
+        turn.archive(&view, &view.archive(&plan, text(&plan), Vec::new())).await.unwrap();
         insta::assert_snapshot!(stage.reads().await, @r#"
         t2: summarised in a1 (items 8 to 11)
         t1 {"role":"user","content":[{"type":"text","text":"before"},{"type":"text","text":"<system-context>\npage of before\n</system-context>"}]} {"role":"assistant","content":"answer to before"}
