@@ -5,6 +5,7 @@
 use contexture_compose::Pass;
 use contexture_history::compaction::{Strategy, Trigger, due};
 use contexture_history::{Turn, TurnStatus, window};
+use contexture_message::Usage;
 use contexture_model::{ModelError, ModelErrorKind};
 
 use super::{Break, Running};
@@ -172,9 +173,11 @@ impl Running {
     /// Accounts for what compactions cost, and tells what there is to say about them.
     fn account_for_relief(&mut self, pass: &Pass) {
         let usage = std::mem::take(&mut self.compactions.usage);
-        let model = self.setting.agent.config.compaction.model.clone();
-        let model = model.or_else(|| pass.request().model.clone()).unwrap_or_default();
-        self.add_usage(&model, usage);
+        if usage != Usage::default() {
+            let model = self.setting.agent.config.compaction.model.clone();
+            let model = model.or_else(|| pass.request().model.clone()).unwrap_or_default();
+            self.add_usage(&model, usage);
+        }
         let remarks = std::mem::take(&mut self.compactions.remarks);
         self.remarks(remarks);
     }

@@ -314,9 +314,6 @@ impl Running {
 
     /// Adds up what was used.
     fn add_usage(&mut self, model: &str, usage: Usage) {
-        if usage == Usage::default() {
-            return;
-        }
         self.usage += usage;
         let cost = self.setting.facts(model).price.and_then(|it| it.of(usage));
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);

@@ -43,8 +43,7 @@ async fn a_call_waits_and_its_siblings_are_answered() {
     let (events, _) = told(careful(&model()).run(&prompt(), &stage.thread, hi())).await;
     insta::assert_snapshot!(events, @r#"
     turn.start {"thread":"s","turn":"t1"}
-    warning {"source":"model","message":"the context window of `test/model` is not known: 200000 tokens are assumed"}
-    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0,"window_assumed":true}
+    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0}
     tool.call {"id":"a","name":"free","arguments":{"n":1}}
     tool.call {"id":"b","name":"risky","arguments":{"n":2}}
     tool.result {"id":"a","name":"free","output":{"type":"json","value":{"n":1}}}

@@ -61,8 +61,7 @@ async fn a_call_of_the_client_waits_and_its_siblings_are_answered() {
     assert_eq!(waits(&outcome.unwrap()), "Suspended ClientTools b");
     insta::assert_snapshot!(events, @r#"
     turn.start {"thread":"s","turn":"t1"}
-    warning {"source":"model","message":"the context window of `test/model` is not known: 200000 tokens are assumed"}
-    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0,"window_assumed":true}
+    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0}
     tool.call {"id":"a","name":"here","arguments":{"n":1}}
     tool.call {"id":"b","name":"there","arguments":{"n":2}}
     tool.result {"id":"a","name":"here","output":{"type":"json","value":{"n":1}}}
@@ -85,7 +84,7 @@ async fn the_turn_goes_on_with_the_clients_result() {
     turn.start {"thread":"s","turn":"t1"}
     tool.result {"id":"b","name":"there","output":{"type":"text","value":"two"}}
     text.delta {"text":"All done."}
-    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"cache_forecast_tokens":102,"budget_used_pct":0.0,"window_assumed":true}
+    context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"cache_forecast_tokens":102,"budget_used_pct":0.0}
     turn.end {"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
     "#);
     let names = |at: usize| {

@@ -143,11 +143,12 @@ async fn a_good_summary_is_taken_and_all_fields_are_told() {
     let (events, outcome) = told(agent.run(&prompt(), &stage.thread, RunRequest::user("And now?"))).await;
     let report = &outcome.unwrap().compactions[0];
     let start = events.lines().find(|it| it.starts_with("context_compaction_start")).unwrap();
-    for field in ["strategy", "trigger", "items_before", "tokens_before"] {
+    for field in ["strategy", "trigger", "messages_before", "tokens_before"] {
         assert!(start.contains(&format!("\"{field}\"")), "{start}");
     }
     let end = events.lines().find(|it| it.starts_with("context_compaction_end")).unwrap();
-    for field in ["strategy", "trigger", "items_before", "items_after", "tokens_before", "tokens_after"] {
+    for field in ["strategy", "trigger", "messages_before", "messages_after", "tokens_before", "tokens_after"]
+    {
         assert!(end.contains(&format!("\"{field}\"")), "{end}");
     }
     assert!(
