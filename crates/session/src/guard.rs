@@ -1,5 +1,8 @@
 //! The rules of leases, as one pure function.
 //!
+//! The number goes up with every change of the writer: a writer that shows no number is a new one, however short its write is,
+//! and every number that was given out before is worth nothing from then on.
+//!
 //! The in-memory store calls it; stores that decide in SQL are held to it by the conformance suite.
 
 use std::sync::Arc;
@@ -41,15 +44,13 @@ impl LeaseRow {
         };
         match guard {
             Guard::Free if self.is_live(now) => Err(Refused::Held),
-            Guard::Free => Ok(self.clone()),
+            Guard::Free => Ok(LeaseRow { owner: None, fence: self.next_fence(), until: self.until }),
             Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
                 Err(Refused::Held)
             }
-            Guard::Acquire { owner, ttl } => Ok(LeaseRow {
-                owner: Some(Arc::clone(owner)),
-                fence: Fence(self.fence.0.saturating_add(1)),
-                until: until(ttl),
-            }),
+            Guard::Acquire { owner, ttl } => {
+                Ok(LeaseRow { owner: Some(Arc::clone(owner)), fence: self.next_fence(), until: until(ttl) })
+            }
             Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => {
                 Err(Refused::Fenced(*fence))
             }
@@ -61,6 +62,10 @@ impl LeaseRow {
     /// Returns the number of the lease that the writer holds after it was let in.
     pub fn fence_of(&self, guard: &Guard) -> Option<Fence> {
         matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(self.fence)
+    }
+
+    fn next_fence(&self) -> Fence {
+        Fence(self.fence.0.saturating_add(1))
     }
 
     fn is_held_as(&self, fence: Fence) -> bool {

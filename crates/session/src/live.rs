@@ -338,13 +338,16 @@ impl Patience {
     }
 }
 
+/// Why a turn was interrupted whose writer gave no sign of life.
+pub(crate) const LOST: &str = "its writer was lost";
+
 /// Returns what must be said before anything else is appended: a turn that nobody runs any more was interrupted.
 ///
 /// A suspended turn waits on, unless a new turn begins (`begins`).
 pub(crate) fn closing(state: &State, begins: bool) -> Draft {
     match state.open {
         Some(open) if open.status == TurnStatus::InFlight => {
-            vec![(open.turn, ended(TurnStatus::Interrupted, Some("its writer was lost")))]
+            vec![(open.turn, ended(TurnStatus::Interrupted, Some(LOST)))]
         }
         Some(open) if begins => {
             vec![(open.turn, ended(TurnStatus::Interrupted, Some("another turn began")))]

@@ -1,30 +1,49 @@
 //! Turns whose writer was lost.
 
+use std::sync::Arc;
+
 use contexture_history::{TurnNo, TurnStatus};
 
-use crate::live::{Live, closing};
+use crate::live::{LOST, Live};
 use crate::session_error::SessionError;
 use crate::store::Guard;
+use crate::turn::{RunningTurn, acquire, running_as};
 use crate::{State, StoreError};
 
-impl Live {
-    /// Says that the turn in flight was interrupted, as the next writer would, if nobody runs it.
-    pub(crate) async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
-        // Who holds the pen is alive, in this process; its lease says the same to others.
-        let Some(mut pen) = self.free_pen() else { return Ok(None) };
-        loop {
-            self.refresh(&pen).await?;
-            let Some(turn) = in_flight(self.snapshot().state()) else { return Ok(None) };
-            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match self.try_append(&mut pen, guard, |state| Ok(closing(state, false))).await {
-                Ok(()) => return Ok(Some(turn)),
-                Err(SessionError::Store(StoreError::Held { .. })) => return Ok(None),
-                // Somebody else has written meanwhile: what is known is too old.
-                Err(SessionError::Store(StoreError::Conflict { .. })) => {}
-                Err(SessionError::Store(StoreError::Fenced { .. })) => pen.fence = None,
-                Err(other) => return Err(other),
-            }
+/// Takes over the turn in flight, if its writer was lost. From then on that writer is fenced out.
+pub(crate) async fn take_over(live: &Arc<Live>) -> Result<Option<RunningTurn>, SessionError> {
+    // The holder of the pen is alive, in this process; its lease says the same to others.
+    let Some(mut pen) = live.free_pen() else { return Ok(None) };
+    live.refresh(&pen).await?;
+    if in_flight(live.snapshot().state()).is_none() {
+        return Ok(None);
+    }
+    let store = &live.shared.store;
+    pen.fence = match store.lease(live.key.clone(), acquire(live)).await {
+        Err(StoreError::Held { .. }) => return Ok(None),
+        taken => taken?,
+    };
+    // Only now does no one else write: another writer may have closed the turn in between.
+    live.refresh(&pen).await?;
+    match (in_flight(live.snapshot().state()), pen.fence) {
+        (Some(turn), Some(_)) => running_as(live, pen, turn).map(Some),
+        (None, Some(fence)) => {
+            store.lease(live.key.clone(), Guard::Release { fence }).await?;
+            pen.fence = None;
+            Ok(None)
         }
+        (_, None) => Ok(None),
+    }
+}
+
+/// Puts on record that the turn in flight was interrupted, as the next writer would, if its writer was lost.
+pub(crate) async fn close_lost(live: &Arc<Live>) -> Result<Option<TurnNo>, SessionError> {
+    let Some(running) = take_over(live).await? else { return Ok(None) };
+    let turn = running.turn();
+    match running.interrupt(LOST, Vec::new()).await {
+        // Held up for longer than a lease, and taken over itself.
+        Err(SessionError::Store(StoreError::Fenced { .. })) => Ok(None),
+        closed => closed.map(|_| Some(turn)),
     }
 }
 

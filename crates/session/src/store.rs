@@ -4,7 +4,8 @@
 //!
 //! 1. An append is all or nothing, and when it returns it survives a crash of the process and of the machine.
 //! 2. An append succeeds only if the log ends where the writer thinks it does (`expected`), and only if the
-//!    writer may write (`guard`), both decided in the append's own transaction.
+//!    writer may write (`guard`), both decided in the append's own transaction. A writer whose lease was taken over, by an
+//!    append of any kind, never writes again with it.
 //! 3. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
 //! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
 //! 5. A read costs what it returns: it does not grow with the length of the log.
@@ -166,7 +167,7 @@ pub struct KeyedTurn {
     pub began: Seq,
 }
 
-/// The number of a lease. Each new one is higher, so that an old writer is recognised.
+/// The number of a lease. It goes up with every change of the writer, so that an old writer is recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub u64);
@@ -174,7 +175,7 @@ pub struct Fence(pub u64);
 /// What a writer must have, and gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Nobody else holds a lease that has not ended.
+    /// No one holds a lease that has not ended. One that has ended is taken over: its holder can't extend it any more.
     Free,
     /// The same; the writer then holds one itself, with a new number. A lease of the same owner is replaced.
     Acquire {

@@ -227,7 +227,7 @@ async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, Sess
     }
 }
 
-fn acquire(live: &Live) -> Guard {
+pub(crate) fn acquire(live: &Live) -> Guard {
     Guard::Acquire { owner: Arc::clone(&live.shared.owner), ttl: live.shared.config.lease }
 }
 
@@ -241,6 +241,11 @@ fn beginning(state: &State, config: &TurnConfig) -> Draft {
 
 fn running(live: &Arc<Live>, pen: Pen) -> Result<RunningTurn, SessionError> {
     let turn = live.snapshot().turn();
+    running_as(live, pen, turn)
+}
+
+/// Returns a turn as the holder of the pen runs it.
+pub(crate) fn running_as(live: &Arc<Live>, pen: Pen, turn: TurnNo) -> Result<RunningTurn, SessionError> {
     let thread = || live.key.thread.to_string();
     let fence = pen.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
     Ok(RunningTurn { live: Arc::clone(live), pen, turn, fence })

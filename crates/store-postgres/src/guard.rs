@@ -28,10 +28,10 @@ pub(crate) const ALLOWED: &str = "\
 pub(crate) const LEASE: &str = "\
     lease_owner = CASE
         WHEN $3::text IS NOT NULL THEN $3::text
-        WHEN $4::bigint IS NOT NULL AND $5::bigint IS NULL THEN NULL
+        WHEN $5::bigint IS NULL THEN NULL
         ELSE lease_owner
     END,
-    lease_fence = lease_fence + CASE WHEN $3::text IS NULL THEN 0 ELSE 1 END,
+    lease_fence = lease_fence + CASE WHEN $4::bigint IS NULL THEN 1 ELSE 0 END,
     lease_until = CASE
         WHEN $5::bigint IS NULL THEN lease_until
         ELSE clock_timestamp() + $5::bigint * interval '1 microsecond'

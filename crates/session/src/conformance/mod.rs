@@ -57,8 +57,8 @@ pub use search::{
 };
 pub use support::{Open, SystemTime, TestNames, test_ports};
 pub use writers::{
-    a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
-    raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
+    a_fenced_writer_never_writes_again, a_lost_turn_is_closed, a_lost_writer_is_fenced_out,
+    many_writers_lose_nothing, raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
 };
 
 /// Makes one test of each check. The argument is an `async fn() -> Open`.
@@ -72,7 +72,7 @@ macro_rules! store_conformance {
             a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
             a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
             isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
-            a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
+            a_fenced_writer_never_writes_again, a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
             raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
             archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
             every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,

@@ -87,6 +87,89 @@ pub async fn a_lost_writer_is_fenced_out(open: Open) {
     assert_eq!(main.refresh().await.expect("the store answers"), session.main().get());
 }
 
+/// Whatever takes over from a writer that gave no sign of life, be it one plain append, that writer never writes again: not
+/// at the end it knew, nor at the new one, nor after a sign of life.
+pub async fn a_fenced_writer_never_writes_again(open: Open) {
+    let it = bare(&open).await;
+    let ttl = Duration::from_millis(60);
+    let acquire = |owner: &str| Guard::Acquire { owner: Arc::from(owner), ttl };
+    for round in 0..3 {
+        let began = it.append(acquire("a"), vec![said("began")]).await.expect("free");
+        let fence = began.fence.expect("a number");
+        tokio::time::sleep(ttl * 3).await;
+        match round {
+            0 => drop(it.append(Guard::Free, vec![said("taken over")]).await.expect("the lease ended")),
+            1 => drop(it.store.lease(it.key.clone(), acquire("b")).await.expect("the lease ended")),
+            _ => drop(it.store.lease(it.key.clone(), Guard::Free).await.expect("the lease ended")),
+        }
+        let before = it.items().await.len();
+        let late = [Guard::Hold { fence, ttl }, Guard::Release { fence }];
+        for guard in late.iter().chain(&late) {
+            let refused = it.append(guard.clone(), vec![said("late")]).await.err().map(|it| it.code());
+            assert_eq!(refused, Some("lease_lost"), "round {round}: {guard:?}");
+            let refused = it.store.lease(it.key.clone(), guard.clone()).await.err().map(|it| it.code());
+            assert_eq!(refused, Some("lease_lost"), "round {round}: {guard:?}");
+        }
+        assert_eq!(it.items().await.len(), before);
+        tokio::time::sleep(ttl * 3).await;
+    }
+    assert_replays(&*it.store, &it.key).await;
+    for way in [Way::Message, Way::Instructions, Way::Once, Way::CloseLost, Way::TakeOver] {
+        a_taken_over_turn_writes_nothing(&open, way).await;
+    }
+}
+
+/// A way to take over a thread.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Message,
+    Instructions,
+    Once,
+    CloseLost,
+    TakeOver,
+}
+
+impl Way {
+    async fn take(self, thread: &Thread) -> Result<(), crate::SessionError> {
+        match self {
+            Way::Message => thread.add_message(Message::user("mine")).await.map(drop),
+            Way::Instructions => thread.set_system_instructions(Some("mine")).await.map(drop),
+            Way::Once => thread.add_once("mine", vec![Message::user("mine").into()]).await.map(drop),
+            Way::CloseLost => thread.close_lost().await.map(|it| assert!(it.is_some(), "it was lost")),
+            Way::TakeOver => {
+                let turn = thread.take_over_lost().await?.expect("it was lost");
+                turn.interrupt("lost", vec![Message::assistant("mine").into()]).await.map(drop)
+            }
+        }
+    }
+}
+
+async fn a_taken_over_turn_writes_nothing(open: &Open, way: Way) {
+    let quick = SessionConfig { lease: Duration::from_millis(80), ..SessionConfig::default() };
+    let (here, there) = (process_with(open, quick.clone()).await, process_with(open, quick).await);
+    let session = new_session(&here).await;
+    let mut lost = begun(session.main(), "one").await;
+    tokio::time::sleep(Duration::from_millis(240)).await;
+    let main = there.open(session.id()).await.expect("the session").main().clone();
+    way.take(&main).await.expect("its lease has ended");
+
+    let before = main.all(None).await.expect("the store answers");
+    let ends = before.iter().filter(|it| it.body.kind() == "turn_ended" && it.turn == lost.turn());
+    assert_eq!(ends.count(), 1, "{way:?}");
+    let code = |refused: Result<Seq, crate::SessionError>| refused.err().map(|it| it.code());
+    let late = lost.renew().await.map(|()| Seq(0));
+    assert_eq!(code(late), Some("lease_lost"), "{way:?}");
+    // The second time it knows where the log ends.
+    for _ in 0..2 {
+        let late = lost.append(vec![Message::assistant("late").into()]).await;
+        assert_eq!(code(late), Some("lease_lost"), "{way:?}");
+    }
+    assert_eq!(code(lost.fail("late", Vec::new()).await), Some("lease_lost"), "{way:?}");
+    let after = main.all(None).await.expect("the store answers");
+    assert_eq!(after, before, "{way:?}: nothing stands behind what took over");
+    session.main().add_message(Message::user("next")).await.expect("a new write is none of the lost writer");
+}
+
 /// A turn whose writer was lost is closed by whoever looks; one that is written still is not.
 pub async fn a_lost_turn_is_closed(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
