@@ -57,6 +57,7 @@ pub use config::{Policy, Ports, SessionConfig};
 pub use error::StoreError;
 pub use guard::{LeaseRow, Refused};
 pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
+pub use lost::LostWords;
 pub use memory::MemoryStore;
 pub use new_item::NewItem;
 pub use outcome::TurnOutcome;

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use contexture_history::{Body, Change, Cost, Item, Seq, Timestamp, TurnNo, TurnStatus, item_cost};
@@ -15,6 +15,7 @@ use contexture_message::{Part, Role, Tokens};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
+use crate::lost::LostWords;
 use crate::session_error::SessionError;
 use crate::store::{Append, Fence, Guard, Store};
 use crate::view::changes_view;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) counter: Arc<str>,
     /// The threads that someone in this process has a handle to: one queue of writers each.
     pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<Live>>>,
+    /// Asked when a lost turn is closed.
+    pub(crate) lost_words: OnceLock<Arc<dyn LostWords>>,
 }
 
 impl Shared {
@@ -135,7 +138,15 @@ impl Live {
         let (ports, config) = (ports.clone(), config.clone());
         let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
         Live {
-            shared: Arc::new(Shared { store, ports, config, owner, counter, live }),
+            shared: Arc::new(Shared {
+                store,
+                ports,
+                config,
+                owner,
+                counter,
+                live,
+                lost_words: OnceLock::new(),
+            }),
             key: of.key.clone(),
             writer: Arc::default(),
             waiting: AtomicUsize::new(0),
@@ -213,7 +224,7 @@ impl Live {
         let mut patience = Patience::new(&self.shared.config);
         loop {
             let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match self.try_append(pen, guard, &draft).await {
+            match self.append_next(pen, guard, &draft).await {
                 Err(SessionError::Store(err)) => self.recover(pen, policy, &mut patience, err).await?,
                 done => return done.map(|()| self.snapshot()),
             }
@@ -254,6 +265,23 @@ impl Live {
             pen.unsure = false;
         }
         Ok(())
+    }
+
+    /// Appends once, behind the end of a turn whose writer was lost.
+    pub(crate) async fn append_next(
+        &self,
+        pen: &mut Pen,
+        guard: Guard,
+        draft: impl Fn(&State) -> Result<Draft, SessionError>,
+    ) -> Result<(), SessionError> {
+        let guard = self.guard_after_lost(pen, guard).await?;
+        let releases = matches!(guard, Guard::Release { .. });
+        let done = self.try_append(pen, guard, draft).await;
+        // There was nothing to say, or nothing that can be said: the lease must not stay for that.
+        if releases && !matches!(done, Err(SessionError::Store(_))) {
+            self.give_back(pen).await?;
+        }
+        done
     }
 
     /// Appends once, where the newest snapshot ends.

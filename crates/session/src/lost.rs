@@ -1,50 +1,102 @@
 //! Turns whose writer was lost.
+//!
+//! Whoever comes next takes the lease over, which fences the lost writer out, and records that the turn was interrupted. An
+//! application that knows more of the turn than its log says ([`LostWords`]) is asked in between, when nothing can be added to
+//! the turn any more.
 
 use std::sync::Arc;
 
 use contexture_history::{TurnNo, TurnStatus};
+use futures::future::BoxFuture;
 
-use crate::live::{LOST, Live};
+use crate::live::{Draft, LOST, Live, Pen, ended};
 use crate::session_error::SessionError;
-use crate::store::Guard;
-use crate::turn::{RunningTurn, acquire, running_as};
-use crate::{State, StoreError};
+use crate::store::{Fence, Guard};
+use crate::{NewItem, Snapshot, State, StoreError, ThreadKey};
 
-/// Takes over the turn in flight, if its writer was lost. From then on that writer is fenced out.
-pub(crate) async fn take_over(live: &Arc<Live>) -> Result<Option<RunningTurn>, SessionError> {
-    // The holder of the pen is alive, in this process; its lease says the same to others.
-    let Some(mut pen) = live.free_pen() else { return Ok(None) };
-    live.refresh(&pen).await?;
-    if in_flight(live.snapshot().state()).is_none() {
-        return Ok(None);
+/// Knows what a lost turn said that is not in its log, such as text that clients were told while the answer grew.
+pub trait LostWords: std::fmt::Debug + Send + Sync {
+    /// Returns what the turn in flight of a thread ends with. Its writer is fenced out, `snapshot` is the thread as it stands,
+    /// and the lease is held meanwhile, so this must not wait for long. It may be asked more than once about a turn.
+    fn of<'a>(
+        &'a self,
+        thread: &'a ThreadKey,
+        turn: TurnNo,
+        snapshot: &'a Snapshot,
+    ) -> BoxFuture<'a, Result<Vec<NewItem>, StoreError>>;
+}
+
+impl Live {
+    /// Puts on record that the turn in flight was interrupted, as the next writer would, if its writer was lost.
+    pub(crate) async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
+        // The holder of the pen is alive, in this process; its lease says the same to others.
+        let Some(mut pen) = self.free_pen() else { return Ok(None) };
+        self.refresh(&pen).await?;
+        let closed = match self.end_lost(&mut pen, |fence| Guard::Release { fence }).await {
+            // In the second case this process was held up for longer than a lease, and taken over itself.
+            Err(SessionError::Store(StoreError::Held { .. } | StoreError::Fenced { .. })) => return Ok(None),
+            closed => closed?,
+        };
+        self.give_back(&mut pen).await?;
+        Ok(closed.and_then(|it| it.turn))
     }
-    let store = &live.shared.store;
-    pen.fence = match store.lease(live.key.clone(), acquire(live)).await {
-        Err(StoreError::Held { .. }) => return Ok(None),
-        taken => taken?,
-    };
-    // Only now does no one else write: another writer may have closed the turn in between.
-    live.refresh(&pen).await?;
-    match (in_flight(live.snapshot().state()), pen.fence) {
-        (Some(turn), Some(_)) => running_as(live, pen, turn).map(Some),
-        (None, Some(fence)) => {
-            store.lease(live.key.clone(), Guard::Release { fence }).await?;
-            pen.fence = None;
-            Ok(None)
+
+    /// Gives the lease back, if this process holds one.
+    pub(crate) async fn give_back(&self, pen: &mut Pen) -> Result<(), StoreError> {
+        if let Some(fence) = pen.fence.take() {
+            self.shared.store.lease(self.key.clone(), Guard::Release { fence }).await?;
         }
-        (_, None) => Ok(None),
+        Ok(())
+    }
+
+    /// Returns what a new write has to show, after a turn in flight whose writer was lost has come to its end. Without
+    /// [`LostWords`] that end is part of the write itself.
+    pub(crate) async fn guard_after_lost(&self, pen: &mut Pen, guard: Guard) -> Result<Guard, SessionError> {
+        self.settle(pen).await?;
+        if self.shared.lost_words.get().is_none() {
+            return Ok(guard);
+        }
+        let ttl = self.shared.config.lease;
+        Ok(match (self.end_lost(pen, |fence| Guard::Hold { fence, ttl }).await?, guard) {
+            (Some(Taken { fence, .. }), Guard::Free | Guard::Release { .. }) => Guard::Release { fence },
+            (_, guard) => guard,
+        })
+    }
+
+    /// Takes the lease over from a lost writer and ends its turn, with a write that has this guard. Nothing if there is no turn
+    /// in flight.
+    async fn end_lost(
+        &self,
+        pen: &mut Pen,
+        guard: impl Fn(Fence) -> Guard,
+    ) -> Result<Option<Taken>, SessionError> {
+        if in_flight(self.snapshot().state()).is_none() {
+            return Ok(None);
+        }
+        let (owner, ttl) = (Arc::clone(&self.shared.owner), self.shared.config.lease);
+        let taken = self.shared.store.lease(self.key.clone(), Guard::Acquire { owner, ttl }).await?;
+        pen.fence = taken;
+        let Some(fence) = taken else { return Ok(None) };
+        // Only now does no one else write.
+        self.refresh(pen).await?;
+        let snapshot = self.snapshot();
+        let Some(turn) = in_flight(snapshot.state()) else { return Ok(Some(Taken { turn: None, fence })) };
+        let said = match self.shared.lost_words.get() {
+            Some(words) => words.of(&self.key, turn, &snapshot).await?,
+            None => Vec::new(),
+        };
+        let said = self.shared.counted(said).into_iter().chain([ended(TurnStatus::Interrupted, Some(LOST))]);
+        let draft: Draft = said.map(|it| (turn, it)).collect();
+        self.try_append(pen, guard(fence), |_| Ok(draft.clone())).await?;
+        Ok(Some(Taken { turn: Some(turn), fence }))
     }
 }
 
-/// Puts on record that the turn in flight was interrupted, as the next writer would, if its writer was lost.
-pub(crate) async fn close_lost(live: &Arc<Live>) -> Result<Option<TurnNo>, SessionError> {
-    let Some(running) = take_over(live).await? else { return Ok(None) };
-    let turn = running.turn();
-    match running.interrupt(LOST, Vec::new()).await {
-        // Held up for longer than a lease, and taken over itself.
-        Err(SessionError::Store(StoreError::Fenced { .. })) => Ok(None),
-        closed => closed.map(|_| Some(turn)),
-    }
+/// A lease that was taken over from a lost writer.
+struct Taken {
+    /// The turn that was ended with it; none if another writer did that meanwhile.
+    turn: Option<TurnNo>,
+    fence: Fence,
 }
 
 fn in_flight(state: &State) -> Option<TurnNo> {

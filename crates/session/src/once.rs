@@ -68,7 +68,7 @@ impl Thread {
                 return Ok(false);
             }
             let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match live.try_append(&mut pen, guard, &draft).await {
+            match live.append_next(&mut pen, guard, &draft).await {
                 Err(SessionError::Store(err)) => {
                     live.recover(&mut pen, self.policy(), &mut patience, err).await?;
                 }

@@ -1,12 +1,13 @@
 //! Sessions: one main thread, and any number of isolated ones.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use contexture_history::{Body, Change, Seq};
 use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::{Draft, Shared, closing, draft_items};
+use crate::lost::LostWords;
 use crate::session_error::SessionError;
 use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
@@ -56,7 +57,8 @@ impl Sessions {
         let owner = Arc::from(ports.names.next());
         let counter = Arc::from(ports.counter.profile().name);
         let live = Mutex::default();
-        let shared = Arc::new(Shared { store, ports, config, owner, counter, live });
+        let lost_words = OnceLock::new();
+        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, lost_words });
         Self { shared, tenant: Tenant::default() }
     }
 
@@ -64,6 +66,11 @@ impl Sessions {
     #[must_use]
     pub fn of_tenant(&self, tenant: Tenant) -> Self {
         Self { tenant, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Says who is asked what a lost turn ends with, for the sessions of all tenants that share this store. The first one stays.
+    pub fn set_lost_words(&self, words: Arc<dyn LostWords>) {
+        let _ = self.shared.lost_words.set(words);
     }
 
     /// Returns the store.

@@ -14,7 +14,7 @@ use crate::session_error::SessionError;
 use crate::store::{Base, Head, KeyedTurn, NewThread, Span};
 use crate::turn::{self, Begun, RunningTurn, TurnConfig};
 use crate::{
-    NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, lost, subscribe,
+    NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, subscribe,
 };
 
 /// The handle of a thread. All writes go through it; clones share one queue of writers.
@@ -150,14 +150,7 @@ impl Thread {
     /// Puts on record that the turn in flight was interrupted, if its writer was lost: nobody holds a live lease on it. Returns
     /// that turn; nothing, without waiting, if there is none or if somebody still writes it.
     pub async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
-        lost::close_lost(&self.live).await
-    }
-
-    /// Takes over the turn in flight, if its writer was lost, to put an end to it: with
-    /// [`interrupt`](RunningTurn::interrupt) and what is known of its answer. Nothing, without waiting, if there is none or if
-    /// another writer is alive. Nothing is appended yet, but its writer can't write to it any more.
-    pub async fn take_over_lost(&self) -> Result<Option<RunningTurn>, SessionError> {
-        lost::take_over(&self.live).await
+        self.live.close_lost().await
     }
 
     /// Goes on with a suspended turn.

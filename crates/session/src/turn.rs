@@ -215,7 +215,7 @@ async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, Sess
             }
             None => {
                 let draft = |state: &State| Ok(beginning(state, config));
-                (live.try_append(&mut pen, acquire(live), draft).await, Begun::Running)
+                (live.append_next(&mut pen, acquire(live), draft).await, Begun::Running)
             }
         };
         match done {
@@ -227,7 +227,7 @@ async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, Sess
     }
 }
 
-pub(crate) fn acquire(live: &Live) -> Guard {
+fn acquire(live: &Live) -> Guard {
     Guard::Acquire { owner: Arc::clone(&live.shared.owner), ttl: live.shared.config.lease }
 }
 
@@ -241,11 +241,6 @@ fn beginning(state: &State, config: &TurnConfig) -> Draft {
 
 fn running(live: &Arc<Live>, pen: Pen) -> Result<RunningTurn, SessionError> {
     let turn = live.snapshot().turn();
-    running_as(live, pen, turn)
-}
-
-/// Returns a turn as the holder of the pen runs it.
-pub(crate) fn running_as(live: &Arc<Live>, pen: Pen, turn: TurnNo) -> Result<RunningTurn, SessionError> {
     let thread = || live.key.thread.to_string();
     let fence = pen.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
     Ok(RunningTurn { live: Arc::clone(live), pen, turn, fence })
@@ -294,7 +289,7 @@ async fn close(
 ) -> Result<(), SessionError> {
     live.refresh(pen).await?;
     let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-    match live.try_append(pen, guard, |state| Ok(closing(state, false))).await {
+    match live.append_next(pen, guard, |state| Ok(closing(state, false))).await {
         Err(SessionError::Store(err)) => live.recover(pen, policy, patience, err).await,
         done => done,
     }

@@ -59,6 +59,7 @@ pub use support::{Open, SystemTime, TestNames, test_ports};
 pub use writers::{
     a_fenced_writer_never_writes_again, a_lost_turn_is_closed, a_lost_writer_is_fenced_out,
     many_writers_lose_nothing, raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
+    what_a_lost_turn_said_is_kept,
 };
 
 /// Makes one test of each check. The argument is an `async fn() -> Open`.
@@ -74,6 +75,7 @@ macro_rules! store_conformance {
             isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
             a_fenced_writer_never_writes_again, a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
             raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
+            what_a_lost_turn_said_is_kept,
             archived_items_are_found, copies_are_searched_by_themselves, deleting_ends_searching,
             every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
             nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,

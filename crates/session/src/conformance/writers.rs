@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_history::Seq;
+use contexture_history::{Seq, TurnStatus};
 use contexture_message::Message;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -114,7 +114,7 @@ pub async fn a_fenced_writer_never_writes_again(open: Open) {
         tokio::time::sleep(ttl * 3).await;
     }
     assert_replays(&*it.store, &it.key).await;
-    for way in [Way::Message, Way::Instructions, Way::Once, Way::CloseLost, Way::TakeOver] {
+    for way in [Way::Message, Way::Instructions, Way::Once, Way::CloseLost, Way::Begin] {
         a_taken_over_turn_writes_nothing(&open, way).await;
     }
 }
@@ -126,7 +126,9 @@ enum Way {
     Instructions,
     Once,
     CloseLost,
-    TakeOver,
+    Begin,
+    /// With the key of the lost turn.
+    Again,
 }
 
 impl Way {
@@ -135,11 +137,15 @@ impl Way {
             Way::Message => thread.add_message(Message::user("mine")).await.map(drop),
             Way::Instructions => thread.set_system_instructions(Some("mine")).await.map(drop),
             Way::Once => thread.add_once("mine", vec![Message::user("mine").into()]).await.map(drop),
-            Way::CloseLost => thread.close_lost().await.map(|it| assert!(it.is_some(), "it was lost")),
-            Way::TakeOver => {
-                let turn = thread.take_over_lost().await?.expect("it was lost");
-                turn.interrupt("lost", vec![Message::assistant("mine").into()]).await.map(drop)
+            Way::Begin => begun(thread, "mine").await.complete(Vec::new()).await.map(drop),
+            Way::Again => {
+                let key = Some("again".to_owned());
+                let again = thread.begin(TurnConfig { key, ..TurnConfig::default() }).await?;
+                let is_over = matches!(again, Begun::Replayed(it) if it.status == TurnStatus::Interrupted);
+                assert!(is_over, "it was lost");
+                Ok(())
             }
+            Way::CloseLost => thread.close_lost().await.map(|it| assert!(it.is_some(), "it was lost")),
         }
     }
 }
@@ -200,6 +206,52 @@ pub async fn a_lost_turn_is_closed(open: Open) {
     assert_eq!(closed, Some(before.turn()), "it was dropped here, so nobody runs it");
     let head = main.head().await.expect("the store answers");
     assert!(head.lease.is_none_or(|it| !it.live));
+}
+
+/// Whoever closes a lost turn, what the application knows of it is its end, once.
+pub async fn what_a_lost_turn_said_is_kept(open: Open) {
+    let quick = SessionConfig { lease: Duration::from_millis(80), ..SessionConfig::default() };
+    for way in [Way::Message, Way::Instructions, Way::Once, Way::CloseLost, Way::Begin, Way::Again] {
+        let (here, there) =
+            (process_with(&open, quick.clone()).await, process_with(&open, quick.clone()).await);
+        there.set_lost_words(Arc::new(Half));
+        let session = new_session(&here).await;
+        let items = vec![Message::user("one").into()];
+        let config = TurnConfig { key: Some("again".to_owned()), items, ..TurnConfig::default() };
+        let lost = session.main().begin(config).await.expect("a turn");
+        let main = there.open(session.id()).await.expect("the session").main().clone();
+        assert_eq!(main.close_lost().await.expect("the store answers"), None, "{way:?}: it runs still");
+        tokio::time::sleep(Duration::from_millis(240)).await;
+        way.take(&main).await.expect("its lease has ended");
+
+        let all = main.all(None).await.expect("the store answers");
+        let first: Vec<&str> = all.iter().map(|it| it.body.kind()).take(4).collect();
+        assert_eq!(first, ["turn_began", "user", "assistant", "turn_ended"], "{way:?}");
+        assert_eq!(texts(&all)[..2], ["one", "half of t1"], "{way:?}");
+        assert_eq!(texts(&all).iter().filter(|it| it.starts_with("half")).count(), 1, "{way:?}");
+        assert!(
+            main.head().await.expect("there").lease.is_none_or(|it| !it.live),
+            "{way:?}: it is given back"
+        );
+        assert_replays(&**there.store(), main.key()).await;
+        drop(lost);
+    }
+}
+
+/// Says the same of every turn.
+#[derive(Debug)]
+struct Half;
+
+impl crate::LostWords for Half {
+    fn of<'a>(
+        &'a self,
+        _: &'a crate::ThreadKey,
+        turn: contexture_history::TurnNo,
+        snapshot: &'a crate::Snapshot,
+    ) -> futures::future::BoxFuture<'a, Result<Vec<NewItem>, StoreError>> {
+        assert_eq!(snapshot.turn(), turn, "it is the newest");
+        Box::pin(async move { Ok(vec![Message::assistant(format!("half of {turn}")).into()]) })
+    }
 }
 
 pub(super) async fn begun(thread: &Thread, text: &str) -> RunningTurn {
