@@ -5,7 +5,7 @@ use contexture_session::SessionError;
 
 use crate::{ApprovalError, ClientToolError, ConstraintFailure};
 
-/// Why a run did not come to its end. Whatever was said until then is in the log.
+/// Why a run did not come to its end. Whatever was said until then is in the log, unless the log can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The prompt can't be resolved.
@@ -14,6 +14,10 @@ pub enum AgentError {
     /// The thread can't be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The end of the turn could not be recorded, so the turn is open until another writer closes it; or it was taken over,
+    /// and another writer has closed it.
+    #[error("the end of the turn is not on record: {0}")]
+    Unrecorded(#[source] SessionError),
     /// The model did not answer.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -88,7 +92,7 @@ impl AgentError {
     pub fn code(&self) -> &'static str {
         match self {
             AgentError::Compose(err) => err.code(),
-            AgentError::Session(err) => err.code(),
+            AgentError::Session(err) | AgentError::Unrecorded(err) => err.code(),
             AgentError::Model(err) => err.kind().code(),
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),

@@ -231,7 +231,7 @@ impl From<AgentError> for Failure {
     fn from(err: AgentError) -> Self {
         let failure = Failure::new(err.code(), err.to_string());
         match err {
-            AgentError::Session(err) => err.into(),
+            AgentError::Session(err) | AgentError::Unrecorded(err) => err.into(),
             AgentError::Constraints { .. } | AgentError::OutputInvalid { .. } => failure
                 .hint("the last answer is in the log; a stronger model, or a clearer prompt, may do better"),
             AgentError::Unknown { .. } => {

@@ -13,8 +13,10 @@ use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
 use crate::flows::{Drivers, Loaded};
 use crate::gate::Gate;
+use crate::lost::ToldWords;
 use crate::metrics::Metrics;
 use crate::passes::Keeper;
+use crate::readiness::Readiness;
 use crate::runs::Runs;
 use crate::scribe::Scribe;
 use crate::watch::Watchers;
@@ -58,6 +60,7 @@ pub(crate) struct Inner {
     pub(crate) gate: Gate,
     pub(crate) audit: Audit,
     pub(crate) metrics: Metrics,
+    pub(crate) readiness: Readiness,
     /// Ends streams and background work.
     pub(crate) stop: CancellationToken,
 }
@@ -103,6 +106,8 @@ impl Server {
     pub fn new(parts: Parts) -> Result<Self, String> {
         let Parts { project, agent, sessions, records, time, names } = parts;
         let config = project.config().server.clone();
+        let told = ToldWords { records: Arc::clone(&records), time: Arc::clone(&time) };
+        sessions.set_lost_words(Arc::new(told));
         let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
         let watchers = Watchers::default().and(Arc::new(metrics.clone()));
@@ -128,6 +133,7 @@ impl Server {
             gate,
             audit,
             metrics,
+            readiness: Readiness::default(),
             world,
             config,
             sessions,
@@ -177,7 +183,7 @@ impl Server {
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
         tokio::join!(self.app.0.runs.stop(grace), self.app.0.drivers.stop(grace));
-        self.app.0.scribe.flushed().await;
+        self.app.0.scribe.flushed_soon().await;
         self.app.0.stop.cancel();
     }
 }

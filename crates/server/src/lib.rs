@@ -32,6 +32,7 @@ mod metrics;
 mod openapi;
 mod passes;
 mod problem;
+mod readiness;
 mod routes;
 mod runs;
 mod scribe;

@@ -73,7 +73,7 @@ pub(crate) struct AskedFor {
 pub(crate) struct Handle {
     /// Says when it has begun; nothing comes of one that is refused before.
     pub(crate) began: oneshot::Receiver<Began>,
-    /// What it came to. By then everything it said is written.
+    /// What it came to. By then everything it said is written, unless the store takes nothing.
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops it.
     pub(crate) cancel: CancellationToken,
@@ -280,7 +280,7 @@ impl Driver {
         };
         self.runs.0.metrics.turn(status, began.elapsed());
         self.end(result.as_ref().err());
-        self.runs.0.scribe.flushed().await;
+        self.runs.0.scribe.flushed_soon().await;
         // Only now: who looks for lost turns leaves those alone that run here.
         self.leave();
         result
@@ -346,9 +346,11 @@ impl Driver {
         }
     }
 
-    /// Tells the end of a turn that broke off, so that every turn that began has one.
+    /// Tells the end of a turn that broke off, so that every turn that began has one. One whose end is not on record is left to
+    /// whichever instance closes it: then that end is told, and no other.
     fn end(&self, err: Option<&AgentError>) {
-        if let Some(err) = err.filter(|_| !self.has_ended) {
+        let is_unrecorded = matches!(err, Some(AgentError::Unrecorded(_)));
+        if let Some(err) = err.filter(|_| !self.has_ended && !is_unrecorded) {
             let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
             self.tell(Event::TurnEnd { status, reason: Some(err.to_string()), usage: self.usage });
         }

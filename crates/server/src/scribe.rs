@@ -2,7 +2,7 @@
 //!
 //! Everything that many turns have to say at the same time is one commit: turns hand over what they say and go on, the
 //! scribe takes whatever has come together, writes it, and only then hands it to those who listen. A store that is
-//! slow makes the pieces larger, not later ones lost; a store that is away is waited for.
+//! slow makes the pieces larger, not later ones lost; a store that is away is waited for, until the server stops.
 //!
 //! A commit whose end is not known (the connection broke) is made again. So that nothing is told twice, each commit
 //! creates a document of its own and removes that of the one before: where it exists already, the commit had gone well.
@@ -31,6 +31,8 @@ const MAX_COMMIT: usize = 2000;
 /// How long it waits before a commit is tried again: soon at first, then every two seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long the end of a turn, and that of the server, waits for a store that takes nothing.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// Writes down what is told. Clones share everything.
 #[derive(Clone, Debug)]
@@ -126,6 +128,12 @@ impl Scribe {
         self.pending().entries.len()
     }
 
+    /// Waits until everything that was handed over until now is written, but not for long if the store takes nothing: then it is
+    /// written when the store is back.
+    pub(crate) async fn flushed_soon(&self) {
+        let _ = tokio::time::timeout(FLUSH, self.flushed()).await;
+    }
+
     /// Waits until everything that was handed over until now is written.
     pub(crate) async fn flushed(&self) {
         let handed = self.pending().handed;
@@ -149,7 +157,7 @@ impl Scribe {
         self.at_hand().forget(session);
     }
 
-    /// Writes until it is told to stop, and then what is left.
+    /// Writes until it is told to stop, and then what is left; nothing more, if the store does not take it.
     pub(crate) async fn work(self, stop: CancellationToken) {
         let mut before = None;
         loop {
@@ -164,7 +172,10 @@ impl Scribe {
                 }
                 continue;
             }
-            before = Some(self.commit(entries, before).await);
+            match self.commit(entries, before, &stop).await {
+                Some(name) => before = Some(name),
+                None => return,
+            }
         }
     }
 
@@ -174,8 +185,13 @@ impl Scribe {
         pending.entries.drain(..n).collect()
     }
 
-    /// Writes entries, however often it takes. Returns the name of the commit.
-    async fn commit(&self, mut entries: Vec<Entry>, before: Option<String>) -> String {
+    /// Writes entries, however often it takes. Returns the name of the commit; nothing if the server stops before.
+    async fn commit(
+        &self,
+        mut entries: Vec<Entry>,
+        before: Option<String>,
+        stop: &CancellationToken,
+    ) -> Option<String> {
         let n_entries = entries.len() as u64;
         let name = self.0.names.next();
         let mut pause = FIRST_PAUSE;
@@ -195,16 +211,23 @@ impl Scribe {
                 Err(err @ StoreError::NameTooLong { .. }) if self.drop_unwritable(&mut entries) => {
                     tracing::error!(error = %err, "something that was told can't be written, and is left out");
                 }
+                Err(err) if stop.is_cancelled() => {
+                    tracing::error!(error = %err, entries = entries.len(), "what was told is not written: the server stops");
+                    return None;
+                }
                 Err(err) => {
                     tracing::warn!(error = %err, "what was told can't be written yet");
-                    tokio::time::sleep(pause).await;
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => {}
+                    }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
         }
         self.0.written.send_modify(|it| *it += n_entries);
         self.0.ears.wake(entries.iter().filter_map(Entry::session));
-        name
+        Some(name)
     }
 
     /// Drops what turns say whose end somebody else has told: they were held for lost. Says whether there were some.

@@ -69,6 +69,12 @@ pub trait Records: std::fmt::Debug + Send + Sync + 'static {
     /// Lists documents in the order of tenant, session and name.
     fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>>;
 
+    /// Shows that what is written now is kept: makes a small durable write, and looks at what is behind memory where that may
+    /// differ. Callers see to it that this is not done more often than it need be.
+    fn probe(&self, at: Timestamp) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.write(Writes::probe(at)).await.map(drop) })
+    }
+
     /// Forgets records and documents of a kind that are older than `before`, in all tenants, at most about `max` of them.
     /// Says how many they were. A stream is forgotten from its beginning only.
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
@@ -176,6 +182,12 @@ pub struct DocumentList {
 }
 
 impl Writes {
+    /// Returns the write of [`Records::probe`]: one document, the same for all.
+    pub fn probe(at: Timestamp) -> Self {
+        let key = DocumentKey::of_tenant(&Tenant::default(), "probe", "probe");
+        Self { puts: vec![Document { key, at, data: String::new() }], ..Self::default() }
+    }
+
     /// Returns what must be there already: each once, in the order of the keys.
     pub fn required(&self) -> BTreeSet<&DocumentKey> {
         let mut required: BTreeSet<&DocumentKey> = self.requires.iter().collect();

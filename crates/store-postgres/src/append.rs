@@ -1,6 +1,7 @@
 //! Appends: one statement that changes everything or nothing.
 //!
-//! The thread's row is updated if the log ends where the writer thinks it does and its guard lets it in; all else
+//! The thread's row is updated if the log ends where the writer thinks it does, its guard lets it in and this program knows
+//! the tables still; all else
 //! is written from that row, so that a refused append writes nothing. One statement is one transaction: one round
 //! trip and one disk sync. An append that archives something takes a few statements more, in one transaction.
 //!
@@ -26,7 +27,7 @@ const PLAIN: &str = "\
     WITH thread AS (
         UPDATE {schema}.threads
         SET end_seq = $7, turns = $8, state = $9, updated = greatest(updated, $10), {lease}
-        WHERE tenant = $1 AND thread = $2 AND end_seq = $6 AND {allowed}
+        WHERE tenant = $1 AND thread = $2 AND end_seq = $6 AND {allowed} AND {current}
         RETURNING lease_fence
     ), written AS (
         INSERT INTO {schema}.commits (tenant, thread, nonce, first_seq, count, body, blobs)

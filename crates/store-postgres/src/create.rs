@@ -11,11 +11,13 @@ use crate::numbers::{from_seq, from_u64, nonce};
 /// A session and its main thread. If either is there already, neither is written.
 const SESSION: &str = "\
     WITH made AS (
-        INSERT INTO {schema}.sessions (tenant, session, label, created, nonce) VALUES ($1, $2, $3, $4, $6)
+        INSERT INTO {schema}.sessions (tenant, session, label, created, nonce)
+        SELECT $1, $2, $3, $4, $6 WHERE {current}
+        RETURNING tenant, session, label, created, nonce
     )
     INSERT INTO {schema}.threads
         (tenant, thread, session, main, label, created, updated, end_seq, turns, state, nonce)
-    VALUES ($1, $2, $2, true, $3, $4, $4, 0, 0, $5, $6)";
+    SELECT tenant, session, session, true, label, created, created, 0, 0, $5, nonce FROM made";
 
 /// A thread, if its session is there; which can't be removed meanwhile.
 const THREAD: &str = "\
@@ -34,9 +36,10 @@ impl Database {
         let (tenant, name) = (&key.tenant.as_str(), &key.session.as_str());
         let (state, nonce) = (&state_text(main, &State::default())?, &nonce());
         self.run(|client, attempt| async move {
-            let statement = client.prepare_cached(&self.sql(SESSION)).await?;
+            let statement = client.prepare_cached(&self.current_sql(SESSION)).await?;
             let written = client.execute(&statement, &[tenant, name, label, &at.0, state, nonce]).await;
             match written.map_err(Failure::from) {
+                Ok(0) => self.check_current(&client).await,
                 Ok(_) => Ok(()),
                 Err(err) if err.is_duplicate() => {
                     let exists = StoreError::Exists { what: "session", id: key.session.to_string() };
@@ -72,6 +75,7 @@ impl Database {
         transaction: &Transaction<'_>,
         row: &ThreadRow<'_>,
     ) -> Result<(), Failure> {
+        self.check_current(transaction).await?;
         let NewThread { session, thread, label, base, at, state } = row.thread;
         let (tenant, name) = (session.tenant.as_str(), session.session.as_str());
         let base_thread = base.as_ref().map(|it| it.thread.as_str());

@@ -54,6 +54,7 @@ impl Database {
     ) -> Result<Option<Removed>, Failure> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let transaction = begin(&mut client).await?;
+        self.check_current(&transaction).await?;
         let row = transaction.query_opt(&self.sql(LOCK_SESSION), &[&tenant, &session]).await?;
         if row.is_none() {
             return Ok(None);
@@ -99,6 +100,7 @@ impl Database {
     ) -> Result<bool, Failure> {
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let transaction = begin(&mut client).await?;
+        self.check_current(&transaction).await?;
         let Some(row) = transaction.query_opt(&self.sql(LOCK_THREAD), &[&tenant, &thread]).await? else {
             return Ok(false);
         };

@@ -39,7 +39,7 @@ pub(crate) const LEASE: &str = "\
 
 const TAKE: &str = "\
     UPDATE {schema}.threads SET {lease}
-    WHERE tenant = $1 AND thread = $2 AND {allowed}
+    WHERE tenant = $1 AND thread = $2 AND {allowed} AND {current}
     RETURNING lease_fence";
 
 const WHY: &str = "\
@@ -84,7 +84,7 @@ pub(crate) struct Found {
 impl Database {
     /// Returns the text of a statement with the schema and the rules of leases in their places.
     pub(crate) fn guarded_sql(&self, text: &str) -> String {
-        self.sql(&text.replace("{lease}", LEASE).replace("{allowed}", ALLOWED))
+        self.current_sql(&text.replace("{lease}", LEASE).replace("{allowed}", ALLOWED))
     }
 
     pub(crate) async fn lease(&self, key: &ThreadKey, guard: &Guard) -> Result<Option<Fence>, StoreError> {
@@ -118,6 +118,7 @@ impl Database {
         key: &ThreadKey,
         guard: &Guard,
     ) -> Result<Found, Failure> {
+        self.check_current(client).await?;
         let params = GuardParams::new(guard);
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let statement = client.prepare_cached(&self.guarded_sql(WHY)).await?;

@@ -2,9 +2,13 @@
 //!
 //! All that is missing is applied in one transaction. Programs that start at the same time wait for each other at a
 //! lock, so that each step happens once.
+//!
+//! A program that runs while a newer one changes the tables stops writing: every write reads the version in its own
+//! transaction ([`CURRENT`]). The change has the table of versions locked against that, so a write is either done before
+//! it begins, or sees the new version.
 
 use contexture_session::StoreError;
-use deadpool_postgres::{Client, Transaction};
+use deadpool_postgres::{Client, GenericClient, Transaction};
 
 use crate::database::{Database, begin};
 use crate::failure::Failure;
@@ -20,6 +24,25 @@ const SCHEMA: &str = "\
     CREATE SCHEMA IF NOT EXISTS {schema};
     CREATE TABLE IF NOT EXISTS {schema}.schema_version (version integer PRIMARY KEY)";
 
+/// Whether the tables have no newer version than this program knows, as a condition of a statement.
+const CURRENT: &str =
+    "NOT EXISTS (SELECT FROM {schema}.schema_version AS newer WHERE newer.version > {known})";
+/// From here on no write begins, until the tables are changed.
+const HALT: &str = "LOCK TABLE {schema}.schema_version IN ACCESS EXCLUSIVE MODE";
+
+impl Database {
+    /// Returns the text of a statement with the schema and the check of its version in their places.
+    pub(crate) fn current_sql(&self, text: &str) -> String {
+        self.sql(&text.replace("{current}", CURRENT).replace("{known}", &STEPS.len().to_string()))
+    }
+
+    /// Refuses to write to tables that a newer program has changed.
+    pub(crate) async fn check_current(&self, client: &impl GenericClient) -> Result<(), Failure> {
+        let statement = client.prepare_cached(&self.sql(VERSION)).await?;
+        check_version(self, client.query_one(&statement, &[]).await?.try_get(0)?).map(drop)
+    }
+}
+
 /// Brings the database up to date, or says why this program can't use it.
 pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(), Failure> {
     check_encoding(&client).await?;
@@ -31,6 +54,7 @@ pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(
     let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
     transaction.execute(lock, &[&format!("contexture schema {}", database.config.schema)]).await?;
     transaction.batch_execute(&database.sql(SCHEMA)).await?;
+    transaction.batch_execute(&database.sql(HALT)).await?;
     let version = version_in(database, &transaction).await?;
     for (idx, step) in STEPS.iter().enumerate().skip(version) {
         transaction.batch_execute(&database.sql(step)).await?;

@@ -2,7 +2,12 @@
 //!
 //! Each change is checked on its own inside the transaction; a refused one has written nothing. If SQLite fails at one
 //! of them, the transaction is undone and each is tried alone, so that nobody pays for another's trouble.
+//!
+//! A transaction is made only in a file that this program understands and that is still where it was opened: a newer program
+//! may have changed the schema meanwhile, and what is written to a file that was removed is lost.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_session::records::StreamKey;
@@ -12,6 +17,8 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::checkpoint::Checkpoints;
 use crate::failure::{Failure, Place};
+use crate::identity::Identity;
+use crate::open::VERSION;
 
 /// A change of the file. It is called once more if the transaction it was part of did not go through.
 pub(crate) trait Change: Send + 'static {
@@ -106,6 +113,7 @@ pub(crate) struct File {
     /// How long to wait for another process.
     pub(crate) busy: Duration,
     pub(crate) place: Place,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) checkpoints: Checkpoints,
 }
 
@@ -126,16 +134,13 @@ impl File {
             Err(Undone::InBatch(_)) if batch.len() > 1 => {
                 batch.iter_mut().for_each(|it| self.write_alone(&mut **it));
             }
-            Err(Undone::InBatch(err) | Undone::NotBegun(err)) => {
-                batch.iter_mut().for_each(|it| it.fail(self.place.error(&err)));
-            }
+            Err(undone) => batch.iter_mut().for_each(|it| it.fail(self.error(&undone))),
         }
     }
 
     fn write_alone(&self, change: &mut dyn Pending) {
-        if let Err(Undone::InBatch(err) | Undone::NotBegun(err)) = self.transaction(|conn| change.make(conn))
-        {
-            change.fail(self.place.error(&err));
+        if let Err(undone) = self.transaction(|conn| change.make(conn)) {
+            change.fail(self.error(&undone));
         }
     }
 
@@ -148,8 +153,8 @@ impl File {
         match written {
             Ok(()) => true,
             Err(Undone::NotBegun(err)) if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
-            Err(Undone::NotBegun(err) | Undone::InBatch(err)) => {
-                change.fail(self.place.error(&err));
+            Err(undone) => {
+                change.fail(self.error(&undone));
                 true
             }
         }
@@ -159,10 +164,41 @@ impl File {
         self.undo();
         // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
         self.step("BEGIN IMMEDIATE").map_err(Undone::NotBegun)?;
-        make(&self.conn).and_then(|()| self.step("COMMIT")).map_err(|err| {
-            self.undo();
-            Undone::InBatch(err)
-        })
+        self.check_version().and_then(|()| self.make_and_commit(make)).inspect_err(|_| self.undo())
+    }
+
+    fn make_and_commit(&self, make: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), Undone> {
+        make(&self.conn).map_err(Undone::InBatch)?;
+        // As late as possible: what is acknowledged was in this file.
+        self.check_identity()?;
+        self.step("COMMIT").map_err(Undone::InBatch)
+    }
+
+    /// Says why nothing can be written to the file, if that is so.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.check_version().and_then(|()| self.check_identity()).map_err(|undone| self.error(&undone))
+    }
+
+    fn check_identity(&self) -> Result<(), Undone> {
+        let missing = self.identity.missing();
+        missing.map_or(Ok(()), |it| Err(Undone::Missing(it.to_owned())))
+    }
+
+    /// Refuses to write to a file whose schema was changed by a newer program.
+    fn check_version(&self) -> Result<(), Undone> {
+        let version = || self.conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0));
+        match version().map_err(Undone::InBatch)? {
+            newer if newer > VERSION => Err(Undone::Newer(newer)),
+            _ => Ok(()),
+        }
+    }
+
+    fn error(&self, undone: &Undone) -> StoreError {
+        match undone {
+            Undone::NotBegun(err) | Undone::InBatch(err) => self.place.error(err),
+            Undone::Newer(found) => self.place.newer(*found, VERSION),
+            Undone::Missing(path) => self.place.missing(path),
+        }
     }
 
     /// Ends a transaction that is still open. Some errors end it by themselves.
@@ -182,7 +218,12 @@ impl File {
     }
 }
 
+/// Why a transaction was not made.
 enum Undone {
     NotBegun(rusqlite::Error),
     InBatch(rusqlite::Error),
+    /// The file has this version by now.
+    Newer(u32),
+    /// This file is not there any more, or is another one.
+    Missing(PathBuf),
 }

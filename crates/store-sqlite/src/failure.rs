@@ -72,6 +72,11 @@ impl Place {
         StoreError::Newer { place: self.0.to_string(), found, known }
     }
 
+    /// Returns the error for a file that is not the one that was opened.
+    pub(crate) fn missing(&self, path: &Path) -> StoreError {
+        self.unavailable(format!("`{}` was removed or replaced while it was open", path.display()))
+    }
+
     /// Returns the error for a thread of this store that has ended, by a panic.
     pub(crate) fn gone(&self) -> StoreError {
         self.unavailable("the thread that works on it has ended")

@@ -20,6 +20,7 @@ mod commit;
 mod create;
 mod delete;
 mod failure;
+mod identity;
 mod list;
 mod notice;
 mod number;

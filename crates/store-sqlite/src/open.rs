@@ -3,6 +3,7 @@
 //! Nothing is written before the file is known to be ours and not newer than this program. A new or older file is
 //! brought up to date in one transaction, so two processes that start at once do it once.
 
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use contexture_session::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::failure::{Failure, Place};
+use crate::identity::Identity;
 
 /// One script for each version, in order. A script is never changed once it was released.
 const MIGRATIONS: [&str; 3] = [
@@ -18,9 +20,12 @@ const MIGRATIONS: [&str; 3] = [
     include_str!("schema/0003_records.sql"),
 ];
 /// The version of the schema that this program writes.
-const VERSION: u32 = MIGRATIONS.len() as u32;
+pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
 /// Marks the file as ours, in its header: "CTXR".
 pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
+
+/// What every SQLite file begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A commit of one turn is 1 to 8 KB. Smaller pages make a group of appends slower, larger ones a single append.
 pub(crate) const PAGE_BYTES: u32 = 8192;
@@ -61,6 +66,37 @@ pub(crate) fn open_reader(path: &Path, place: &Place, busy: Duration) -> Result<
         Ok(conn)
     };
     open().map_err(|err| place.error(&err))
+}
+
+/// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are open see
+/// what they have in memory.
+pub(crate) fn look_afresh(
+    path: &Path,
+    identity: &Identity,
+    place: &Place,
+    busy: Duration,
+) -> Result<(), StoreError> {
+    // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and removes it.
+    if let Some(missing) = identity.missing() {
+        return Err(place.missing(missing));
+    }
+    let mut head = [0; MAGIC.len()];
+    let read = std::fs::File::open(path).and_then(|mut it| it.read_exact(&mut head));
+    // Not left to SQLite: it removes the log of a file that is empty.
+    match read {
+        Ok(()) if head == *MAGIC => {}
+        Ok(()) => return Err(place.damaged("it does not begin as an SQLite file does")),
+        Err(err) if err.kind() == ErrorKind::UnexpectedEof => return Err(place.damaged("it was cut off")),
+        Err(err) => return Err(place.unavailable(err)),
+    }
+    let conn = open_reader(path, place, busy)?;
+    let version: Result<u32, _> = conn.pragma_query_value(None, "user_version", |row| row.get(0));
+    match version.map_err(|err| place.error(&err))? {
+        newer if newer > VERSION => return Err(place.newer(newer, VERSION)),
+        _ => {}
+    }
+    let read = conn.query_row("SELECT count(*) FROM (SELECT 1 FROM documents LIMIT 1)", [], |_| Ok(()));
+    read.map_err(|err| place.error(&err))
 }
 
 /// Opens a connection that copies the write-ahead log into the file.

@@ -19,8 +19,9 @@ use crate::checkpoint::Checkpoints;
 use crate::create::Forking;
 use crate::delete::{DeleteSession, DeleteThread};
 use crate::failure::Place;
+use crate::identity::Identity;
 use crate::notice::{Notices, watch};
-use crate::open::open_writer;
+use crate::open::{look_afresh, open_writer};
 use crate::readers::{Readers, Size};
 use crate::writer::Writer;
 use crate::{list, read, search};
@@ -81,6 +82,8 @@ struct Inner {
     notices: Arc<Notices>,
     place: Place,
     path: PathBuf,
+    identity: Arc<Identity>,
+    busy: Duration,
     time: Arc<dyn Time>,
     reading: Vec<JoinHandle<()>>,
     /// The one that writes, then the one that it asks for checkpoints.
@@ -101,14 +104,24 @@ impl SqliteStore {
         let (checkpoints, copying) = Checkpoints::start(path, &place, busy, &mut conn)?;
         let (readers, mut reading) = Readers::start(path, &place, busy, readers)?;
         reading.push(watch(path, &place, busy, poll, &notices)?);
-        let (writer, writing) = Writer::start(conn, place.clone(), busy, Arc::clone(&notices), checkpoints)
-            .map_err(|err| place.unavailable(err))?;
+        let identity = Arc::new(Identity::of(path));
+        let (writer, writing) = Writer::start(
+            conn,
+            Arc::clone(&identity),
+            place.clone(),
+            busy,
+            Arc::clone(&notices),
+            checkpoints,
+        )
+        .map_err(|err| place.unavailable(err))?;
         let inner = Inner {
             writer: Some(writer),
             readers: Some(readers),
             notices,
             place,
             path: path.to_owned(),
+            identity,
+            busy,
             time,
             reading,
             writing: vec![writing, copying],
@@ -122,6 +135,14 @@ impl SqliteStore {
 
     pub(crate) fn readers(&self) -> Result<&Readers, StoreError> {
         self.inner.readers.as_ref().ok_or_else(|| self.inner.place.gone())
+    }
+
+    /// Looks at the file as a program does that opens it now.
+    pub(crate) async fn look_afresh(&self) -> Result<(), StoreError> {
+        let (path, place, busy) = (self.inner.path.clone(), self.inner.place.clone(), self.inner.busy);
+        let identity = Arc::clone(&self.inner.identity);
+        let question = move |_: &Connection| Ok(look_afresh(&path, &identity, &place, busy)?);
+        self.readers()?.ask(Size::Large, question).await
     }
 
     pub(crate) fn notices(&self) -> &Arc<Notices> {

@@ -17,6 +17,7 @@ use rusqlite::Connection;
 use crate::checkpoint::Checkpoints;
 use crate::commit::{Change, File, Pending, Touched, pending};
 use crate::failure::Place;
+use crate::identity::Identity;
 use crate::notice::Notices;
 use crate::pace::{Pace, wait_a_moment};
 
@@ -56,13 +57,14 @@ impl Writer {
     /// Starts the thread.
     pub(crate) fn start(
         conn: Connection,
+        identity: Arc<Identity>,
         place: Place,
         busy: Duration,
         notices: Arc<Notices>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (orders, queue) = channel();
-        let file = Mutex::new(File { conn, busy, place: place.clone(), checkpoints });
+        let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
         let desk = Arc::new(Desk { file, pace: Pace::default(), place, notices });
         let work = Work { queue, desk: Arc::clone(&desk), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
@@ -153,12 +155,17 @@ impl Work {
                     self.desk.lock().tidy();
                 }
                 Order::Vacuum(reply) => {
-                    let outcome = vacuum(&self.desk.lock().conn);
-                    let _ = reply.send(outcome.map_err(|err| self.desk.place.error(&err)));
+                    let _ = reply.send(self.vacuum());
                 }
                 Order::Tidy => self.desk.lock().tidy(),
             }
         }
+    }
+
+    fn vacuum(&self) -> Result<(), StoreError> {
+        let file = self.desk.lock();
+        file.check()?;
+        vacuum(&file.conn).map_err(|err| self.desk.place.error(&err))
     }
 
     /// Writes a change together with those that are queued behind it, and those that are about to be.
@@ -223,7 +230,7 @@ mod tests {
     use futures::executor::block_on;
     use futures::future::join_all;
 
-    use super::{Arc, Change, Checkpoints, Connection, Duration, Place, StoreError, Writer};
+    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, Place, StoreError, Writer};
     use crate::failure::Failure;
     use crate::open::open_writer;
 
@@ -260,7 +267,8 @@ mod tests {
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
         let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");
         let (writer, writing) =
-            Writer::start(conn, place, busy, Arc::default(), checkpoints).expect("a thread");
+            Writer::start(conn, Arc::new(Identity::of(&path)), place, busy, Arc::default(), checkpoints)
+                .expect("a thread");
         let outcomes = block_on(join_all(changes.into_iter().map(|it| writer.make(|| Ok(it)))));
         drop(writer);
         writing.join().expect("an end");

@@ -404,8 +404,9 @@ impl Running {
                 (status, Some(reason), written, Err(err))
             }
         };
+        // What the log says counts: without that end there, nothing else that is told of it is true.
+        written.map_err(AgentError::Unrecorded)?;
         let (ended, message, output) = result?;
-        written?;
         // Only now can anybody decide.
         for approval in self.approvals.iter().cloned() {
             self.sink.send(Event::ApprovalRequired { approval });

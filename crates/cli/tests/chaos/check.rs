@@ -1,6 +1,8 @@
 //! What must hold at the end, of each session.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::iter::Sum;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,8 +19,10 @@ pub(crate) async fn check(user: &User) -> Vec<String> {
     troubles.extend(of_log(user, &items));
     let mut wrong = Vec::new();
     for _ in 0..PATIENCE {
-        wrong = of_events(&events(user).await, &items);
+        let events = events(user).await;
+        wrong = of_events(&events, &items);
         if wrong.is_empty() {
+            user.set_kept(kept(&events, &items));
             break;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -77,9 +81,71 @@ pub(crate) fn of_items(items: &[Value]) -> Vec<String> {
             _ => {}
         }
     }
+    let ends: BTreeMap<u64, u64> = ends(items).map(|it| (turn_no(it), seq_of(it))).collect();
+    let is_behind = |it: &&Value| ends.get(&turn_no(it)).is_some_and(|end| seq_of(it) > *end);
+    wrong.extend(
+        items.iter().filter(is_behind).map(|it| format!("item {} is behind its turn's end", it["seq"])),
+    );
     let uneven = marks.iter().filter(|(_, it)| **it != (1, 1));
     wrong.extend(uneven.map(|(turn, it)| format!("t{turn} begins and ends {it:?} times")));
     wrong
+}
+
+fn seq_of(item: &Value) -> u64 {
+    item["seq"].as_u64().unwrap_or(0)
+}
+
+/// Returns the ends of turns.
+fn ends(items: &[Value]) -> impl Iterator<Item = &Value> {
+    items.iter().filter(|it| it["kind"] == "turn_ended")
+}
+
+/// Returns how a turn ended, as the log has it.
+fn status_of(items: &[Value], turn: u64) -> Option<&str> {
+    ends(items).find(|it| turn_no(it) == turn).and_then(|it| it["body"]["status"].as_str())
+}
+
+fn answer_of(items: &[Value], turn: u64) -> Option<String> {
+    items.iter().find(|it| turn_no(it) == turn && it["kind"] == "assistant").map(text_of)
+}
+
+/// Returns the text that was told of each turn.
+fn told(events: &[(u64, Value)]) -> BTreeMap<u64, String> {
+    let mut told: BTreeMap<u64, String> = BTreeMap::new();
+    for (_, event) in events {
+        told.entry(turn_no(event)).or_default().push_str(event["text"].as_str().unwrap_or_default());
+    }
+    told
+}
+
+/// How much of what was told of interrupted turns their logs have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// Interrupted turns of which something was told.
+    told: usize,
+    /// Those whose log has nothing of it: an instance was held up before it could write that the turn runs, and told it later.
+    late: usize,
+}
+
+impl Sum for Kept {
+    fn sum<I: Iterator<Item = Kept>>(all: I) -> Kept {
+        all.fold(Kept::default(), |sum, it| Kept { told: sum.told + it.told, late: sum.late + it.late })
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} interrupted turns had told something, {} only later", self.told, self.late)
+    }
+}
+
+fn kept(events: &[(u64, Value)], items: &[Value]) -> Kept {
+    let told = told(events);
+    let of_interrupted = told
+        .iter()
+        .filter(|(turn, it)| !it.trim().is_empty() && status_of(items, **turn) == Some("interrupted"));
+    let late = of_interrupted.clone().filter(|(turn, _)| answer_of(items, **turn).is_none());
+    Kept { told: of_interrupted.count(), late: late.count() }
 }
 
 /// Whatever was acknowledged is there once, with its answer.
@@ -102,6 +168,10 @@ fn of_log(user: &User, items: &[Value]) -> Vec<String> {
         let place = said.get(&text).and_then(|it| it.first());
         if place.map(|it| format!("t{it}")).as_ref() != Some(&turn) {
             wrong.push(format!("`{text}` was acknowledged as {turn}, and is in {place:?}"));
+        }
+        let status = place.and_then(|it| status_of(items, *it));
+        if status != Some("completed") {
+            wrong.push(format!("`{text}` was acknowledged as completed, and was {status:?}"));
         }
         let answer = place.and_then(|it| answers.get(it));
         if answer != Some(&vec![answer_to(&text)]) {
@@ -126,9 +196,14 @@ fn of_events(events: &[(u64, Value)], items: &[Value]) -> Vec<String> {
         if !is_framed || (count("turn.start"), count("turn.end")) != (1, 1) {
             wrong.push(format!("t{turn} is told as {kinds:?}"));
         }
-        let told: String = events.iter().filter_map(|it| it["text"].as_str()).collect();
-        let answer = items.iter().find(|it| turn_no(it) == *turn && it["kind"] == "assistant").map(text_of);
-        if answer.is_some_and(|it| !it.starts_with(&told)) {
+        let (status, ended) = (events.last().and_then(|it| it["status"].as_str()), status_of(items, *turn));
+        if status != ended {
+            wrong.push(format!("t{turn} is told as {status:?} and was {ended:?}"));
+        }
+    }
+    for (turn, told) in told(events) {
+        // All that was told is there, also of a turn whose instance was killed.
+        if answer_of(items, turn).is_some_and(|it| it != told) {
             wrong.push(format!("t{turn} is told as `{told}`"));
         }
     }

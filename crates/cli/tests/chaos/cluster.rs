@@ -1,4 +1,4 @@
-//! Three instances and their database, and what is done to them.
+//! Three instances and their store, and what is done to them.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -14,6 +14,26 @@ use crate::dice::Dice;
 use crate::runner;
 
 const N_INSTANCES: usize = 3;
+/// How long an instance may be silent.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// What all instances work on.
+pub(crate) enum Store {
+    Postgres(Box<Postgres>),
+    /// One file, several processes.
+    Sqlite,
+}
+
+/// What was done to instances and store.
+#[derive(Debug, Default)]
+struct Done {
+    killed: usize,
+    paused: usize,
+    /// Pauses that were longer than a lease.
+    lost: usize,
+    crashed: usize,
+    stopped: usize,
+}
 
 /// Where instances listen; one that is down listens nowhere.
 #[derive(Clone, Debug, Default)]
@@ -27,30 +47,35 @@ impl Places {
         up.get(dice.below(up.len() as u64) as usize).map(|it| (*it).clone())
     }
 
+    fn take(&self, idx: usize) -> Option<String> {
+        self.0.lock().unwrap()[idx].take()
+    }
+
     fn set(&self, idx: usize, url: Option<String>) {
         self.0.lock().unwrap()[idx] = url;
     }
 }
 
 pub(crate) struct Cluster {
-    postgres: Postgres,
+    store: Store,
     folder: TempDir,
     instances: Vec<Option<Child>>,
     places: Places,
-    n_killed: usize,
-    n_crashed: usize,
-    n_stopped: usize,
+    done: Done,
 }
 
 impl Cluster {
-    pub(crate) fn start(model: &str) -> Self {
-        let postgres = Postgres::start().unwrap();
+    pub(crate) fn start(model: &str, store: Store) -> Self {
         let folder = TempDir::new().unwrap();
+        let url = match &store {
+            Store::Postgres(postgres) => postgres.url().to_owned(),
+            Store::Sqlite => "sqlite:chaos.db".to_owned(),
+        };
         let config = format!(
             "[model]\ndefault = \"mock/m-1\"\n[providers.mock]\ndialect = \"openai\"\nbase_url = \"{model}/v1\"\n\
              [models.\"mock/m-1\"]\ncontext_window = 200000\n\
-             [server]\nlease_seconds = 3\nreload_seconds = 0\n[store]\nurl = \"{}\"\n",
-            postgres.url()
+             [server]\nlease_seconds = {}\nreload_seconds = 0\n[store]\nurl = \"{url}\"\n",
+            LEASE.as_secs()
         );
         std::fs::write(folder.path().join("contexture.toml"), config).unwrap();
         std::fs::create_dir(folder.path().join("prompts")).unwrap();
@@ -60,8 +85,7 @@ impl Cluster {
         std::fs::write(folder.path().join("flows/digest.yaml"), runner::DIGEST).unwrap();
         let places = Places(Arc::new(Mutex::new(vec![None; N_INSTANCES])));
         let instances = (0..N_INSTANCES).map(|_| None).collect();
-        let (n_killed, n_crashed, n_stopped) = (0, 0, 0);
-        let mut cluster = Self { postgres, folder, instances, places, n_killed, n_crashed, n_stopped };
+        let mut cluster = Self { store, folder, instances, places, done: Done::default() };
         cluster.heal();
         cluster
     }
@@ -108,25 +132,47 @@ impl Cluster {
     /// Waits for a while, and then does something bad.
     pub(crate) fn trouble(&mut self, dice: &mut Dice) {
         sleep(Duration::from_millis(300 + dice.below(1500)));
-        match dice.below(10) {
-            0..6 => self.kill(dice),
-            6..8 => {
-                self.n_crashed += 1;
-                self.postgres.kill();
-                self.restart(dice);
+        match (dice.below(10), &mut self.store) {
+            (0..4, _) => self.kill(dice),
+            (4..7, _) => self.pause(dice),
+            (7, Store::Postgres(postgres)) => {
+                self.done.crashed += 1;
+                postgres.kill();
+                restart(postgres, dice);
             }
-            _ => {
-                self.n_stopped += 1;
-                self.postgres.stop();
-                self.restart(dice);
+            (8.., Store::Postgres(postgres)) => {
+                self.done.stopped += 1;
+                postgres.stop();
+                restart(postgres, dice);
             }
+            (7.., Store::Sqlite) => self.pause(dice),
         }
+    }
+
+    /// Holds an instance up, half of the time for longer than its leases last: others take over what it does, and then it goes
+    /// on where it was.
+    fn pause(&mut self, dice: &mut Dice) {
+        let idx = dice.below(N_INSTANCES as u64) as usize;
+        let Some(child) = &self.instances[idx] else { return };
+        self.done.paused += 1;
+        let held_up = match dice.below(2) {
+            0 => Duration::from_millis(dice.below(2000)),
+            _ => {
+                self.done.lost += 1;
+                LEASE + Duration::from_millis(500 + dice.below(3500))
+            }
+        };
+        signal("-STOP", child);
+        let url = self.places.take(idx);
+        sleep(held_up);
+        signal("-CONT", child);
+        self.places.set(idx, url);
     }
 
     fn kill(&mut self, dice: &mut Dice) {
         let idx = dice.below(N_INSTANCES as u64) as usize;
         let Some(mut child) = self.instances[idx].take() else { return };
-        self.n_killed += 1;
+        self.done.killed += 1;
         let _ = child.kill();
         let _ = child.wait();
         // Users go on calling it for a while.
@@ -135,17 +181,25 @@ impl Cluster {
         self.run(idx);
     }
 
-    /// Starts the database again; sometimes it is away for longer than a lease.
-    fn restart(&mut self, dice: &mut Dice) {
-        let away = if dice.below(3) == 0 { 4500 } else { dice.below(800) };
-        sleep(Duration::from_millis(away));
-        self.postgres.restart().unwrap();
-    }
-
     pub(crate) fn told(&self) -> String {
-        let (killed, crashed, stopped) = (self.n_killed, self.n_crashed, self.n_stopped);
-        format!("{killed} instances killed, {crashed} crashes and {stopped} restarts of the database")
+        let Done { killed, paused, lost, crashed, stopped } = &self.done;
+        format!(
+            "{killed} instances killed, {paused} paused ({lost} of them longer than a lease), \
+             {crashed} crashes and {stopped} restarts of the database"
+        )
     }
+}
+
+/// Starts the database again; sometimes it is away for longer than a lease.
+fn restart(postgres: &mut Postgres, dice: &mut Dice) {
+    let away = if dice.below(3) == 0 { 4500 } else { dice.below(800) };
+    sleep(Duration::from_millis(away));
+    postgres.restart().unwrap();
+}
+
+fn signal(name: &str, child: &Child) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "{name} was not sent");
 }
 
 impl Drop for Cluster {

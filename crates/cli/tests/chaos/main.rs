@@ -1,7 +1,8 @@
-//! Chaos: three instances on one PostgreSQL, killed and restarted at random under load, the database as well.
+//! Chaos: three instances on one store, killed, paused and restarted at random under load, the database as well.
 //!
-//! Whatever was acknowledged is there once, no thread and no run is stuck, no two writers have written, and every turn and
-//! every node that was told to begin was told to end. The seed is printed; `CONTEXTURE_CHAOS_SEED` repeats it (not the timing of the machine), and
+//! Whatever was acknowledged is there once, no thread and no run is stuck, no two writers have written, nothing of a writer that
+//! was taken over stands behind the takeover, every turn and every node that was told to begin was told to end, and as it says
+//! in the log. The seed is printed; `CONTEXTURE_CHAOS_SEED` repeats it (not the timing of the machine), and
 //! `CONTEXTURE_CHAOS_SECONDS` makes it longer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "a test says what it does")]
 
@@ -19,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use contexture_message::{Answer, Delta};
 use contexture_mockmodel::{Clerk, MockModel, Received, Reply};
+use contexture_pgtest::Postgres;
 use contexture_wire::Dialect;
 use futures::future::join_all;
 
-use cluster::Cluster;
+use cluster::{Cluster, Store};
 use dice::Dice;
 use runner::Runner;
 use user::User;
@@ -49,14 +51,23 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_whatever_is_killed() {
+fn nothing_acknowledged_is_lost_on_postgres() {
+    chaos(Store::Postgres(Box::new(Postgres::start().unwrap())));
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_on_sqlite() {
+    chaos(Store::Sqlite);
+}
+
+fn chaos(store: Store) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let seed = number("CONTEXTURE_CHAOS_SEED", u64::from(now.subsec_nanos()));
     let seconds = number("CONTEXTURE_CHAOS_SECONDS", 15);
     eprintln!("CONTEXTURE_CHAOS_SEED={seed} CONTEXTURE_CHAOS_SECONDS={seconds}");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let model = runtime.block_on(MockModel::with_clerk(Echo));
-    let mut cluster = Cluster::start(model.url());
+    let mut cluster = Cluster::start(model.url(), store);
     let places = cluster.places();
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let users: Vec<Arc<User>> =
@@ -92,8 +103,9 @@ fn nothing_acknowledged_is_lost_whatever_is_killed() {
         let (sessions, runs) = tokio::join!(sessions, runs);
         let troubles: Vec<String> = sessions.into_iter().chain(runs).flatten().collect();
         let n_turns: usize = users.iter().map(|it| it.n_acknowledged()).sum();
+        let kept: check::Kept = users.iter().map(|it| it.kept()).sum();
         let n_steps: usize = runners.iter().map(|it| it.n_said()).sum();
-        eprintln!("{n_turns} turns and {n_steps} steps of runs acknowledged; {}", cluster.told());
+        eprintln!("{n_turns} turns and {n_steps} steps of runs acknowledged; {}; {kept}", cluster.told());
         assert!(troubles.is_empty(), "seed {seed}:\n{}", troubles.join("\n"));
         assert!(n_turns > N_SESSIONS, "hardly anything was done: {n_turns}");
         assert!(n_steps > N_RUNNERS, "hardly anything was run: {n_steps}");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::check::Kept;
 use crate::cluster::Places;
 use crate::dice::Dice;
 
@@ -30,6 +31,7 @@ struct State {
     /// What was acknowledged: what was said, and the turn.
     acknowledged: BTreeMap<String, String>,
     n_said: usize,
+    kept: Kept,
     troubles: Vec<String>,
 }
 
@@ -46,7 +48,13 @@ enum Sent {
 impl User {
     pub(crate) fn new(idx: usize, seed: u64, places: Places) -> Self {
         let dice = Dice::new(seed ^ (idx as u64 + 1).wrapping_mul(0x1234_5678_9abc_def1));
-        let state = State { dice, acknowledged: BTreeMap::new(), n_said: 0, troubles: Vec::new() };
+        let state = State {
+            dice,
+            acknowledged: BTreeMap::new(),
+            n_said: 0,
+            kept: Kept::default(),
+            troubles: Vec::new(),
+        };
         let http = contexture_model::http_client(Vec::new(), None).unwrap();
         Self { session: format!("s{idx}"), http, places, state: Mutex::new(state) }
     }
@@ -61,6 +69,14 @@ impl User {
 
     pub(crate) fn acknowledged(&self) -> BTreeMap<String, String> {
         self.state().acknowledged.clone()
+    }
+
+    pub(crate) fn kept(&self) -> Kept {
+        self.state().kept
+    }
+
+    pub(crate) fn set_kept(&self, kept: Kept) {
+        self.state().kept = kept;
     }
 
     pub(crate) fn troubles(&self) -> Vec<String> {

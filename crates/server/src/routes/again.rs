@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::response::Response;
 use contexture_agent::{Event, Outcome};
 use contexture_history::TurnStatus;
-use contexture_session::{SessionKey, Thread};
+use contexture_session::{Records, SessionKey, StoreError, Thread};
 use futures::stream;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(crate) async fn told_again(
 ) -> Result<Option<Response>, Problem> {
     let Some(outcome) = thread.outcome(key).await? else { return Ok(None) };
     let began = Began { thread: thread.id().clone(), turn: outcome.turn.to_string() };
-    let Some((first, last)) = place_of(app, session, &began).await? else { return Ok(None) };
+    let Some((first, last)) = place_of(&*app.0.records, session, &began).await? else { return Ok(None) };
     let last = (outcome.status != TurnStatus::InFlight).then_some(last);
     let follow = Follow::new(app, session.clone(), first - 1);
     Ok(Some(follow.of_told_turn(began, last).response()))
@@ -38,13 +38,13 @@ pub(crate) async fn told_again(
 
 /// Finds the first and the last event of a turn.
 pub(crate) async fn place_of(
-    app: &App,
+    records: &dyn Records,
     session: &SessionKey,
     began: &Began,
-) -> Result<Option<(u64, u64)>, Problem> {
+) -> Result<Option<(u64, u64)>, StoreError> {
     let (mut place, mut before) = (None, None);
     for _ in 0..PAGES {
-        let page = app.0.records.read_back(events_of(session), before, PAGE).await?;
+        let page = records.read_back(events_of(session), before, PAGE).await?;
         let is_last = page.len() < PAGE;
         before = page.last().map(|it| it.number);
         for told in page.into_iter().map(Told::from) {

@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use contexture_agent::{AgentError, Outcome};
+use contexture_agent::{AgentError, Event, Outcome};
 use contexture_session::records::StreamKey;
 use contexture_session::{SessionId, SessionKey};
 use futures::stream;
@@ -100,6 +100,8 @@ pub(crate) struct Follow {
 struct OfTurn {
     began: Began,
     ends: Ends,
+    /// Whether it was told that the turn failed.
+    has_failed: bool,
     tokens: Tokens,
     /// Stops the turn when the connection is dropped before its end.
     guard: Option<DropGuard>,
@@ -109,8 +111,8 @@ struct OfTurn {
 enum Ends {
     /// Behind everything that is written when this comes.
     With(oneshot::Receiver<Result<Outcome, AgentError>>),
-    /// Behind everything that is written now.
-    Now,
+    /// Behind everything that is written now, and this frame: the turn's end is not on record, and can't be told.
+    Now(Option<String>),
     /// Behind the end of the turn.
     AtItsEnd,
     /// Behind the event with this number.
@@ -120,7 +122,7 @@ enum Ends {
 /// What a connection woke up for.
 enum Woken {
     Grown,
-    TurnOver,
+    TurnOver(Option<String>),
     Heartbeat,
     Stop,
 }
@@ -151,14 +153,14 @@ impl Follow {
         tokens: Tokens,
         guard: Option<DropGuard>,
     ) -> Self {
-        self.turn = Some(OfTurn { began, ends: Ends::With(outcome), tokens, guard });
+        self.turn = Some(OfTurn { began, ends: Ends::With(outcome), has_failed: false, tokens, guard });
         self
     }
 
     /// Follows a turn that was told before: to its last event, or to its end if it still runs.
     pub(crate) fn of_told_turn(mut self, began: Began, last: Option<u64>) -> Self {
         let ends = last.map_or(Ends::AtItsEnd, Ends::Behind);
-        self.turn = Some(OfTurn { began, ends, tokens: Tokens::default(), guard: None });
+        self.turn = Some(OfTurn { began, ends, has_failed: false, tokens: Tokens::default(), guard: None });
         self
     }
 
@@ -184,7 +186,7 @@ impl Follow {
             if matches!(ends, Some(Ends::Behind(last)) if self.after >= *last) {
                 return None;
             }
-            let is_over = matches!(ends, Some(Ends::Now));
+            let is_over = matches!(ends, Some(Ends::Now(_)));
             let ear = Arc::clone(&self.ear);
             let told = ear.told();
             let page = events_after(&self.app.0.scribe, &self.session, &self.stream, self.after, PAGE).await;
@@ -195,16 +197,16 @@ impl Follow {
                 }
                 // Everything a turn said is written before it is over.
                 Ok(_) if is_over => {
-                    if let Some(guard) = self.turn.as_mut().and_then(|it| it.guard.take()) {
-                        guard.disarm();
-                    }
-                    return None;
+                    let turn = self.turn.as_mut()?;
+                    turn.guard.take().map(DropGuard::disarm);
+                    let Ends::Now(last) = &mut turn.ends else { return None };
+                    return last.take().filter(|_| !turn.has_failed).map(Bytes::from);
                 }
                 Ok(_) => match self.wait(told).await {
                     Woken::Grown => {}
-                    Woken::TurnOver => {
+                    Woken::TurnOver(last) => {
                         if let Some(turn) = &mut self.turn {
-                            turn.ends = Ends::Now;
+                            turn.ends = Ends::Now(last);
                         }
                     }
                     Woken::Heartbeat => {
@@ -237,7 +239,7 @@ impl Follow {
         };
         let over = async {
             match self.turn.as_mut().map(|it| &mut it.ends) {
-                Some(Ends::With(outcome)) => drop(outcome.await),
+                Some(Ends::With(outcome)) => outcome.await.ok().and_then(|it| untellable(it.err()?)),
                 _ => std::future::pending().await,
             }
         };
@@ -249,7 +251,7 @@ impl Follow {
                 }
                 Woken::Grown
             }
-            () = over => Woken::TurnOver,
+            last = over => Woken::TurnOver(last),
             () = tokio::time::sleep_until(self.last_sign + self.heartbeat) => Woken::Heartbeat,
             () = self.app.0.stop.cancelled() => Woken::Stop,
         }
@@ -264,6 +266,7 @@ impl Follow {
         if !is_mine {
             return None;
         }
+        turn.has_failed |= label.kind == "error";
         if label.kind == "turn.end" && matches!(turn.ends, Ends::AtItsEnd) {
             turn.ends = Ends::Behind(told.number);
         }
@@ -272,6 +275,13 @@ impl Follow {
             false => Some(told.frame_with(&label.kind, &told.data)),
         }
     }
+}
+
+/// Returns the last frame of a turn whose end is not on record. It has no id: it is no event of the log.
+fn untellable(err: AgentError) -> Option<String> {
+    let AgentError::Unrecorded(_) = &err else { return None };
+    let event = Event::Error { code: err.code().to_owned(), message: err.to_string() };
+    Some(format!("event: error\ndata: {}\n\n", serde_json::to_value(event).ok()?))
 }
 
 /// Adds the token to a request for approval: it is for whoever runs the turn, and in no log.

@@ -1,7 +1,5 @@
 //! For whoever looks after the server: is it alive, can it work, what did it do.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
@@ -15,11 +13,9 @@ use crate::audit::{self, Entry, audit_log};
 use crate::input::Asked;
 use crate::metrics::Now;
 use crate::openapi::refusals::{NotAdmin, Refused};
+use crate::readiness::Outcome;
 use crate::routes::sessions::{limited, numbered};
 use crate::{App, Caller, Problem};
-
-/// How long the store may take to show that it is there.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the routes that need no caller.
 pub(crate) fn open() -> Router<App> {
@@ -40,15 +36,11 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if app.0.runs.is_stopping() {
         return Err(Problem::new("shutting_down", "the server stops"));
     }
-    let answer = tokio::time::timeout(PATIENCE, app.0.records.extent(audit::stream())).await;
-    match answer {
-        Ok(Ok(_)) => Ok(Json(Health { status: "ready" })),
-        // Where the store is, and what it says, is for the log alone: nobody had to show a key.
-        Ok(Err(err)) => {
-            tracing::warn!(error = %err, "the store does not answer");
-            Err(Problem::new("store_unavailable", "the store does not answer"))
-        }
-        Err(_) => Err(Problem::new("store_unavailable", "the store does not answer in time")),
+    // Where the store is, and what it says, is for the log alone: nobody had to show a key.
+    match app.0.readiness.ask(&*app.0.records, &*app.0.time).await {
+        Outcome::Ready => Ok(Json(Health { status: "ready" })),
+        Outcome::Failed => Err(Problem::new("store_unavailable", "the store can't be written")),
+        Outcome::Late => Err(Problem::new("store_unavailable", "the store does not answer in time")),
     }
 }
 

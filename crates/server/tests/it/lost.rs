@@ -39,6 +39,52 @@ async fn the_turn_of_a_lost_instance_is_interrupted_told_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_streamed_before_a_kill_is_kept_once() {
+    for asks_again in [false, true] {
+        let ground = Ground::memory();
+        let short = [("server.lease_seconds", "2")];
+        let pieces = ["Wait", " for", " me"].map(|it| Delta::Text(it.into())).into();
+        let process = tokio::runtime::Runtime::new().unwrap();
+        let there = ground.clone();
+        let steps = vec![Step::Pieces(pieces, None)];
+        let one = process.spawn(async move { there.instance_with(steps, &short).await }).await.unwrap();
+        one.session("demo").await;
+        let turn = one
+            .post("/v1/sessions/demo/turns", json!({"user": "hi"}))
+            .header("idempotency-key", "k")
+            .header("accept", "text/event-stream");
+        let mut heard = String::new();
+        let mut answer = turn.send().await.unwrap();
+        while !heard.contains(" me") {
+            heard += &String::from_utf8(answer.chunk().await.unwrap().unwrap().to_vec()).unwrap();
+        }
+        process.shutdown_background();
+        let two = ground.instance_with(vec![Step::Answer(Answer::text("Here."))], &short).await;
+        if asks_again {
+            // It waits for the lost turn's lease, and closes that turn itself.
+            let next = two.post("/v1/sessions/demo/turns", json!({"user": "and?"})).send().await.unwrap();
+            assert_eq!(json_of(next).await.1["text"], "Here.");
+        }
+        let mut seen = two.get("/v1/sessions/demo/events").send().await.unwrap();
+        let mut heard = String::new();
+        while !heard.contains("interrupted") {
+            let chunk = tokio::time::timeout(Duration::from_secs(60), seen.chunk()).await.unwrap();
+            heard += &String::from_utf8(chunk.unwrap().unwrap().to_vec()).unwrap();
+        }
+        let items = two.get("/v1/sessions/demo/items?view=all").send().await.unwrap();
+        let items = json_of(items).await.1["items"].as_array().unwrap().clone();
+        let of_first = items.iter().filter(|it| it["turn"] == "t1");
+        let kinds: Vec<&str> = of_first.clone().filter_map(|it| it["kind"].as_str()).collect();
+        assert_eq!(kinds, ["turn_began", "user", "assistant", "turn_ended"], "asks again: {asks_again}");
+        let said: Vec<&serde_json::Value> = of_first
+            .filter(|it| it["kind"] == "assistant")
+            .map(|it| &it["body"]["message"]["content"])
+            .collect();
+        assert!(said[0].to_string().contains("Wait for me"), "{said:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stops_interrupts_what_does_not_end() {
     let ground = Ground::memory();
     let endless = Step::Pieces(vec![Delta::Text("Wait".into())], None);

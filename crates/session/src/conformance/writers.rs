@@ -220,7 +220,6 @@ pub async fn what_a_lost_turn_said_is_kept(open: Open) {
         let config = TurnConfig { key: Some("again".to_owned()), items, ..TurnConfig::default() };
         let lost = session.main().begin(config).await.expect("a turn");
         let main = there.open(session.id()).await.expect("the session").main().clone();
-        assert_eq!(main.close_lost().await.expect("the store answers"), None, "{way:?}: it runs still");
         tokio::time::sleep(Duration::from_millis(240)).await;
         way.take(&main).await.expect("its lease has ended");
 

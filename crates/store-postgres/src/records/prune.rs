@@ -28,7 +28,7 @@ const FORGET: &str = "\
     WHERE tenant = $1 AND session = $2 AND kind = $3";
 const REMOVE_DOCUMENTS: &str = "\
     DELETE FROM {schema}.documents WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM {schema}.documents WHERE kind = $1 AND at < $2 ORDER BY at LIMIT $3
+        SELECT ctid FROM {schema}.documents WHERE kind = $1 AND at < $2 AND {current} ORDER BY at LIMIT $3
         FOR UPDATE SKIP LOCKED
     ))";
 
@@ -64,7 +64,7 @@ impl Database {
         let limit = &from_u64(spare as u64);
         let documents = self
             .run(|client, _| async move {
-                let statement = client.prepare_cached(&self.sql(REMOVE_DOCUMENTS)).await?;
+                let statement = client.prepare_cached(&self.current_sql(REMOVE_DOCUMENTS)).await?;
                 Ok(client.execute(&statement, &[&kind, &before.0, limit]).await?)
             })
             .await?;
@@ -74,6 +74,7 @@ impl Database {
     /// Forgets the beginnings of some streams. Returns how many records they were.
     async fn prune_streams(&self, mut client: Client, pruning: Pruning<'_>) -> Result<usize, Failure> {
         let transaction = begin(&mut client).await?;
+        self.check_current(&transaction).await?;
         let statement = transaction.prepare_cached(&self.sql(OLD_STREAMS)).await?;
         let limit = from_u64(pruning.max.min(STREAMS) as u64);
         let rows = transaction.query(&statement, &[&pruning.kind, &pruning.before.0, &limit]).await?;

@@ -36,7 +36,9 @@ const THERE: &str = "\
             SELECT FROM {schema}.sessions WHERE tenant = it.tenant AND session = it.session FOR KEY SHARE
         ) AS session
     )";
-const IS_THERE: &str = "(it.session = '' OR (it.tenant, it.session) IN (SELECT tenant, session FROM there))";
+/// In tables that a newer program has changed nothing is there: what is left out for that is found by [`Database::check_current`].
+const IS_THERE: &str =
+    "{current} AND (it.session = '' OR (it.tenant, it.session) IN (SELECT tenant, session FROM there))";
 
 /// Records `$4` to `$8` of the streams `$1` to `$3`: how many each gets, and of each record its stream's place in that
 /// list, its own place in the stream, its time and its text.
@@ -94,7 +96,7 @@ const DELETES: &str = "\
         FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS it (tenant, session, kind, name)
         CROSS JOIN LATERAL (
             SELECT ctid AS place FROM {schema}.documents
-            WHERE tenant = it.tenant AND session = it.session AND kind = it.kind AND name = it.name
+            WHERE tenant = it.tenant AND session = it.session AND kind = it.kind AND name = it.name AND {current}
             FOR UPDATE
         ) AS document
     ))";
@@ -126,6 +128,14 @@ struct Statements {
     creates: Option<Statement>,
     deletes: Option<Statement>,
     drops: Option<(Statement, Statement)>,
+}
+
+/// What was written.
+struct Written {
+    /// The numbers of the records; 0 for those that were left out.
+    numbers: Vec<u64>,
+    /// Whether nothing was left out.
+    is_whole: bool,
 }
 
 /// Streams in the order of their keys, and records in the order in which they came.
@@ -232,10 +242,10 @@ impl Database {
         let n_parts = prepared.parts().iter().filter(|it| **it).count();
         let written = if n_parts == 1 && prepared.drops.is_empty() {
             // One statement is one transaction.
-            self.write_parts(&client, prepared).await.map_err(Failure::or_unsure)
+            self.write_current(&client, prepared).await.map_err(Failure::or_unsure)
         } else {
             let transaction = begin(&mut client).await?;
-            let numbers = self.write_parts(&transaction, prepared).await;
+            let numbers = self.write_current(&transaction, prepared).await;
             match numbers {
                 Ok(numbers) => {
                     transaction.commit().await.map_err(|err| Failure::from(err).or_unsure())?;
@@ -250,16 +260,35 @@ impl Database {
         })
     }
 
+    /// Writes all parts, unless a newer program has changed the tables. Whether one has is asked only if something was left out:
+    /// then that may be why.
+    async fn write_current(
+        &self,
+        client: &impl GenericClient,
+        prepared: &Prepared<'_>,
+    ) -> Result<Vec<u64>, Failure> {
+        if !prepared.drops.is_empty() {
+            self.check_current(client).await?;
+        }
+        let written = self.write_parts(client, prepared).await;
+        match &written {
+            Ok(written) if written.is_whole => {}
+            Ok(_) | Err(Failure::Answer(StoreError::NotFound { .. })) => self.check_current(client).await?,
+            Err(_) => {}
+        }
+        Ok(written?.numbers)
+    }
+
     /// Sends everything at once; the database does it in this order. For that all statements are prepared before: who has
     /// to wait for that would come behind the others.
     async fn write_parts(
         &self,
         client: &impl GenericClient,
         prepared: &Prepared<'_>,
-    ) -> Result<Vec<u64>, Failure> {
+    ) -> Result<Written, Failure> {
         let Statements { required, records, puts, creates, deletes, drops } =
             self.write_statements(client, prepared).await?;
-        let ((), numbers, (), (), (), ()) = try_join!(
+        let ((), numbers, n_puts, n_creates, n_deletes, ()) = try_join!(
             lock_required(client, required, prepared),
             write_streams(client, records, &prepared.streams),
             write_documents(client, puts, &prepared.puts),
@@ -267,7 +296,10 @@ impl Database {
             delete_documents(client, deletes, &prepared.deletes),
             drop_streams(client, drops, &prepared.drops),
         )?;
-        Ok(numbers)
+        let documents = [&prepared.puts.keys, &prepared.creates.keys, &prepared.deletes];
+        let n_asked: usize = documents.iter().map(|it| it.names.len()).sum();
+        let is_whole = n_puts + n_creates + n_deletes == n_asked as u64 && !numbers.contains(&0);
+        Ok(Written { numbers, is_whole })
     }
 
     async fn write_statements(
@@ -285,7 +317,7 @@ impl Database {
             statement(records, self.there_sql(RECORDS)),
             statement(puts, self.there_sql(&format!("{PUTS}{REPLACE}"))),
             statement(creates, self.there_sql(PUTS)),
-            statement(deletes, self.sql(DELETES)),
+            statement(deletes, self.current_sql(DELETES)),
         )?;
         let drops = match prepared.drops.is_empty() {
             true => None,
@@ -298,7 +330,7 @@ impl Database {
     }
 
     fn there_sql(&self, text: &str) -> String {
-        self.sql(&text.replace("{there}", THERE).replace("{is_there}", IS_THERE))
+        self.current_sql(&text.replace("{there}", THERE).replace("{is_there}", IS_THERE))
     }
 
     /// Returns the error for a write of which a document was there already.
@@ -362,23 +394,21 @@ async fn write_documents(
     client: &impl GenericClient,
     statement: Option<Statement>,
     documents: &DocumentParams<'_>,
-) -> Result<(), Failure> {
-    let Some(statement) = statement else { return Ok(()) };
+) -> Result<u64, Failure> {
+    let Some(statement) = statement else { return Ok(0) };
     let KeyParams { tenants, sessions, kinds, names } = &documents.keys;
     let (times, data) = (&documents.times, &documents.data);
-    client.execute(&statement, &[tenants, sessions, kinds, names, times, data]).await?;
-    Ok(())
+    Ok(client.execute(&statement, &[tenants, sessions, kinds, names, times, data]).await?)
 }
 
 async fn delete_documents(
     client: &impl GenericClient,
     statement: Option<Statement>,
     keys: &KeyParams<'_>,
-) -> Result<(), Failure> {
-    let Some(statement) = statement else { return Ok(()) };
+) -> Result<u64, Failure> {
+    let Some(statement) = statement else { return Ok(0) };
     let KeyParams { tenants, sessions, kinds, names } = keys;
-    client.execute(&statement, &[tenants, sessions, kinds, names]).await?;
-    Ok(())
+    Ok(client.execute(&statement, &[tenants, sessions, kinds, names]).await?)
 }
 
 async fn drop_streams(

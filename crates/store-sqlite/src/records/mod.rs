@@ -39,6 +39,14 @@ impl Records for SqliteStore {
         Box::pin(async move { self.writer()?.make(|| Writing::new(writes)).await })
     }
 
+    fn probe(&self, at: Timestamp) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            // First: a file that is not well is left alone.
+            self.look_afresh().await?;
+            self.write(Writes::probe(at)).await.map(drop)
+        })
+    }
+
     fn read(&self, stream: StreamKey, after: u64, max: usize) -> StoreFuture<'_, Vec<Record>> {
         let question = move |conn: &Connection| read::forward(conn, &stream, after, max);
         Box::pin(async move { self.readers()?.ask(size_of(max), question).await })

@@ -1,5 +1,6 @@
 //! Tests of the SQLite store.
 
+mod changed_file;
 mod changes;
 mod conformance;
 mod crash;

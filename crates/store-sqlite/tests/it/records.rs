@@ -59,7 +59,8 @@ fn recover(place: &Place) -> (Recovered, Threads) {
 
 #[test]
 fn a_sound_file_is_recovered_whole() {
-    let (recovered, threads) = recover(&filled());
+    let place = filled();
+    let (recovered, threads) = recover(&place);
     assert!(recovered.lost.is_empty(), "{:?}", recovered.lost);
     assert_eq!(numbers(&threads), (21..=200).collect::<Vec<_>>());
     let extent = block_on(threads.store.extent(stream())).expect("an answer");

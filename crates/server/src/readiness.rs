@@ -1,0 +1,53 @@
+//! Whether the store can be worked with: a small write shows it, whose outcome is shared for a moment.
+
+use std::time::Duration;
+
+use contexture_session::Time;
+use contexture_session::records::Records;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+/// How long the store may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an outcome counts, so that frequent questions cost one write a second.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The newest outcome, and when it was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, Outcome)>>);
+
+/// What came of asking the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ready,
+    /// It can't be written, or what is there can't be read.
+    Failed,
+    /// It did not answer in time.
+    Late,
+}
+
+impl Readiness {
+    /// Says whether the store can be worked with, in [`PATIENCE`].
+    pub(crate) async fn ask(&self, records: &dyn Records, time: &dyn Time) -> Outcome {
+        timeout(PATIENCE, self.newest(records, time)).await.unwrap_or(Outcome::Late)
+    }
+
+    async fn newest(&self, records: &dyn Records, time: &dyn Time) -> Outcome {
+        let mut newest = self.0.lock().await;
+        if let Some((_, outcome)) = newest.filter(|(at, _)| at.elapsed() < FRESH) {
+            return outcome;
+        }
+        // If the write does not end in time, this is what those hear who come next.
+        let at = Instant::now();
+        *newest = Some((at, Outcome::Late));
+        let outcome = match records.probe(time.now()).await {
+            Ok(()) => Outcome::Ready,
+            Err(err) => {
+                tracing::warn!(error = %err, "the store can't be worked with");
+                Outcome::Failed
+            }
+        };
+        *newest = Some((at, outcome));
+        outcome
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether the file at the path is the one that is open.
+//!
+//! A file that was removed or replaced while it is open can still be written, and all of that is gone when it is closed. So
+//! every commit looks whether path and open file are the same, before it is acknowledged. The write-ahead log counts as much
+//! as the file: what is committed is there first.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+/// The file and its log as they were opened.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    files: Vec<(PathBuf, Mark)>,
+}
+
+/// Tells a file from all others that there are at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    device: u64,
+    inode: u64,
+}
+
+#[cfg(unix)]
+fn mark(metadata: &Metadata) -> Mark {
+    use std::os::unix::fs::MetadataExt as _;
+    Mark { device: metadata.dev(), inode: metadata.ino() }
+}
+
+/// Where files have no numbers, one that is there counts as the one that was opened: it can't be removed while it is open.
+#[cfg(not(unix))]
+fn mark(_: &Metadata) -> Mark {
+    Mark { device: 0, inode: 0 }
+}
+
+impl Identity {
+    /// Remembers the files of a store that has just been opened.
+    pub(crate) fn of(path: &Path) -> Self {
+        let mut wal = path.as_os_str().to_owned();
+        wal.push("-wal");
+        let marked = |path: PathBuf| Some((path.clone(), mark(&std::fs::metadata(path).ok()?)));
+        Self { files: [path.to_owned(), wal.into()].into_iter().filter_map(marked).collect() }
+    }
+
+    /// Returns the name of a file that is not there any more, or is another one.
+    pub(crate) fn missing(&self) -> Option<&Path> {
+        let is_there = |(path, opened): &(PathBuf, Mark)| {
+            std::fs::metadata(path).is_ok_and(|found| mark(&found) == *opened)
+        };
+        self.files.iter().find(|it| !is_there(it)).map(|it| it.0.as_path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Identity;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_that_was_removed_or_replaced_is_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, wal) = (folder.path().join("a.db"), folder.path().join("a.db-wal"));
+        std::fs::write(&path, "a").expect("a file");
+        let alone = Identity::of(&path);
+        assert_eq!(alone.missing(), None);
+        std::fs::write(&wal, "log").expect("a file");
+        let both = Identity::of(&path);
+        assert_eq!((alone.missing(), both.missing()), (None, None));
+        std::fs::remove_file(&wal).expect("it was there");
+        assert_eq!((alone.missing(), both.missing()), (None, Some(wal.as_path())));
+        // Another file under the same name; the first one stays, so that its number is not free.
+        std::fs::rename(&path, folder.path().join("b.db")).expect("it was there");
+        assert_eq!(alone.missing(), Some(path.as_path()));
+        std::fs::write(&path, "a").expect("a file");
+        assert_eq!(alone.missing(), Some(path.as_path()));
+    }
+}
