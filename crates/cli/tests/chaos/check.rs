@@ -102,7 +102,9 @@ fn ends(items: &[Value]) -> impl Iterator<Item = &Value> {
 
 /// Returns how a turn ended, as the log has it.
 fn status_of(items: &[Value], turn: u64) -> Option<&str> {
-    ends(items).find(|it| turn_no(it) == turn).and_then(|it| it["body"]["status"].as_str())
+    ends(items)
+        .find(|it| turn_no(it) == turn)
+        .and_then(|it| it["body"]["change"]["turn_ended"]["status"].as_str())
 }
 
 fn answer_of(items: &[Value], turn: u64) -> Option<String> {
