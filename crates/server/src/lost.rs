@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_agent::Event;
-use contexture_history::{Timestamp, Turn, TurnNo, TurnStatus};
+use contexture_history::{Limit, Timestamp, Turn, TurnNo, TurnStatus};
 use contexture_message::{Message, Part, Role, Usage};
 use contexture_session::records::{Document, DocumentKey, DocumentList, NewRecord, Records, Writes};
 use contexture_session::{LostWords, NewItem, SessionKey, Snapshot, StoreError, ThreadKey, Time};
@@ -26,6 +26,8 @@ use crate::{App, Problem};
 
 /// The kind of the documents of turns that are being closed: their instances can't tell anything any more.
 const CLOSING: &str = "closing";
+/// How many items of a thread are read to find out how one of its newest turns ended.
+const NEWEST: usize = 1000;
 /// How many documents are looked at together.
 const PAGE: usize = 500;
 
@@ -132,8 +134,10 @@ impl End {
 /// Returns how a turn ended that is not open any more.
 async fn ended_as(app: &App, session: &SessionKey, began: &Began) -> Result<End, Problem> {
     let sessions = app.0.sessions.of_tenant(session.tenant.clone());
-    let snapshot = sessions.current_thread(&began.thread).await?.get();
-    let Some(turn) = snapshot.turns().iter().find(|it| **it.id() == *began.turn) else {
+    // From the store: what this process knows of the thread is old while a writer of its own waits for another process.
+    let items = sessions.open_thread(&began.thread).await?.all(Some(Limit::Turns(NEWEST))).await?;
+    let turns = contexture_history::turns(&items);
+    let Some(turn) = turns.iter().find(|it| **it.id() == *began.turn) else {
         return Ok(End::interrupted());
     };
     let told = told_text(&*app.0.records, session, began).await?;

@@ -205,8 +205,9 @@ fn of_events(events: &[(u64, Value)], items: &[Value]) -> Vec<String> {
     }
     for (turn, told) in told(events) {
         // All that was told is there, also of a turn whose instance was killed.
-        if answer_of(items, turn).is_some_and(|it| it != told) {
-            wrong.push(format!("t{turn} is told as `{told}`"));
+        if let Some(answer) = answer_of(items, turn).filter(|it| *it != told) {
+            let status = status_of(items, turn);
+            wrong.push(format!("t{turn} is told as `{told}`, and its log has `{answer}` {status:?}"));
         }
     }
     wrong

@@ -11,7 +11,7 @@ use std::time::Duration;
 use contexture_pgtest::Postgres;
 use serde_json::json;
 
-use instance::{Project, TOOL, called, until};
+use instance::{Instance, Project, TOOL, called, until};
 
 const SQLITE: &str = "sqlite:store.db";
 
@@ -80,19 +80,27 @@ async fn turns_end_with_an_error_when_the_file_can_not_grow() {
     instance.ended(Duration::from_secs(25)).await;
 }
 
-/// Writes until nothing can be written.
-async fn fill(instance: &instance::Instance) {
+/// Writes until nothing can be written, neither to the log nor, when that is copied, to the file.
+async fn fill(instance: &Instance) {
     assert_eq!(instance.post("/v1/sessions", json!({"id": "filler"})).await.0, 201);
     for size in [8_000, 800, 8] {
-        let message = json!({"messages": [{"role": "user", "content": "x".repeat(size)}]});
-        for _ in 0..2_000 {
-            let (status, problem) = instance.post("/v1/threads/filler/messages", message.clone()).await;
-            if status >= 500 {
-                break;
-            }
-            assert!(status < 300, "{status} {problem}");
+        while fill_with(instance, size).await > 0 {
+            tokio::time::sleep(Duration::from_millis(600)).await;
         }
     }
+}
+
+/// Writes messages of a size while that can be done. Returns how many.
+async fn fill_with(instance: &Instance, size: usize) -> usize {
+    let message = json!({"messages": [{"role": "user", "content": "x".repeat(size)}]});
+    for n in 0.. {
+        let (status, problem) = instance.post("/v1/threads/filler/messages", message.clone()).await;
+        if status >= 500 {
+            return n;
+        }
+        assert!(status < 300, "{status} {problem}");
+    }
+    0
 }
 
 /// A full disk (`SQLITE_FULL`), and one that has space again.

@@ -56,7 +56,7 @@ async fn what_was_streamed_before_a_kill_is_kept_once() {
         let mut heard = String::new();
         let mut answer = turn.send().await.unwrap();
         while !heard.contains(" me") {
-            heard += &String::from_utf8(answer.chunk().await.unwrap().unwrap().to_vec()).unwrap();
+            heard += std::str::from_utf8(&answer.chunk().await.unwrap().unwrap()).unwrap();
         }
         process.shutdown_background();
         let two = ground.instance_with(vec![Step::Answer(Answer::text("Here."))], &short).await;
@@ -69,7 +69,7 @@ async fn what_was_streamed_before_a_kill_is_kept_once() {
         let mut heard = String::new();
         while !heard.contains("interrupted") {
             let chunk = tokio::time::timeout(Duration::from_secs(60), seen.chunk()).await.unwrap();
-            heard += &String::from_utf8(chunk.unwrap().unwrap().to_vec()).unwrap();
+            heard += std::str::from_utf8(&chunk.unwrap().unwrap()).unwrap();
         }
         let items = two.get("/v1/sessions/demo/items?view=all").send().await.unwrap();
         let items = json_of(items).await.1["items"].as_array().unwrap().clone();
