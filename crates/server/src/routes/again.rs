@@ -37,12 +37,15 @@ pub(crate) async fn told_again(
 }
 
 /// Finds the first and the last event of a turn.
+///
+/// An instance that was held up tells what it has of a turn behind what another one told of the next: turns of one thread can
+/// be told at the same time. What stands before the start of a turn and is of an earlier one ends the search.
 pub(crate) async fn place_of(
     records: &dyn Records,
     session: &SessionKey,
     began: &Began,
 ) -> Result<Option<(u64, u64)>, StoreError> {
-    let (mut place, mut before) = (None, None);
+    let (mut place, mut before, mut has_start) = (None, None, false);
     for _ in 0..PAGES {
         let page = records.read_back(events_of(session), before, PAGE).await?;
         let is_last = page.len() < PAGE;
@@ -52,11 +55,13 @@ pub(crate) async fn place_of(
             if label.thread.as_deref() != Some(began.thread.as_str()) {
                 continue;
             }
-            match label.turn.as_deref() == Some(&began.turn) {
-                true => place = Some((told.number, place.map_or(told.number, |(_, last)| last))),
-                // A thread has one turn at a time: what stands before it is of an earlier one.
-                false if place.is_some() => return Ok(place),
-                false => {}
+            match label.turn.as_deref() {
+                Some(turn) if turn == began.turn => {
+                    place = Some((told.number, place.map_or(told.number, |(_, last)| last)));
+                    has_start |= label.kind == "turn.start";
+                }
+                Some(turn) if has_start && turn_no(turn) < turn_no(&began.turn) => return Ok(place),
+                _ => {}
             }
         }
         if is_last {
@@ -64,6 +69,10 @@ pub(crate) async fn place_of(
         }
     }
     Ok(place)
+}
+
+fn turn_no(turn: &str) -> u64 {
+    turn.strip_prefix('t').and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
 /// Answers with what a turn came to that had its time before: its events are not told again.

@@ -223,3 +223,30 @@ async fn what_a_lost_instance_wrote_and_could_not_tell_is_told() {
     let seen = frames(scene.get("/v1/sessions/demo/events").send().await.unwrap(), 4).await;
     assert_eq!(told(&seen), "1 turn.start\n2 text.delta Hello\n3 text.delta  there.\n4 turn.end completed");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_told_late_is_told_whole() {
+    let ground = Ground::memory();
+    let scene =
+        ground.instance(vec![Step::Answer(Answer::text("One.")), Step::Answer(Answer::text("Two."))]).await;
+    scene.session("demo").await;
+    let turn = async |key: &str| {
+        let turn = scene.post("/v1/sessions/demo/turns", json!({"user": key})).header("idempotency-key", key);
+        turn.send().await.unwrap()
+    };
+    assert_eq!(json_of(turn("first").await).await.1["turn"], "t1");
+    assert_eq!(json_of(turn("second").await).await.1["turn"], "t2");
+    // As an instance tells it that was held up, behind what another one told of the next turn.
+    let (tenant, id) = (Tenant::default(), SessionId::parse("demo").unwrap());
+    let stream = StreamKey::of_session(&tenant, &id, "events");
+    let event = json!({"type": "text.delta", "text": " And more.", "thread": "demo", "turn": "t1"});
+    let records = vec![NewRecord { stream, at: Timestamp(0), data: event.to_string() }];
+    ground.records.write(Writes { records, ..Writes::default() }).await.unwrap();
+    let again = scene.post("/v1/sessions/demo/turns", json!({"user": "first"}));
+    let again = again.header("idempotency-key", "first").header("accept", "text/event-stream");
+    let seen = told(&frames(again.send().await.unwrap(), 100).await);
+    let lines: Vec<&str> = seen.lines().collect();
+    assert!(lines[0].ends_with("turn.start") && lines[1].ends_with("text.delta One."), "{seen}");
+    assert!(seen.ends_with("text.delta  And more."), "{seen}");
+    assert!(!seen.contains("Two."), "{seen}");
+}
