@@ -5,19 +5,20 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Constraint, Pass};
+use contexture_compose::{Constraint, Pass, SchemaValidator};
 use contexture_message::Answer;
-use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::agent::{AgentConfig, Inner};
+use crate::agent::Inner;
 use crate::checks::{Checked, Constraints, constraints};
+use crate::offload::Offload;
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
 
 /// The checks of a run, and how often answers failed them.
 pub(crate) struct Judge {
-    schema: Option<(Arc<Value>, Validator)>,
+    schema: Option<(Arc<Value>, SchemaValidator)>,
+    offload: Arc<dyn Offload>,
     definitions: Vec<Constraint>,
     constraints: Constraints,
     repairs: Tries,
@@ -34,11 +35,13 @@ pub(crate) enum Judged {
 
 impl Judge {
     /// Returns the judge of a run, who knows its output schema and no constraint yet.
-    pub(crate) fn new(config: &AgentConfig, pass: &Pass) -> Result<Self, AgentError> {
+    pub(crate) fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
+        let config = &agent.config;
         let schema = pass.request().output.clone();
         let validator = schema.as_deref().map(compiled).transpose()?;
         Ok(Self {
             schema: schema.zip(validator),
+            offload: Arc::clone(&agent.offload),
             definitions: Vec::new(),
             constraints: Constraints::default(),
             repairs: Tries::new(config.output_repairs),
@@ -72,7 +75,7 @@ impl Judge {
         let text = answer.joined_text();
         let value = match &self.schema {
             None => None,
-            Some((schema, validator)) => match output::checked(validator, &text) {
+            Some((schema, validator)) => match output::checked(validator, &text, &*self.offload).await {
                 Ok(value) => Some(value),
                 Err(faults) => {
                     let feedback = output::feedback(&faults, schema);
@@ -105,11 +108,9 @@ fn feedback(failures: &[ConstraintFailure]) -> String {
     template.replacen("{failures}", &output::listed(&each), 1)
 }
 
-fn compiled(schema: &Value) -> Result<Validator, AgentError> {
-    jsonschema::validator_for(schema).map_err(|err| AgentError::Unknown {
-        source_of: "output".to_owned(),
-        reason: format!("it is no JSON Schema: {err}"),
-    })
+fn compiled(schema: &Value) -> Result<SchemaValidator, AgentError> {
+    SchemaValidator::new(schema)
+        .map_err(|err| AgentError::Unknown { source_of: "output".to_owned(), reason: err.to_string() })
 }
 
 /// How often something was tried again, and how often it may be.

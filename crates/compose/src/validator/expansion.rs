@@ -29,7 +29,11 @@ fn paths(graph: &mut Graph, idx: usize, way: &mut Vec<usize>) -> Result<u64, Sch
     }
     if way.len() >= MAX_STEPS {
         let (found, limit) = (way.len() as u64 + 1, MAX_STEPS as u64);
-        return Err(SchemaRefused::TooMuch { what: "subschemas behind each other for one value", found, limit });
+        return Err(SchemaRefused::TooMuch {
+            what: "subschemas behind each other for one value",
+            found,
+            limit,
+        });
     }
     let known = graph.nodes[idx].paths;
     if known > 0 {

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::{SchemaRefused, expansion, pattern};
 
 /// How large a schema may be, about, in bytes.
-const MAX_BYTES: u64 = 512 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 /// How deep its JSON may be nested.
 const MAX_DEPTH: u64 = 100;
 /// How many subschemas it may have.
-const MAX_NODES: u64 = 20_000;
+const MAX_NODES: u64 = 10_000;
 /// How many references it may have.
 const MAX_REFERENCES: u64 = 5_000;
 /// How many patterns it may have.
@@ -158,7 +158,8 @@ impl<'a> Reader<'a> {
 
     /// Returns what Draft 4 calls `$id`.
     fn old_id(&self, map: &'a Map<String, Value>) -> Option<&'a Value> {
-        let is_old = self.root.get("$schema").and_then(Value::as_str).is_some_and(|it| it.contains("draft-04"));
+        let is_old =
+            self.root.get("$schema").and_then(Value::as_str).is_some_and(|it| it.contains("draft-04"));
         map.get("id").filter(|_| is_old)
     }
 
@@ -185,7 +186,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn keyword(&mut self, idx: usize, keyword: &str, value: &'a Value, at: String) -> Result<(), SchemaRefused> {
+    fn keyword(
+        &mut self,
+        idx: usize,
+        keyword: &str,
+        value: &'a Value,
+        at: String,
+    ) -> Result<(), SchemaRefused> {
         match (keyword, value) {
             ("$ref", Value::String(reference)) => {
                 self.n_references += 1;
@@ -217,7 +224,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a keyword about what is in a value.
-    fn inner(&mut self, idx: usize, keyword: &str, value: &'a Value, at: String) -> Result<(), SchemaRefused> {
+    fn inner(
+        &mut self,
+        idx: usize,
+        keyword: &str,
+        value: &'a Value,
+        at: String,
+    ) -> Result<(), SchemaRefused> {
         match (keyword, value) {
             ("properties", Value::Object(map)) => {
                 let each = self.each(map.values(), &at)?;

@@ -95,7 +95,8 @@ impl<'a> Meter<'a> {
     ) -> Result<(), Excess> {
         self.spend(rescanned(node, map.len()))?;
         for (key, value) in map {
-            let named = node.properties.get(key).map_or(node.other_properties.as_slice(), std::slice::from_ref);
+            let named =
+                node.properties.get(key).map_or(node.other_properties.as_slice(), std::slice::from_ref);
             for idx in named {
                 self.apply(*idx, value, nesting)?;
             }

@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn usual_patterns_are_light_and_bombs_are_refused() {
-        for light in ["^[a-z]{1,64}@[a-z.]{1,255}$", r"^\d{4}-\d{2}-\d{2}$", r"^(?!x)\w+$", "^[^/]+/(.|\n)+$"] {
+        for light in ["^[a-z]{1,64}@[a-z.]{1,255}$", r"^\d{4}-\d{2}-\d{2}$", r"^(?!x)\w+$", "^[^/]+/(.|\n)+$"]
+        {
             assert!(weight(light).is_some_and(|it| it < 10_000), "{light}: {:?}", weight(light));
         }
         for bomb in ["(a{1000}){1000}", "((x{100}){100}){100}", r"(?=(a{1000}){1000})b", &"a".repeat(5000)] {

@@ -32,7 +32,10 @@ fn doubling(n: usize, last: &Value) -> Value {
 #[test]
 fn a_schema_that_doubles_with_every_reference_is_refused() {
     let told = told(&doubling(30, &json!({"type": "integer"})), &json!("x"));
-    assert!(told.starts_with("refused: the schema has ") && told.contains("ways to apply it to one value"), "{told}");
+    assert!(
+        told.starts_with("refused: the schema has ") && told.contains("ways to apply it to one value"),
+        "{told}"
+    );
     assert!(SchemaValidator::new(&doubling(5, &json!({"type": "integer"}))).is_ok());
 }
 
@@ -54,24 +57,29 @@ fn a_schema_that_is_too_large_is_refused_with_both_numbers() {
     let deep = (0..120).fold(json!(true), |it, _| json!({"not": it}));
     assert_eq!(told(&deep, &json!(1)), "refused: the schema has 101 levels of nesting, the limit is 100");
     let wide = json!({"enum": vec!["x".repeat(100); 10_000]});
-    assert!(told(&wide, &json!(1)).ends_with("bytes, the limit is 524288"), "{}", told(&wide, &json!(1)));
+    assert!(told(&wide, &json!(1)).ends_with("bytes, the limit is 262144"), "{}", told(&wide, &json!(1)));
     let chain: serde_json::Map<String, Value> =
         (0..200).map(|it| (format!("d{it}"), json!({"$ref": format!("#/$defs/d{}", it + 1)}))).collect();
     let chain = json!({"$ref": "#/$defs/d0", "$defs": chain});
     assert!(told(&chain, &json!(1)).starts_with("refused: "));
     let many: Vec<Value> = (0..25_000).map(|_| json!({})).collect();
-    assert!(told(&json!({"prefixItems": many}), &json!(1)).contains("subschemas, the limit is 20000"));
+    assert!(told(&json!({"prefixItems": many}), &json!(1)).contains("subschemas, the limit is 10000"));
 }
 
 #[test]
 fn nothing_outside_of_a_schema_is_read() {
-    for reference in ["file:///etc/passwd", "http://127.0.0.1:1/x", "other.json", "#/nowhere", "#nowhere", "#%zz"] {
+    for reference in
+        ["file:///etc/passwd", "http://127.0.0.1:1/x", "other.json", "#/nowhere", "#nowhere", "#%zz"]
+    {
         let told = told(&json!({"$ref": reference}), &json!(1));
         assert!(told.starts_with(&format!("refused: `$ref` `{reference}` leads nowhere")), "{told}");
     }
     let inner = json!({"$defs": {"a": {"$id": "other", "$ref": "#/x"}}, "$ref": "#/$defs/a"});
     assert_eq!(told(&inner, &json!(1)), "refused: the keyword `$id` is not supported");
-    assert_eq!(told(&json!({"$dynamicRef": "#a"}), &json!(1)), "refused: the keyword `$dynamicRef` is not supported");
+    assert_eq!(
+        told(&json!({"$dynamicRef": "#a"}), &json!(1)),
+        "refused: the keyword `$dynamicRef` is not supported"
+    );
 }
 
 #[test]
@@ -122,18 +130,27 @@ fn a_value_that_doubles_the_work_with_every_level_is_not_looked_at() {
 fn costly_keywords_are_bounded() {
     let items: Vec<Value> = (0..30_000).map(|it| json!({"a": it})).collect();
     let many: serde_json::Map<String, Value> = (0..20_000).map(|it| (format!("k{it}"), json!(it))).collect();
-    let patterns: serde_json::Map<String, Value> = (0..500).map(|it| (format!("^k.*{it}$"), json!({}))).collect();
+    let patterns: serde_json::Map<String, Value> =
+        (0..500).map(|it| (format!("^k.*{it}$"), json!({}))).collect();
     for (schema, value) in [
         (json!({"uniqueItems": true}), json!(items)),
-        (json!({"items": {"enum": (0..20_000).collect::<Vec<_>>()}}), json!(items)),
+        (json!({"items": {"enum": (0..10_000).collect::<Vec<_>>()}}), json!(items)),
         (json!({"contains": {"anyOf": vec![json!({"type": "string"}); 500]}}), json!(items)),
         (json!({"patternProperties": patterns}), json!(many)),
-        (json!({"unevaluatedProperties": false, "anyOf": vec![json!({"required": ["x"]}); 400]}), json!(many)),
+        (
+            json!({"unevaluatedProperties": false, "anyOf": vec![json!({"required": ["x"]}); 400]}),
+            json!(many),
+        ),
         (json!({"propertyNames": {"anyOf": vec![json!({"pattern": "(a|b)*c"}); 400]}}), json!(many)),
     ] {
         let start = Instant::now();
         let _ = told(&schema, &value);
-        assert!(start.elapsed() < Duration::from_secs(30), "{:?}: {}", start.elapsed(), &schema.to_string()[..60]);
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "{:?}: {}",
+            start.elapsed(),
+            &schema.to_string()[..60]
+        );
     }
 }
 

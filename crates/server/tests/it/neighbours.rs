@@ -76,7 +76,7 @@ impl Attack {
 
     /// Sends one bomb after the other.
     async fn schemas(self: Arc<Self>) {
-        let client = reqwest::Client::new();
+        let client = contexture_model::http_client(Vec::new(), None).unwrap();
         while self.goes_on() {
             for schema in bombs() {
                 let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
@@ -89,11 +89,12 @@ impl Attack {
 
     /// Sends texts that look like templates, deep values, large values, and tools with bombs for parameters.
     async fn bodies(self: Arc<Self>) {
-        let client = reqwest::Client::new();
+        let client = contexture_model::http_client(Vec::new(), None).unwrap();
         let template = "{% for i in (1..1000000000) %}{{ i }}{% endfor %}".repeat(200);
         let deep = (0..100).fold(json!(1), |it, _| json!([it]));
         let wide: Vec<Value> = (0..50_000).map(|it| json!({"a": it})).collect();
-        let tool = json!({"name": "x", "description": "x", "parameters": doubling(&json!({"type": "integer"}))});
+        let tool =
+            json!({"name": "x", "description": "x", "parameters": doubling(&json!({"type": "integer"}))});
         while self.goes_on() {
             for body in [
                 json!({"prompt": "greet", "input": {"name": template}}),
@@ -175,10 +176,19 @@ fn a_hostile_tenant_does_not_stand_in_the_way_of_a_friendly_one() {
             is_over: AtomicBool::new(false),
             n_sent: AtomicU64::new(0),
         });
-        attack.post(&reqwest::Client::new(), "/v1/sessions", &json!({"id": "theirs"})).await;
+        attack
+            .post(
+                &contexture_model::http_client(Vec::new(), None).unwrap(),
+                "/v1/sessions",
+                &json!({"id": "theirs"}),
+            )
+            .await;
         let tasks: Vec<_> = (0..4)
             .map(|_| tokio::spawn(Arc::clone(&attack).schemas()))
-            .chain([tokio::spawn(Arc::clone(&attack).bodies()), tokio::spawn(Arc::clone(&attack).connections())])
+            .chain([
+                tokio::spawn(Arc::clone(&attack).bodies()),
+                tokio::spawn(Arc::clone(&attack).connections()),
+            ])
             .collect();
         tokio::time::sleep(Duration::from_millis(200)).await;
         let beside = friendly(&door, &tokens.0, "beside").await;
