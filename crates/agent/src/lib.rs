@@ -19,6 +19,7 @@ mod calm;
 mod checks;
 mod client_tool;
 mod compaction;
+mod declared;
 mod depth;
 mod earlier;
 mod error;

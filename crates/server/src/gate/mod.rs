@@ -1,6 +1,7 @@
 //! The gate: who may come in, and how often.
 //!
-//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. Without any
+//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. That stays so
+//! while the server runs: keys that are gone or can't be read open nothing. Where there never was a key
 //! everybody who can reach the socket is the default tenant, which is why only this machine can (see
 //! [`Listener`](crate::Listener)). Whatever is wrong with a key, the answer is the same, and says nothing of it.
 
@@ -44,6 +45,11 @@ impl Gate {
     /// Whether there is a key, be it revoked or not.
     pub(crate) async fn has_keys(&self) -> Result<bool, StoreError> {
         self.known.any(self.time.now()).await
+    }
+
+    /// Lets nobody in without a key from now on.
+    pub(crate) fn require_keys(&self) {
+        self.known.require();
     }
 
     async fn admit(&self, headers: &HeaderMap) -> Result<(Caller, Option<Running>), Problem> {

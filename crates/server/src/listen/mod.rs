@@ -37,7 +37,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long connections may take to end once nothing runs any more.
-const LAST_GRACE: Duration = Duration::from_secs(5);
+const LAST_GRACE: Duration = Duration::from_secs(2);
 /// How long it waits where no connection can be taken, for want of files or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -61,10 +61,13 @@ impl Listener {
         let config = server.config();
         let tls = tls::acceptor(config, folder)?;
         let addresses = addresses(&config.listen).await?;
-        if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback())
-            && !server.has_keys().await?
-        {
-            return Err(ListenError::NoKeys { address: open.to_string() });
+        // Keys that can't be read are found out about here, and not by whoever comes first.
+        let has_keys = server.has_keys().await?;
+        if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback()) {
+            server.require_keys();
+            if !has_keys {
+                return Err(ListenError::NoKeys { address: open.to_string() });
+            }
         }
         let failed = |source| ListenError::Bind { address: config.listen.clone(), source };
         let socket = TcpListener::bind(addresses.as_slice()).await.map_err(failed)?;
