@@ -50,7 +50,7 @@ impl Serving {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let body = body.to_string();
         let key = key.map(|it| format!("authorization: Bearer {it}\r\n")).unwrap_or_default();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{key}");
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{key}");
         let head = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         stream.write_all(format!("{head}{body}").as_bytes()).expect("it reads");
         stream
@@ -263,4 +263,22 @@ fn a_turn_is_in_the_trace_of_the_client_that_asked_for_it() {
     for name in ["POST /v1/sessions/{id}/turns", "invoke_agent p", "chat m-1"] {
         assert!(got.windows(name.len()).any(|it| it == name.as_bytes()), "{name}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_folder_of_a_new_store_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = initialised();
+    let mode = |name: &str| {
+        let found = std::fs::metadata(folder.path().join(name)).expect("it is there");
+        found.permissions().mode() & 0o777
+    };
+    let _ = std::fs::remove_dir_all(folder.path().join(".contexture"));
+    assert_eq!(folder.run(&["keys", "create"]).code, Some(0));
+    assert_eq!((mode(".contexture"), mode(".contexture/contexture.db")), (0o700, 0o600));
+    std::fs::create_dir(folder.path().join("mine")).expect("it is new");
+    let before = mode("mine");
+    assert_eq!(folder.run(&["keys", "create", "--store", "sqlite:mine/x.db"]).code, Some(0));
+    assert_eq!((mode("mine"), mode("mine/x.db")), (before, 0o600));
 }

@@ -162,12 +162,12 @@ fn a_hostile_tenant_does_not_stand_in_the_way_of_a_friendly_one() {
     let ground = Ground::memory();
     // A text that fits none of the schemas, and on which patterns are slow.
     let model = Scripted::always(Answer::text(format!("\"{}!\"", "a".repeat(5000))));
-    let mut door = served.block_on(async { Door::with_model(&ground, model, &[]).await });
     let tokens = clients.block_on(async {
         let (_, ours) = key(&ground, of_tenant("ours")).await;
         let (_, theirs) = key(&ground, of_tenant("theirs")).await;
         (ours, theirs)
     });
+    let mut door = served.block_on(async { Door::with_model(&ground, model, &[]).await });
     clients.block_on(async {
         let alone = friendly(&door, &tokens.0, "alone").await;
         let attack = Arc::new(Attack {
