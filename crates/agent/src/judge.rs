@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::agent::Inner;
 use crate::checks::{Checked, Constraints, constraints};
-use crate::offload::Offload;
+use crate::offload::{Offload, offloaded};
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
 
@@ -35,10 +35,13 @@ pub(crate) enum Judged {
 
 impl Judge {
     /// Returns the judge of a run, who knows its output schema and no constraint yet.
-    pub(crate) fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
+    pub(crate) async fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
         let config = &agent.config;
         let schema = pass.request().output.clone();
-        let validator = schema.as_deref().map(compiled).transpose()?;
+        let validator = match &schema {
+            Some(schema) => Some(compiled(schema, &*agent.offload).await?),
+            None => None,
+        };
         Ok(Self {
             schema: schema.zip(validator),
             offload: Arc::clone(&agent.offload),
@@ -108,9 +111,19 @@ fn feedback(failures: &[ConstraintFailure]) -> String {
     template.replacen("{failures}", &output::listed(&each), 1)
 }
 
-fn compiled(schema: &Value) -> Result<SchemaValidator, AgentError> {
-    SchemaValidator::new(schema)
-        .map_err(|err| AgentError::Unknown { source_of: "output".to_owned(), reason: err.to_string() })
+/// Compiles a schema; a large one elsewhere, because other turns wait for this thread.
+async fn compiled(schema: &Arc<Value>, offload: &dyn Offload) -> Result<SchemaValidator, AgentError> {
+    const SMALL: usize = 16 * 1024;
+    let refused = |reason: String| AgentError::Unknown { source_of: "output".to_owned(), reason };
+    if schema.to_string().len() <= SMALL {
+        return SchemaValidator::new(schema).map_err(|err| refused(err.to_string()));
+    }
+    let compile = {
+        let schema = Arc::clone(schema);
+        move || SchemaValidator::new(&schema)
+    };
+    let late = || refused("it could not be compiled in time".to_owned());
+    offloaded(offload, compile).await.ok_or_else(late)?.map_err(|err| refused(err.to_string()))
 }
 
 /// How often something was tried again, and how often it may be.

@@ -1,6 +1,7 @@
 //! Work that keeps a thread busy, away from the threads on which all turns make progress.
 
 use contexture_compose::BoxFuture;
+use futures::channel::oneshot;
 
 /// Runs work that keeps a thread busy.
 ///
@@ -9,6 +10,17 @@ use contexture_compose::BoxFuture;
 pub trait Offload: Send + Sync {
     /// Runs `work`, and waits for it.
     fn run(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()>;
+}
+
+/// Runs work elsewhere and returns what came of it; nothing if it was given up on.
+pub(crate) async fn offloaded<T: Send + 'static>(
+    offload: &dyn Offload,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (say, mut said) = oneshot::channel();
+    // Nobody may be waiting any more.
+    offload.run(Box::new(move || drop(say.send(work())))).await;
+    said.try_recv().ok().flatten()
 }
 
 /// Runs work where it is: for programs that have nothing else to do.

@@ -1,10 +1,9 @@
 //! Structured output: from the model's text to a value that fits the prompt's schema, or to what is wrong with it.
 
 use contexture_compose::SchemaValidator;
-use futures::channel::oneshot;
 use serde_json::Value;
 
-use crate::offload::Offload;
+use crate::offload::{Offload, offloaded};
 
 /// Reads a value from an answer: JSON, alone or in a fence of Markdown.
 pub(crate) fn json(text: &str) -> Result<Value, String> {
@@ -33,13 +32,9 @@ pub(crate) async fn checked(
     if validator.is_brief(&value) {
         return fitting(validator, value);
     }
-    let (say, mut said) = oneshot::channel();
     let validator = validator.clone();
-    // Nobody may be waiting any more.
-    let work = move || drop(say.send(fitting(&validator, value)));
-    offload.run(Box::new(work)).await;
     let late = || Err(vec!["it could not be checked against the schema in time".to_owned()]);
-    said.try_recv().ok().flatten().unwrap_or_else(late)
+    offloaded(offload, move || fitting(&validator, value)).await.unwrap_or_else(late)
 }
 
 fn fitting(validator: &SchemaValidator, value: Value) -> Result<Value, Vec<String>> {

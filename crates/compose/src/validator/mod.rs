@@ -121,6 +121,21 @@ impl SchemaValidator {
         Ok(Self(Arc::new(Compiled { graph, validator })))
     }
 
+    /// Says what is wrong with a schema that is only passed on: that it is too large, or no JSON Schema. Keywords and
+    /// references that are not followed here may mean something to the one who gets it.
+    pub fn check(schema: &Value) -> Result<(), SchemaRefused> {
+        match Graph::read(schema) {
+            Ok(_) | Err(SchemaRefused::Keyword { .. } | SchemaRefused::Reference { .. }) => {}
+            Err(refused) => return Err(refused),
+        }
+        let dialect = schema.get("$schema").and_then(Value::as_str);
+        if dialect.is_some_and(|it| !it.contains("json-schema.org")) {
+            return Ok(());
+        }
+        let checked = jsonschema::meta::options().validate(schema);
+        checked.map_err(|err| SchemaRefused::Invalid(shortened(&err.to_string())))
+    }
+
     /// Lists what is wrong with a value: the first faults, and that it is too much work to look at, if so.
     pub fn faults(&self, value: &Value) -> Vec<SchemaFault> {
         let work = match meter::measure(&self.0.graph, value) {

@@ -127,6 +127,21 @@ fn a_value_that_doubles_the_work_with_every_level_is_not_looked_at() {
 }
 
 #[test]
+fn schemas_that_are_passed_on_are_looked_at_too() {
+    let checked = |schema: Value| SchemaValidator::check(&schema).map_err(|it| it.to_string());
+    for fine in [
+        json!({"type": "object"}),
+        json!({"$ref": "https://example.org/x"}),
+        json!({"$dynamicRef": "#a"}),
+        json!({"$schema": "mine:1", "type": 7}),
+    ] {
+        assert_eq!(checked(fine.clone()), Ok(()), "{fine}");
+    }
+    assert!(checked(json!({"type": "objekt"})).is_err_and(|it| it.starts_with("invalid JSON Schema")));
+    assert!(checked(doubling(30, &json!({}))).is_err_and(|it| it.contains("ways to apply it")));
+}
+
+#[test]
 fn costly_keywords_are_bounded() {
     let items: Vec<Value> = (0..30_000).map(|it| json!({"a": it})).collect();
     let many: serde_json::Map<String, Value> = (0..20_000).map(|it| (format!("k{it}"), json!(it))).collect();

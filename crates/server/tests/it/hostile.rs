@@ -216,3 +216,29 @@ async fn idle_connections_give_way_to_those_who_ask() {
     let more = tokio::time::timeout(std::time::Duration::from_millis(300), stream.chunk()).await;
     assert!(!matches!(more, Ok(Ok(None) | Err(_))), "{more:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_a_client_that_is_none_is_a_bad_request() {
+    let door = door(&[]).await;
+    let wrong = json!({"type": "nonsense"});
+    let bomb = json!({"allOf": [{"$ref": "#"}]});
+    for schema in [wrong, bomb] {
+        let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+        let tool = json!({"type": "function", "function": {"name": "x", "parameters": schema}});
+        for (param, more) in [("response_format", json!(format)), ("tools", json!([tool]))] {
+            let mut body = json!({"model": "chat", "messages": [{"role": "user", "content": "go"}]});
+            body[param] = more;
+            let answer = door.ask("POST", "/v1/chat/completions").json(&body).send().await.unwrap();
+            assert_eq!(answer.status(), 400, "{param} {schema}");
+            let error: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            assert_eq!(error["error"]["param"], param, "{error}");
+        }
+        let tool = json!({"name": "x", "description": "x", "parameters": schema});
+        let body = json!({"prompt": "chat", "user": "x", "client_tools": [tool]});
+        assert_eq!(
+            door.code(door.ask("POST", "/v1/prompts/chat/run").json(&body)).await,
+            "400 body_invalid",
+            "{schema}"
+        );
+    }
+}
