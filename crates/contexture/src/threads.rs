@@ -77,13 +77,21 @@ mod tests {
             .await;
         for _ in 0..10 {
             let begun = Arc::clone(&n_begun);
-            threads.run(Box::new(move || drop(begun.fetch_add(1, Ordering::SeqCst)))).await;
+            threads
+                .run(Box::new(move || {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                }))
+                .await;
         }
         assert_eq!(n_begun.load(Ordering::SeqCst), 1, "the one thread is still busy");
         drop(release);
         while n_begun.load(Ordering::SeqCst) < 2 {
             let begun = Arc::clone(&n_begun);
-            threads.run(Box::new(move || drop(begun.fetch_add(1, Ordering::SeqCst)))).await;
+            threads
+                .run(Box::new(move || {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                }))
+                .await;
         }
     }
 
@@ -92,7 +100,11 @@ mod tests {
         let threads = SystemThreads::new(1, Duration::from_secs(60));
         threads.run(Box::new(|| panic!("as it should"))).await;
         let (say, said) = mpsc::channel();
-        threads.run(Box::new(move || drop(say.send(7)))).await;
+        threads
+            .run(Box::new(move || {
+                let _ = say.send(7);
+            }))
+            .await;
         assert_eq!(said.try_recv(), Ok(7));
     }
 }

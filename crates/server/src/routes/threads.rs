@@ -215,8 +215,8 @@ pub(crate) async fn append(
     }
     let thread = open(&app, &caller, &id).await?.with_policy(new.policy);
     match key {
-        Some(key) => drop(thread.add_messages_once(&key, messages).await?),
-        None => drop(thread.add_messages(messages).await?),
+        Some(key) => thread.add_messages_once(&key, messages).await.map(|_| ())?,
+        None => thread.add_messages(messages).await.map(|_| ())?,
     }
     Ok(Stands::of(&thread))
 }
