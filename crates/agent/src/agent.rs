@@ -13,6 +13,7 @@ use contexture_wire::Catalogue;
 use crate::checks::{ConstraintCheck, GuardrailCheck};
 use crate::compaction::{CompactionConfig, Summarizer};
 use crate::middleware::{Layer, LayerKind, Middleware};
+use crate::offload::{InPlace, Offload};
 use crate::own_tools::OwnTools;
 use crate::tool::{AgentTool, ToolRefused, Tools};
 use crate::watcher::Watcher;
@@ -71,6 +72,7 @@ pub(crate) struct Inner {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
+    pub(crate) offload: Arc<dyn Offload>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) catalogue: Catalogue,
@@ -113,6 +115,7 @@ impl Agent {
                 model: Arc::new(model),
                 summarizer: None,
                 watcher: None,
+                offload: Arc::new(InPlace),
                 time,
                 secrets: Arc::new(secrets),
                 catalogue: Catalogue::standard(),
@@ -186,6 +189,12 @@ impl AgentBuilder {
     /// Sets who hears of every model call.
     pub fn watcher(mut self, watcher: impl Watcher + 'static) -> Self {
         self.inner.watcher = Some(Arc::new(watcher));
+        self
+    }
+
+    /// Sets where work is done that keeps a thread busy; by default where it comes up.
+    pub fn offload(mut self, offload: impl Offload + 'static) -> Self {
+        self.inner.offload = Arc::new(offload);
         self
     }
 

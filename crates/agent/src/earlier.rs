@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::Prompt;
+use contexture_compose::{Prompt, SchemaValidator};
 use contexture_history::{Body, TurnStatus};
 use contexture_message::{Message, Role, Usage};
 use contexture_session::{RunningTurn, Thread, ThreadId, TurnOutcome};
@@ -142,6 +142,7 @@ pub(crate) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome)
 /// Reads the value of an answer again. One that fits no more was made for another schema.
 fn value_of(prompt: &Prompt, answer: &Message) -> Option<Value> {
     let schema = prompt.definition().output.as_ref().filter(|_| calls_of(answer).next().is_none())?;
-    let validator = jsonschema::validator_for(schema.value()).ok()?;
-    output::checked(&validator, &text_of(answer)).ok()
+    let validator = SchemaValidator::new(schema.value()).ok()?;
+    let value = output::json(&text_of(answer)).ok()?;
+    validator.is_valid(&value).then_some(value)
 }

@@ -2,7 +2,8 @@
 //!
 //! `{name}` in the address is an argument of the call, percent-encoded; it can stand anywhere behind the host, never in
 //! it, and no argument makes a step such as `..` in the path. Arguments that the address does not use go into the query of
-//! GET, HEAD and DELETE, and into a JSON body otherwise. What comes back is a JSON value if the server says so, or else
+//! GET, HEAD and DELETE, and into a JSON body otherwise; those only that the tool declares (`declared.rs`), and none of the
+//! name of something that the address says itself. What comes back is a JSON value if the server says so, or else
 //! text; any status besides 200 to 299 is a failure, a redirect that was not followed included.
 //! Who makes the call is handed in as an [`HttpCaller`]: nothing here opens a socket or knows a secret.
 
@@ -15,6 +16,7 @@ use contexture_message::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::declared::declared;
 use crate::tool::{AgentTool, ToolRefused};
 
 /// An HTTP call, as a project declares it beside a tool.
@@ -129,17 +131,31 @@ impl HttpTool {
             Piece::Argument(name) if !known.is_some_and(|it| it.contains_key(*name)) => Some(*name),
             Piece::Argument(_) | Piece::Text(_) => None,
         });
-        match unknown {
+        if let Some(name) = unknown {
+            return invalid(format!(
+                "the address reads `{name}`, which the tool's parameters do not declare"
+            ));
+        }
+        let in_address =
+            |name: &str| pieces.iter().any(|it| matches!(it, Piece::Argument(it) if *it == name));
+        let mut queried =
+            known.into_iter().flat_map(Map::keys).filter(|it| self.is_in_query() && !in_address(it));
+        match queried.find(|it| said_by(&self.url, it)) {
             Some(name) => {
-                invalid(format!("the address reads `{name}`, which the tool's parameters do not declare"))
+                invalid(format!("the query of the address says `{name}`, and so would the argument"))
             }
             None => Ok(()),
         }
     }
 
-    /// Returns the call for a tool's arguments.
-    pub fn request(&self, arguments: &Value) -> Result<HttpRequest, BoxError> {
-        let mut rest: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
+    /// Whether arguments go into the query.
+    fn is_in_query(&self) -> bool {
+        ["GET", "HEAD", "DELETE"].contains(&self.method.as_str())
+    }
+
+    /// Returns the call for a tool's arguments, as far as its parameters declare them.
+    pub fn request(&self, parameters: &Value, arguments: &Value) -> Result<HttpRequest, BoxError> {
+        let mut rest = declared(parameters, arguments);
         let mut url = String::new();
         for piece in pieces(&self.url)? {
             match piece {
@@ -158,7 +174,11 @@ impl HttpTool {
         if has_dots(&url) {
             return Err(format!("the arguments make a step of `.` or `..` in the address: `{url}`").into());
         }
-        let in_query = ["GET", "HEAD", "DELETE"].contains(&self.method.as_str());
+        let in_query = self.is_in_query();
+        if in_query {
+            // Also where any argument is declared: what the address says is not said twice.
+            rest.retain(|key, _| !said_by(&self.url, key));
+        }
         if in_query && !rest.is_empty() {
             let pairs =
                 rest.iter().map(|(key, value)| format!("{}={}", encoded(key), encoded(&plain(value))));
@@ -208,11 +228,12 @@ impl HttpTool {
     ) -> Result<AgentTool, ToolRefused> {
         let name = tool.name.clone();
         self.check(&tool.parameters).map_err(|err| ToolRefused { name, reason: err.to_string() })?;
-        let http = Arc::new(self);
+        let (http, parameters) = (Arc::new(self), Arc::new(tool.parameters.clone()));
         let tool = AgentTool::new(tool, move |invocation| {
-            let (http, caller) = (Arc::clone(&http), Arc::clone(&caller));
+            let (http, caller, parameters) =
+                (Arc::clone(&http), Arc::clone(&caller), Arc::clone(&parameters));
             async move {
-                let request = http.request(&invocation.call.arguments)?;
+                let request = http.request(&parameters, &invocation.call.arguments)?;
                 http.value(&caller.call(request).await?)
             }
         })?;
@@ -245,6 +266,26 @@ fn pieces(url: &str) -> Result<Vec<Piece<'_>>, HttpToolInvalid> {
         pieces.push(Piece::Text(rest));
     }
     Ok(pieces)
+}
+
+/// Whether the query of an address has a key. Servers differ in whether they tell `a` and `A` apart, so they are the same.
+fn said_by(url: &str, key: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, it)| it);
+    let keys = query.split('&').map(|it| it.split('=').next().unwrap_or_default());
+    keys.into_iter().any(|it| decoded(it).eq_ignore_ascii_case(key))
+}
+
+/// Undoes percent-encoding, as far as there is any.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        let hex = behind.get(..2).and_then(|it| std::str::from_utf8(it).ok());
+        let hex = hex.and_then(|it| u8::from_str_radix(it, 16).ok()).filter(|_| *byte == b'%');
+        bytes.push(hex.unwrap_or(if *byte == b'+' { b' ' } else { *byte }));
+        rest = if hex.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Whether a header can be sent as it is: RFC 9110's token, and a value without control characters.

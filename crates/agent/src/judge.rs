@@ -5,19 +5,20 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Constraint, Pass};
+use contexture_compose::{Constraint, Pass, SchemaValidator};
 use contexture_message::Answer;
-use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::agent::{AgentConfig, Inner};
+use crate::agent::Inner;
 use crate::checks::{Checked, Constraints, constraints};
+use crate::offload::{Offload, offloaded};
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
 
 /// The checks of a run, and how often answers failed them.
 pub(crate) struct Judge {
-    schema: Option<(Arc<Value>, Validator)>,
+    schema: Option<(Arc<Value>, SchemaValidator)>,
+    offload: Arc<dyn Offload>,
     definitions: Vec<Constraint>,
     constraints: Constraints,
     repairs: Tries,
@@ -34,11 +35,16 @@ pub(crate) enum Judged {
 
 impl Judge {
     /// Returns the judge of a run, who knows its output schema and no constraint yet.
-    pub(crate) fn new(config: &AgentConfig, pass: &Pass) -> Result<Self, AgentError> {
+    pub(crate) async fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
+        let config = &agent.config;
         let schema = pass.request().output.clone();
-        let validator = schema.as_deref().map(compiled).transpose()?;
+        let validator = match &schema {
+            Some(schema) => Some(compiled(schema, &*agent.offload).await?),
+            None => None,
+        };
         Ok(Self {
             schema: schema.zip(validator),
+            offload: Arc::clone(&agent.offload),
             definitions: Vec::new(),
             constraints: Constraints::default(),
             repairs: Tries::new(config.output_repairs),
@@ -72,7 +78,7 @@ impl Judge {
         let text = answer.joined_text();
         let value = match &self.schema {
             None => None,
-            Some((schema, validator)) => match output::checked(validator, &text) {
+            Some((schema, validator)) => match output::checked(validator, &text, &*self.offload).await {
                 Ok(value) => Some(value),
                 Err(faults) => {
                     let feedback = output::feedback(&faults, schema);
@@ -105,11 +111,19 @@ fn feedback(failures: &[ConstraintFailure]) -> String {
     template.replacen("{failures}", &output::listed(&each), 1)
 }
 
-fn compiled(schema: &Value) -> Result<Validator, AgentError> {
-    jsonschema::validator_for(schema).map_err(|err| AgentError::Unknown {
-        source_of: "output".to_owned(),
-        reason: format!("it is no JSON Schema: {err}"),
-    })
+/// Compiles a schema; a large one elsewhere, because other turns wait for this thread.
+async fn compiled(schema: &Arc<Value>, offload: &dyn Offload) -> Result<SchemaValidator, AgentError> {
+    const SMALL: usize = 16 * 1024;
+    let refused = |reason: String| AgentError::Unknown { source_of: "output".to_owned(), reason };
+    if schema.to_string().len() <= SMALL {
+        return SchemaValidator::new(schema).map_err(|err| refused(err.to_string()));
+    }
+    let compile = {
+        let schema = Arc::clone(schema);
+        move || SchemaValidator::new(&schema)
+    };
+    let late = || refused("it could not be compiled in time".to_owned());
+    offloaded(offload, compile).await.ok_or_else(late)?.map_err(|err| refused(err.to_string()))
 }
 
 /// How often something was tried again, and how often it may be.

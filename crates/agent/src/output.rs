@@ -1,7 +1,9 @@
 //! Structured output: from the model's text to a value that fits the prompt's schema, or to what is wrong with it.
 
-use jsonschema::Validator;
+use contexture_compose::SchemaValidator;
 use serde_json::Value;
+
+use crate::offload::{Offload, offloaded};
 
 /// Reads a value from an answer: JSON, alone or in a fence of Markdown.
 pub(crate) fn json(text: &str) -> Result<Value, String> {
@@ -14,19 +16,28 @@ pub(crate) fn json(text: &str) -> Result<Value, String> {
 }
 
 /// Lists what is wrong with a value, with places. Values are shown short: they may be secret or huge.
-pub(crate) fn faults(validator: &Validator, value: &Value) -> Vec<String> {
-    const MOST: usize = 20;
-    let each = validator.iter_errors(value).take(MOST).map(|err| {
-        let place = err.instance_path().as_str().to_owned();
-        let fault: String = err.masked_with("the value").to_string();
-        if place.is_empty() { fault } else { format!("{place}: {fault}") }
-    });
-    each.collect()
+pub(crate) fn faults(validator: &SchemaValidator, value: &Value) -> Vec<String> {
+    let shown =
+        |path: String, fault: String| if path.is_empty() { fault } else { format!("{path}: {fault}") };
+    validator.faults(value).into_iter().map(|it| shown(it.path, it.masked)).collect()
 }
 
-/// Reads and checks an answer.
-pub(crate) fn checked(validator: &Validator, text: &str) -> Result<Value, Vec<String>> {
+/// Reads and checks an answer. What takes more than a moment is done elsewhere: other turns wait for this thread.
+pub(crate) async fn checked(
+    validator: &SchemaValidator,
+    text: &str,
+    offload: &dyn Offload,
+) -> Result<Value, Vec<String>> {
     let value = json(text).map_err(|fault| vec![fault])?;
+    if validator.is_brief(&value) {
+        return fitting(validator, value);
+    }
+    let validator = validator.clone();
+    let late = || Err(vec!["it could not be checked against the schema in time".to_owned()]);
+    offloaded(offload, move || fitting(&validator, value)).await.unwrap_or_else(late)
+}
+
+fn fitting(validator: &SchemaValidator, value: Value) -> Result<Value, Vec<String>> {
     let faults = faults(validator, &value);
     if faults.is_empty() { Ok(value) } else { Err(faults) }
 }

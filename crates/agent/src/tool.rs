@@ -11,11 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::{BoxError, BoxFuture, Schema};
+use contexture_compose::{BoxError, BoxFuture, Schema, SchemaValidator};
 use contexture_history::TurnNo;
 use contexture_message::{Tokens, Tool, ToolCall, ToolOutput};
 use contexture_session::{Thread, ThreadId};
-use jsonschema::Validator;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -64,7 +63,7 @@ type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
 #[derive(Clone)]
 pub struct AgentTool {
     tool: Arc<Tool>,
-    validator: Arc<Validator>,
+    validator: SchemaValidator,
     run: Arc<RunFn>,
     to_model: Arc<OutputFn>,
     approval: Option<Arc<ApprovalFn>>,
@@ -115,11 +114,11 @@ impl AgentTool {
     {
         let refused = |reason: String| ToolRefused { name: tool.name.clone(), reason };
         check_name(&tool.name).map_err(&refused)?;
-        let validator = jsonschema::validator_for(&tool.parameters)
-            .map_err(|err| refused(format!("its parameters are no JSON Schema: {err}")))?;
+        let validator = SchemaValidator::new(&tool.parameters)
+            .map_err(|err| refused(format!("its parameters can't be used: {err}")))?;
         Ok(Self {
             tool: Arc::new(tool),
-            validator: Arc::new(validator),
+            validator,
             run: Arc::new(move |invocation| Box::pin(function(invocation))),
             to_model: Arc::new(|value| ToolOutput::from_value(value.clone())),
             approval: None,

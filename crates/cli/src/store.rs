@@ -113,7 +113,12 @@ fn no_file(path: &Path) -> Failure {
 
 fn make_folder(path: &Path) -> Result<(), Failure> {
     let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) else { return Ok(()) };
-    fs::create_dir_all(folder).map_err(|err| {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    // Conversations and hashes of keys lie there: nobody else reads them. A folder that is there stays as it is.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|err| {
         let folder = folder.display().to_string();
         Failure::new("write_failed", format!("the folder `{folder}` can't be made: {err}")).at(folder)
     })

@@ -40,6 +40,7 @@ mod shorten;
 mod source;
 mod standard;
 pub mod tags;
+mod validator;
 
 pub use cache::{CacheFacts, Forecast, MissCause, PrefixChange, Reconciliation};
 pub use contexture_history::{
@@ -76,3 +77,4 @@ pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, 
 pub use sent::Sent;
 pub use source::Source;
 pub use standard::identity_and_date;
+pub use validator::{SchemaFault, SchemaRefused, SchemaValidator};

@@ -11,19 +11,17 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use jsonschema::Validator;
-use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value, json};
 
 use crate::error::InputFault;
-use crate::{Error, ErrorKind, Schema, Source};
+use crate::{Error, ErrorKind, Schema, SchemaFault, SchemaValidator, Source};
 
 /// The schema of one owner, ready to validate.
 #[derive(Debug)]
 pub(crate) struct OwnedSchema {
     pub(crate) owner: Source,
     pub(crate) schema: Schema,
-    validator: Validator,
+    validator: SchemaValidator,
 }
 
 impl OwnedSchema {
@@ -37,7 +35,7 @@ impl OwnedSchema {
                 remove_keys(object, without);
             }
         }
-        let validator = jsonschema::validator_for(&value).map_err(|err| {
+        let validator = SchemaValidator::new(&value).map_err(|err| {
             Error::from(ErrorKind::SchemaInvalid { owner: owner.clone(), fault: err.to_string() })
         })?;
         Ok(Self { owner, schema: Schema::from_json(value), validator })
@@ -48,20 +46,17 @@ impl OwnedSchema {
         apply_defaults(self.schema.value(), input);
     }
 
-    /// Lists everything that is wrong with `input`.
+    /// Lists what is wrong with `input`.
     pub(crate) fn faults(&self, input: &Value) -> Vec<InputFault> {
-        self.validator.iter_errors(input).map(|err| self.fault(&err)).collect()
+        self.validator.faults(input).into_iter().map(|it| self.fault(it)).collect()
     }
 
-    fn fault(&self, err: &jsonschema::ValidationError<'_>) -> InputFault {
-        let mut path = dotted(err.instance_path().as_str());
-        let rule = err.kind().keyword().to_owned();
-        let message = match err.kind() {
-            ValidationErrorKind::Required { property } => {
-                path = format!("{path}.{}", property.as_str().unwrap_or_default());
-                "is required".to_owned()
-            }
-            _ => err.to_string(),
+    fn fault(&self, fault: SchemaFault) -> InputFault {
+        let SchemaFault { path, keyword: rule, missing, message, .. } = fault;
+        let path = dotted(&path);
+        let (path, message) = match missing {
+            Some(property) => (format!("{path}.{property}"), "is required".to_owned()),
+            None => (path, message),
         };
         InputFault { path, rule, owner: self.owner.clone(), message }
     }

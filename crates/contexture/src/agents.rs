@@ -5,9 +5,9 @@ use std::sync::Arc;
 use contexture_agent::{Agent, AgentBuilder};
 use contexture_model::Model;
 
-use crate::{SystemSecrets, SystemTime};
+use crate::{SystemSecrets, SystemThreads, SystemTime};
 
-/// Starts the making of an agent with the machine's time and secrets.
+/// Starts the making of an agent with the machine's time, secrets and threads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,5 +50,5 @@ use crate::{SystemSecrets, SystemTime};
 /// # }
 /// ```
 pub fn agent(model: impl Model + 'static) -> AgentBuilder {
-    Agent::builder(model, Arc::new(SystemTime), SystemSecrets)
+    Agent::builder(model, Arc::new(SystemTime), SystemSecrets).offload(SystemThreads::default())
 }

@@ -115,6 +115,7 @@ mod http;
 mod pass_diff;
 mod secrets;
 mod sessions;
+mod threads;
 
 pub use agents::agent;
 pub use clock::{SystemClock, engine};
@@ -136,6 +137,7 @@ pub use http::SystemHttp;
 pub use pass_diff::{DiffLine, FieldChange, PassDiff, PassDocument, TextChange};
 pub use secrets::SystemSecrets;
 pub use sessions::{SystemNames, SystemTime, session_ports};
+pub use threads::SystemThreads;
 
 /// The names that most programs use.
 pub mod prelude {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use contexture_compose::SchemaValidator;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -116,9 +117,7 @@ impl DataType {
             return Err(format!("{} is expected, not {}", self.json, type_of(value)));
         }
         let Some(schema) = &self.schema else { return Ok(()) };
-        let validator =
-            jsonschema::validator_for(schema).map_err(|err| format!("the schema is none: {err}"))?;
-        validator.validate(value).map_err(|err| shortened(&err))
+        fits(schema, value)
     }
 
     /// Returns the type as a JSON Schema.
@@ -131,13 +130,12 @@ impl DataType {
     }
 }
 
-/// Returns the beginning of what is wrong with a value: the whole of it may be quoted there.
-pub(crate) fn shortened(err: &jsonschema::ValidationError<'_>) -> String {
-    const MAX_CHARS: usize = 500;
-    let text = err.to_string();
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+/// Says what is wrong with a value first, if it does not fit a schema.
+pub(crate) fn fits(schema: &Value, value: &Value) -> Result<(), String> {
+    let validator = SchemaValidator::new(schema).map_err(|err| err.to_string())?;
+    match validator.faults(value).into_iter().next() {
+        Some(fault) => Err(fault.message),
+        None => Ok(()),
     }
 }
 
@@ -183,7 +181,7 @@ fn data_type(value: Value) -> Result<DataType, String> {
             };
             let schema = Value::Object(map);
             check_depth(&schema).map_err(|why| format!("this JSON Schema can't be used: {why}"))?;
-            jsonschema::validator_for(&schema).map_err(|err| format!("this is no JSON Schema: {err}"))?;
+            SchemaValidator::new(&schema).map_err(|err| format!("this JSON Schema can't be used: {err}"))?;
             Ok(DataType { json, schema: Some(schema) })
         }
         other => Err(format!("a type is a name such as `string`, or a JSON Schema, not {}", type_of(&other))),

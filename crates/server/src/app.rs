@@ -161,6 +161,12 @@ impl Server {
         self.app.0.gate.has_keys().await
     }
 
+    /// Lets nobody in without a key from now on, whatever becomes of the keys. A server that was started with keys, or has
+    /// ever seen one, does so by itself.
+    pub fn require_keys(&self) {
+        self.app.0.gate.require_keys();
+    }
+
     /// Writes down that the server itself did something.
     pub(crate) fn note(&self, act: &str, target: &str) {
         self.app.0.audit.note(&Act::new(SERVER, act, target));

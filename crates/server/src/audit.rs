@@ -14,6 +14,10 @@ use crate::scribe::Scribe;
 const AUDIT: &str = "audit";
 /// Who acts where no key is needed.
 const ANYBODY: &str = "anybody";
+/// How many acts are read at once when those of one tenant are looked for.
+const PAGE: usize = 500;
+/// How many pages are read for one answer; who asks goes on behind them.
+const PAGES: usize = 20;
 /// The server itself.
 pub(crate) const SERVER: &str = "server";
 
@@ -95,6 +99,31 @@ pub async fn audit_log(
 ) -> Result<Vec<Entry>, StoreError> {
     let records = records.read_back(stream(), before, max).await?;
     Ok(records.into_iter().map(entry).collect())
+}
+
+/// Returns the newest acts on what belongs to a tenant, and the number before which to go on, if there may be more.
+pub(crate) async fn audit_log_of(
+    records: &dyn Records,
+    tenant: &Tenant,
+    mut before: Option<u64>,
+    max: usize,
+) -> Result<(Vec<Entry>, Option<u64>), StoreError> {
+    let mut acts = Vec::new();
+    for _ in 0..PAGES {
+        let page = records.read_back(stream(), before, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        for entry in page.into_iter().map(entry) {
+            before = Some(entry.number);
+            acts.extend(Some(entry).filter(|it| it.act.tenant.as_ref() == Some(tenant)));
+            if acts.len() == max {
+                return Ok((acts, before.filter(|it| *it > 1)));
+            }
+        }
+        if is_last {
+            return Ok((acts, None));
+        }
+    }
+    Ok((acts, before))
 }
 
 fn entry(record: Record) -> Entry {

@@ -83,13 +83,17 @@ async fn drives(app: &App) {
 }
 
 async fn prunes(app: &App) {
-    while pause(app, PRUNE_EVERY).await {
+    // The first time at once: a server that is started often would never get to it otherwise.
+    loop {
         if let Err(problem) = prune(app).await {
             tracing::warn!(
                 code = problem.code(),
                 detail = problem.detail(),
                 "old records can't be forgotten"
             );
+        }
+        if !pause(app, PRUNE_EVERY).await {
+            return;
         }
     }
 }

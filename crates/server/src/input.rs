@@ -19,10 +19,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let is_json = request.headers().get(CONTENT_TYPE).is_none_or(|it| is_json(it.as_bytes()));
-        if !is_json {
-            return Err(Problem::new("media_type_unsupported", "the body must be `application/json`")
-                .hint("send the header `content-type: application/json`; `curl --json` does"));
+        let kind = request.headers().get(CONTENT_TYPE).map(|it| is_json(it.as_bytes()));
+        if kind == Some(false) {
+            return Err(not_json());
         }
         let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|err| {
             match err.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
@@ -31,8 +30,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
                 false => Problem::new("body_invalid", "the body could not be read to its end"),
             }
         })?;
+        // A body that says nothing of itself could be any page's: browsers ask first before they send JSON elsewhere.
+        if kind.is_none() && !bytes.is_empty() {
+            return Err(not_json());
+        }
         parse(&bytes).map(Self)
     }
+}
+
+fn not_json() -> Problem {
+    Problem::new("media_type_unsupported", "the body must be `application/json`")
+        .hint("send the header `content-type: application/json`; `curl --json` does")
 }
 
 fn is_json(content_type: &[u8]) -> bool {

@@ -138,7 +138,7 @@ impl Problem {
 fn status_of(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
-        "forbidden" | "approval_forged" => StatusCode::FORBIDDEN,
+        "forbidden" | "approval_forged" | "host_forbidden" | "origin_forbidden" => StatusCode::FORBIDDEN,
         "not_found" | "unknown_prompt" | "unknown_flow" | "unknown_model" | "route_unknown" => {
             StatusCode::NOT_FOUND
         }

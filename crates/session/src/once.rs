@@ -5,9 +5,10 @@
 //! if two processes race, and if it was written and nobody heard of it.
 
 use contexture_history::{Body, Change, TurnNo, TurnStatus};
+use contexture_message::Message;
 use serde_json::Value;
 
-use crate::live::{Draft, Patience, begins, closing, ended};
+use crate::live::{Draft, Patience, begins, closing, draft_items, ended};
 use crate::session_error::SessionError;
 use crate::store::Guard;
 use crate::{NewItem, State, Thread, ids, prepend};
@@ -47,6 +48,19 @@ impl Thread {
     pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
         let items = self.live().shared.counted(items);
         self.once(key, |state| Ok(adding(state, key, &items))).await
+    }
+
+    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was taken before; says whether they
+    /// were written now.
+    pub async fn add_messages_once(&self, key: &str, messages: Vec<Message>) -> Result<bool, SessionError> {
+        let items = self.live().shared.counted(messages.into_iter().map(NewItem::from).collect());
+        let drafted = |state: &State| {
+            let mut draft = draft_items(state, &items);
+            let turn = draft.last().map_or(state.turn, |(turn, _)| *turn);
+            draft.push((turn, taken(key)));
+            Ok(draft)
+        };
+        self.once(key, drafted).await
     }
 
     /// Appends what `draft` makes of the newest state, which takes the key, unless it was taken before.

@@ -3,6 +3,7 @@
 //! Nothing is written before the file is known to be ours and not newer than this program. A new or older file is
 //! brought up to date in one transaction, so two processes that start at once do it once.
 
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,6 +44,7 @@ enum Found {
 /// Opens the connection that writes, and brings the file up to date.
 pub(crate) fn open_writer(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
     check_path(path, place)?;
+    make_private(path).map_err(|err| place.unavailable(err.to_string()))?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
         .map_err(|err| place.error(&err))?;
     // Before anything else: a file that is not ours stays as it is.
@@ -121,6 +123,18 @@ fn check_path(path: &Path, place: &Place) -> Result<(), StoreError> {
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
             Err(place.unavailable(format!("there is no folder `{}`", parent.display())))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a file that nobody but its owner can read, if there is none. SQLite gives the files beside it the same mode.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(err) if err.kind() != std::io::ErrorKind::AlreadyExists => Err(err),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Several keys must all hold.
 
-use jsonschema::Validator;
+use contexture_compose::SchemaValidator;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ pub(crate) struct Rules {
     max_chars: Option<usize>,
     max_words: Option<usize>,
     one_of: Vec<String>,
-    schema: Option<Validator>,
+    schema: Option<SchemaValidator>,
 }
 
 #[derive(Default, Deserialize)]
@@ -71,7 +71,7 @@ impl Rules {
             return Err("it has no rules, and no function of this name is known".to_owned());
         }
         let spec: Spec = serde_json::from_value(Value::Object(spec)).map_err(|err| err.to_string())?;
-        let schema = |it: Value| jsonschema::validator_for(&it).map_err(|err| format!("`schema`: {err}"));
+        let schema = |it: Value| SchemaValidator::new(&it).map_err(|err| format!("`schema`: {err}"));
         Ok(Self {
             contains: spec.contains.into(),
             not_contains: spec.not_contains.into(),

@@ -194,7 +194,7 @@ impl Running {
     /// Calls the model until it has answered or the loop ends.
     pub(crate) async fn go(&mut self, mut pass: Pass) -> Result<End, Break> {
         let layers = self.layers(&pass)?;
-        let mut judge = Judge::new(&self.setting.agent.config, &pass)?;
+        let mut judge = Judge::new(&self.setting.agent, &pass).await?;
         loop {
             pass = self.relieved(pass).await?;
             self.passes.push(pass.clone());

@@ -10,7 +10,12 @@ fn http(spec: Value) -> HttpTool {
 }
 
 fn request(spec: Value, arguments: Value) -> String {
-    match http(spec).request(&arguments) {
+    let parameters = json!({"properties": {"id": {}, "b": {}, "page": {}, "q": {"properties": {"x": {}}}}});
+    made(spec, &parameters, &arguments)
+}
+
+fn made(spec: Value, parameters: &Value, arguments: &Value) -> String {
+    match http(spec).request(parameters, arguments) {
         Ok(it) => {
             format!("{} {}{}", it.method, it.url, it.body.map(|it| format!(" {it}")).unwrap_or_default())
         }
@@ -26,6 +31,21 @@ fn arguments_go_into_the_address_the_query_or_the_body() {
     insta::assert_snapshot!(request(order("POST"), arguments), @r#"POST https://shop.test/orders/a%2Fb%20%3F {"page":2,"q":"ä&b"}"#);
     insta::assert_snapshot!(request(order("GET"), json!({"id": ".."})), @"error: the arguments make a step of `.` or `..` in the address: `https://shop.test/orders/..`");
     insta::assert_snapshot!(request(order("GET"), json!({})), @"error: argument `id` is empty, and the address needs it");
+}
+
+#[test]
+fn only_declared_arguments_are_sent() {
+    let get = json!({"url": "https://shop.test/orders?tenant=7"});
+    let post = json!({"url": "https://shop.test/orders?tenant=7", "method": "POST"});
+    let arguments = json!({"page": 1, "tenant": 8, "admin": true, "q": {"x": 1, "y": 2}});
+    insta::assert_snapshot!(request(get.clone(), arguments.clone()), @"GET https://shop.test/orders?tenant=7&page=1&q=%7B%22x%22%3A1%7D");
+    insta::assert_snapshot!(request(post, arguments.clone()), @r#"POST https://shop.test/orders?tenant=7 {"page":1,"q":{"x":1}}"#);
+    // Where anything may be sent, nothing is said twice all the same.
+    let any = json!({"additionalProperties": true});
+    let arguments = json!({"tenant": 8, "TENANT": 9, "a b": 1, "z": 2});
+    let url = json!({"url": "https://shop.test/orders?ten%61nt=7&a+b=3"});
+    insta::assert_snapshot!(made(url, &any, &arguments), @"GET https://shop.test/orders?ten%61nt=7&a+b=3&z=2");
+    insta::assert_snapshot!(made(get, &json!({"type": "object"}), &arguments), @"GET https://shop.test/orders?tenant=7");
 }
 
 #[test]
@@ -59,6 +79,9 @@ fn declarations_are_checked() {
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/{id}"})), @"fine");
     insta::assert_snapshot!(checked(json!({"url": "https://{id}.test/x"})), @"arguments can stand behind the host, not in it");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/{name}"})), @"the address reads `name`, which the tool's parameters do not declare");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/?id=7"})), @"the query of the address says `id`, and so would the argument");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/?id={id}"})), @"fine");
+    insta::assert_snapshot!(checked(json!({"url": "https://shop.test/?id=7", "method": "POST"})), @"fine");
     insta::assert_snapshot!(checked(json!({"url": "ftp://shop.test/"})), @"`ftp://shop.test/` does not begin with http:// or https://");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/x#{id}"})), @"`https://shop.test/x#{id}` has a `#`, or a `.` or `..` as a step of its path");
     insta::assert_snapshot!(checked(json!({"url": "https://shop.test/a/../{id}"})), @"`https://shop.test/a/../{id}` has a `#`, or a `.` or `..` as a step of its path");
@@ -93,6 +116,6 @@ fn what_comes_back_is_json_or_text() {
 #[test]
 fn secrets_are_names_only() {
     let spec = json!({"url": "https://a.test/", "header_env": {"authorization": "TOKEN"}});
-    let request = http(spec).request(&json!({})).unwrap();
+    let request = http(spec).request(&json!({}), &json!({})).unwrap();
     assert_eq!(request.secret_headers, BTreeMap::from([("authorization".to_owned(), "TOKEN".to_owned())]));
 }

@@ -249,7 +249,7 @@ fn tools_with_bad_names_or_schemas_are_refused() {
     let refused = |tool: Tool| AgentTool::new(tool, |_| async { Ok(Value::Null) }).unwrap_err().to_string();
     insta::assert_snapshot!(refused(Tool::new("a b", "")), @"tool `a b`: a name has letters, digits, `_` and `-` only");
     insta::assert_snapshot!(refused(Tool::new("", "")), @"tool ``: a tool needs a name");
-    assert!(refused(Tool::new("t", "").parameters(json!({"type": 7}))).contains("no JSON Schema"));
+    assert!(refused(Tool::new("t", "").parameters(json!({"type": 7}))).contains("invalid JSON Schema"));
     let twice = agent(&script([])).tool(echo("e")).tool(echo("e")).build().unwrap_err();
     assert_eq!(twice.to_string(), "tool `e`: there is another tool of this name");
 }

@@ -68,9 +68,9 @@ async fn list(keys: &Keys, as_json: bool, screen: Screen) -> Result<Reply, Failu
 }
 
 async fn revoke(keys: &Keys, ids: &[String], as_json: bool) -> Result<Reply, Failure> {
-    let known = keys.list().await?;
+    let missing = keys.missing(ids).await?;
     // Nothing is done by halves: all of them must be there.
-    if let Some(id) = ids.iter().find(|id| known.iter().all(|it| it.id != **id)) {
+    if let Some(id) = missing.first() {
         // Whoever gives a whole key by mistake does not find it in the error.
         let id: String = id.chars().take(20).collect();
         return Err(Failure::new("not_found", format!("there is no key `{id}`"))

@@ -1,7 +1,9 @@
 //! `serve`: the project over HTTP, until it is told to stop.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_project::Project;
@@ -18,6 +20,9 @@ use crate::runtime;
 use crate::stage::{agent_builder, session_config};
 use crate::store::{self, Missing, Opened, Place, open_both};
 use crate::telemetry::{self, Usual};
+
+/// How long a server may take to stop once the grace of its turns is over: what they came to is written down then.
+const LAST_GRACE: Duration = Duration::from_secs(4);
 
 pub(super) fn run(args: &ServeArgs, globals: &Globals) -> Result<Reply, Failure> {
     if args.print_openapi {
@@ -65,7 +70,8 @@ async fn serve(project: Project, dir: &Path, place: &Place, as_json: bool) -> Re
         &format!("listening on {}", listener.url()),
         as_json,
     );
-    listener.serve(&server, told_to_stop()).await;
+    let grace = Duration::from_secs(server.config().shutdown_grace_seconds);
+    listener.serve(&server, told_to_stop(grace)?).await;
     Ok(Reply::default())
 }
 
@@ -88,15 +94,35 @@ fn refused(err: ListenError) -> Failure {
     }
 }
 
-/// Waits for a signal to stop. A second one ends the program.
-async fn told_to_stop() {
-    let mut signals = Signals::new();
-    signals.next().await;
-    output::aside("stopping: turns that run may end; stop again to end at once");
-    tokio::spawn(async move {
-        signals.next().await;
-        std::process::exit(i32::from(Exit::World.code()));
-    });
+/// Waits for a signal to stop. A second one ends the program, and so does time: whatever the server is at.
+///
+/// Signals are heard on a thread of their own, which no work of the server can hold up.
+fn told_to_stop(grace: Duration) -> Result<impl Future<Output = ()>, Failure> {
+    let (say, said) = tokio::sync::oneshot::channel();
+    let watch = move || {
+        let stopped = runtime::block_on(async move {
+            let mut signals = Signals::new();
+            signals.next().await;
+            output::aside("stopping: turns that run may end; stop again to end at once");
+            let _ = say.send(());
+            let last = grace.saturating_add(LAST_GRACE);
+            let is_late = tokio::time::timeout(last, signals.next()).await.is_err();
+            if is_late {
+                output::aside("the server did not stop in time: it is ended");
+            }
+        });
+        if stopped.is_ok() {
+            std::process::exit(i32::from(Exit::World.code()));
+        }
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
+    thread.map_err(|err| Failure::new("runtime_failed", format!("no thread is available: {err}")))?;
+    Ok(async move {
+        if said.await.is_err() {
+            // Signals can't be heard: they end the program as they always did.
+            std::future::pending().await
+        }
+    })
 }
 
 /// SIGINT and SIGTERM, or Ctrl-C where there are no signals.

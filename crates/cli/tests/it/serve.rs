@@ -50,7 +50,7 @@ impl Serving {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let body = body.to_string();
         let key = key.map(|it| format!("authorization: Bearer {it}\r\n")).unwrap_or_default();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{key}");
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{key}");
         let head = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         stream.write_all(format!("{head}{body}").as_bytes()).expect("it reads");
         stream
@@ -171,6 +171,48 @@ fn a_turn_that_runs_may_end_when_the_server_is_told_to_stop() {
     assert!(shown.stdout.contains("A slow answer."), "{}", shown.shown());
 }
 
+/// A schema of 30 definitions, each of which leads to the next twice.
+#[cfg(unix)]
+fn doubling() -> Value {
+    let mut all: serde_json::Map<String, Value> = (0..30)
+        .map(|it| {
+            let next = json!({"$ref": format!("#/$defs/d{}", it + 1)});
+            (format!("d{it}"), json!({"anyOf": [next, next]}))
+        })
+        .collect();
+    all.insert("d30".to_owned(), json!({"type": "integer"}));
+    json!({"$ref": "#/$defs/d0", "$defs": all})
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_under_attack_ends_within_its_grace() {
+    use std::time::{Duration, Instant};
+    // The last turn waits for its model when the signal comes.
+    let stuck = says(Dialect::Openai, "Too late.").after(Duration::from_secs(300));
+    let served = Served::new(Dialect::Openai, [says(Dialect::Openai, "\"x\""), stuck]);
+    let serving = Serving::start(&served.folder, &["--shutdown-grace-seconds", "1"]);
+    let ask = |schema: Value| {
+        let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+        let messages = json!([{"role": "user", "content": "go"}]);
+        json!({"model": "p", "messages": messages, "response_format": format})
+    };
+    for _ in 0..2 {
+        let (status, error) = serving.ask("POST", "/v1/chat/completions", None, &ask(doubling()));
+        assert_eq!((status, error["error"]["param"].as_str()), (400, Some("response_format")), "{error}");
+    }
+    let (status, _) = serving.ask("POST", "/v1/chat/completions", None, &ask(json!({"type": "string"})));
+    assert_eq!(status, 200);
+    let _turn = serving.send("POST", "/v1/chat/completions", None, &ask(json!({"type": "string"})));
+    while served.asked().len() < 2 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let start = Instant::now();
+    serving.signal("-TERM");
+    let (code, err) = serving.end();
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}: {code:?} {err}", start.elapsed());
+}
+
 /// A collector that takes whatever is sent: returns its address, and what it got until then.
 fn collector() -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
@@ -221,4 +263,22 @@ fn a_turn_is_in_the_trace_of_the_client_that_asked_for_it() {
     for name in ["POST /v1/sessions/{id}/turns", "invoke_agent p", "chat m-1"] {
         assert!(got.windows(name.len()).any(|it| it == name.as_bytes()), "{name}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_folder_of_a_new_store_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = initialised();
+    let mode = |name: &str| {
+        let found = std::fs::metadata(folder.path().join(name)).expect("it is there");
+        found.permissions().mode() & 0o777
+    };
+    let _ = std::fs::remove_dir_all(folder.path().join(".contexture"));
+    assert_eq!(folder.run(&["keys", "create"]).code, Some(0));
+    assert_eq!((mode(".contexture"), mode(".contexture/contexture.db")), (0o700, 0o600));
+    std::fs::create_dir(folder.path().join("mine")).expect("it is new");
+    let before = mode("mine");
+    assert_eq!(folder.run(&["keys", "create", "--store", "sqlite:mine/x.db"]).code, Some(0));
+    assert_eq!((mode("mine"), mode("mine/x.db")), (before, 0o600));
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::node::{Asked, NodeError};
-use crate::port::shortened;
+use crate::port::fits;
 use crate::run::RunId;
 use crate::value::PortValue;
 
@@ -189,8 +189,7 @@ pub struct Wait {
 impl Wait {
     /// Says why a value is no answer, if so.
     pub fn check(&self, value: &Value) -> Result<(), String> {
-        let validator = jsonschema::validator_for(&self.asked.schema).map_err(|err| err.to_string())?;
-        validator.validate(value).map_err(|err| shortened(&err))
+        fits(&self.asked.schema, value)
     }
 }
 

@@ -1,12 +1,14 @@
 //! `POST /v1/chat/completions`.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::{Body as ResponseBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use contexture_agent::{AgentError, AnswerRequest, Event, Outcome, RunRequest};
-use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, Scope};
+use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator, Scope};
 use contexture_history::TurnNo;
 use contexture_session::{Session, SessionId, SessionKey, SessionStart, Thread};
 use futures::stream;
@@ -55,7 +57,7 @@ pub(crate) async fn complete(
 ) -> Result<Response, ChatError> {
     let request = ChatRequest::read(&body)?;
     let world = app.world();
-    let (prompt, model) = named(&world, &request)?;
+    let (prompt, model) = prompt_of(&world, &request).await?;
     let (session, key) = session_of(&app, &caller, &headers, &request).await?;
     let listed = Listed::of(request.messages.iter().cloned());
     let idempotency = idempotency_key(&headers)?;
@@ -104,6 +106,16 @@ pub(crate) async fn complete(
     reply.send(turn, holds, session).await
 }
 
+/// Does the same as [`named`]. A schema that the client brings is compiled on a thread of its own.
+async fn prompt_of(world: &Arc<World>, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+    if request.output.is_none() {
+        return named(world, request);
+    }
+    let (world, request) = (Arc::clone(world), request.clone());
+    let compiled = tokio::task::spawn_blocking(move || named(&world, &request)).await;
+    compiled.map_err(|_| Problem::new("panicked", "the server made a mistake"))?
+}
+
 /// Returns the prompt that a request names, and the model if it names one of those.
 fn named(world: &World, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
     let is_prompt = world.project.prompts().any(|(id, _)| id == request.model);
@@ -116,6 +128,10 @@ fn named(world: &World, request: &ChatRequest) -> Result<(Prompt, Option<String>
     };
     if request.tool_choice.is_none() && request.output.is_none() {
         return Ok((prompt, model));
+    }
+    if let Some(schema) = &request.output {
+        SchemaValidator::new(schema)
+            .map_err(|err| ChatError::param("response_format", "schema_invalid", err.to_string()))?;
     }
     let mut definition = prompt.definition().clone();
     definition.tool_choice = request.tool_choice.clone().or(definition.tool_choice);

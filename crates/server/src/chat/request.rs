@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use contexture_compose::SchemaValidator;
 use contexture_message::{Message, Part, Role, Settings, Tool, ToolChoice};
 use contexture_wire::{Dialect, Target, decode_request};
 use serde_json::{Map, Value};
@@ -49,6 +50,10 @@ impl ChatRequest {
             ChatError::param(err.at, "invalid_value", message)
         })?;
         let request = request.value;
+        for tool in &request.tools {
+            SchemaValidator::check(&tool.parameters)
+                .map_err(|err| wrong("tools", &format!("the parameters of `{}`: {err}", tool.name)))?;
+        }
         let model = request.model.filter(|it| !it.is_empty());
         if request.messages.is_empty() {
             return Err(wrong("messages", "`messages` must have at least one message"));

@@ -48,6 +48,23 @@ pub struct Key {
     pub admin: bool,
 }
 
+impl Key {
+    /// Returns what is known of a key that can't be read: that it opens nothing.
+    pub(super) fn unreadable(id: &str, now: Timestamp) -> Self {
+        Self {
+            id: id.to_owned(),
+            tenant: Tenant::default(),
+            label: None,
+            created: now,
+            expires: None,
+            revoked: Some(now),
+            requests_per_minute: None,
+            concurrent: None,
+            admin: false,
+        }
+    }
+}
+
 /// A new key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKey {

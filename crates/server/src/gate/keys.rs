@@ -1,6 +1,7 @@
 //! The keys in a store: made and revoked by whoever looks after it, and looked up by every instance that serves it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -75,11 +76,21 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Revokes a key; one that is revoked already stays as it is. Nothing if there is none of the name.
+    /// Returns those of the ids of which there is no key. One that can't be read is there.
+    pub async fn missing<'a>(&self, ids: &'a [String]) -> Result<Vec<&'a str>, StoreError> {
+        let found = self.records.documents(ids.iter().map(|it| key_of(it)).collect()).await?;
+        let is_there = |id: &str| found.iter().any(|it| it.key.name == id);
+        Ok(ids.iter().map(String::as_str).filter(|it| !is_there(it)).collect())
+    }
+
+    /// Revokes a key; one that is revoked already stays as it is, and one that can't be read is removed, which opens the
+    /// server for the other keys again. Nothing if there is none of the name.
     pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
         let found = self.records.documents(vec![key_of(id)]).await?;
-        let Some(mut kept) = found.first().and_then(|it| serde_json::from_str::<Kept>(&it.data).ok()) else {
-            return Ok(None);
+        let Some(found) = found.first() else { return Ok(None) };
+        let mut kept = match kept(found) {
+            Ok(kept) => kept,
+            Err(_) => return self.remove(id, actor, now).await.map(Some),
         };
         if kept.key.revoked.is_none() {
             kept.key.revoked = Some(now);
@@ -89,6 +100,14 @@ impl Keys {
             self.records.write(writes).await?;
         }
         Ok(Some(kept.key))
+    }
+
+    /// Removes a key that can't be read.
+    async fn remove(&self, id: &str, actor: &str, now: Timestamp) -> Result<Key, StoreError> {
+        let act = Act::new(actor, "key.removed", id).detail("it could not be read");
+        let deletes = vec![key_of(id)];
+        self.records.write(Writes { records: vec![act.record(now)], deletes, ..Writes::default() }).await?;
+        Ok(Key::unreadable(id, now))
     }
 
     async fn all(&self) -> Result<Vec<Kept>, StoreError> {
@@ -106,8 +125,8 @@ impl Keys {
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             let own = page.iter().filter(|it| it.key.session.is_none());
-            // A document that can't be read is a key that opens nothing.
-            all.extend(own.filter_map(|it| serde_json::from_str(&it.data).ok()));
+            // A key that can't be read is an error: without it there might seem to be none, and everybody would be let in.
+            all.extend(own.map(kept).collect::<Result<Vec<_>, _>>()?);
             if is_last {
                 return Ok(all);
             }
@@ -117,6 +136,14 @@ impl Keys {
 
 fn key_of(id: &str) -> DocumentKey {
     DocumentKey::of_tenant(&audit::system(), KEY, id)
+}
+
+fn kept(document: &Document) -> Result<Kept, StoreError> {
+    let damaged = |err: serde_json::Error| StoreError::Damaged {
+        place: format!("key `{}`", document.key.name),
+        detail: err.to_string(),
+    };
+    serde_json::from_str(&document.data).map_err(damaged)
 }
 
 fn document(kept: &Kept, at: Timestamp) -> Result<Document, StoreError> {
@@ -132,6 +159,8 @@ pub(super) struct Known {
     copy: RwLock<Option<Copy>>,
     /// One reads them anew, the others wait.
     reading: tokio::sync::Mutex<()>,
+    /// Whether a key is needed even if there is none. It never becomes false again.
+    is_required: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
@@ -142,7 +171,7 @@ struct Copy {
 
 /// Who a key belongs to.
 pub(super) enum Verdict {
-    /// There are no keys, so none is needed.
+    /// There never were any keys, so none is needed.
     NoneNeeded,
     /// The key opens.
     Opened(Box<Key>),
@@ -152,7 +181,12 @@ pub(super) enum Verdict {
 
 impl Known {
     pub(super) fn new(keys: Keys) -> Self {
-        Self { keys, copy: RwLock::new(None), reading: tokio::sync::Mutex::new(()) }
+        Self {
+            keys,
+            copy: RwLock::new(None),
+            reading: tokio::sync::Mutex::new(()),
+            is_required: AtomicBool::new(false),
+        }
     }
 
     /// Whether there are any keys.
@@ -160,10 +194,15 @@ impl Known {
         Ok(!self.fresh(now).await?.is_empty())
     }
 
+    /// Lets nobody in without a key from now on.
+    pub(super) fn require(&self) {
+        self.is_required.store(true, Ordering::Release);
+    }
+
     /// Looks at what somebody says.
     pub(super) async fn look(&self, said: Option<&str>, now: Timestamp) -> Result<Verdict, StoreError> {
         let keys = self.fresh(now).await?;
-        if keys.is_empty() {
+        if keys.is_empty() && !self.is_required.load(Ordering::Acquire) {
             return Ok(Verdict::NoneNeeded);
         }
         let Some(given) = said.and_then(Given::parse) else { return Ok(Verdict::Refused) };
@@ -199,6 +238,9 @@ impl Known {
         };
         let all = tokio::time::timeout(PATIENCE, self.keys.all()).await.map_err(|_| late())??;
         let keys: BTreeMap<_, _> = all.into_iter().map(|it| (it.key.id.clone(), it)).collect();
+        if !keys.is_empty() {
+            self.require();
+        }
         let keys = Arc::new(keys);
         *self.copy.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Copy { at: now, keys: Arc::clone(&keys) });

@@ -1,17 +1,19 @@
 //! The gate: who may come in, and how often.
 //!
-//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. Without any
+//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. That stays so
+//! while the server runs: keys that are gone or can't be read open nothing. Where there never was a key
 //! everybody who can reach the socket is the default tenant, which is why only this machine can (see
-//! [`Listener`](crate::Listener)). Whatever is wrong with a key, the answer is the same, and says nothing of it.
+//! [`Listener`](crate::Listener)), and why web pages are looked at closely (`site.rs`). Whatever is wrong with a key, the answer is the same, and says nothing of it.
 
 mod key;
 mod keys;
 mod limits;
+mod site;
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use contexture_project::ServerConfig;
@@ -32,13 +34,20 @@ pub(crate) struct Gate {
     known: Known,
     limits: Limits,
     time: Arc<dyn Time>,
+    /// Web pages that may call.
+    origins: Vec<String>,
 }
 
 impl Gate {
     pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
         let usual =
             Usual { requests_per_minute: config.requests_per_minute, concurrent: config.concurrent_requests };
-        Self { known: Known::new(Keys::new(records)), limits: Limits::new(usual), time }
+        Self {
+            known: Known::new(Keys::new(records)),
+            limits: Limits::new(usual),
+            time,
+            origins: config.cors_origins.clone(),
+        }
     }
 
     /// Whether there is a key, be it revoked or not.
@@ -46,9 +55,17 @@ impl Gate {
         self.known.any(self.time.now()).await
     }
 
-    async fn admit(&self, headers: &HeaderMap) -> Result<(Caller, Option<Running>), Problem> {
+    /// Lets nobody in without a key from now on.
+    pub(crate) fn require_keys(&self) {
+        self.known.require();
+    }
+
+    async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(Caller, Option<Running>), Problem> {
         match self.known.look(said(headers), self.time.now()).await? {
-            Verdict::NoneNeeded => Ok((Caller { tenant: Tenant::default(), key: None, admin: true }, None)),
+            Verdict::NoneNeeded => {
+                site::check(uri, headers, &self.origins)?;
+                Ok((Caller { tenant: Tenant::default(), key: None, admin: true }, None))
+            }
             Verdict::Opened(key) => {
                 let running = self.limits.begin(&key, Instant::now())?;
                 let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
@@ -72,7 +89,7 @@ fn said(headers: &HeaderMap) -> Option<&str> {
 
 /// Lets a request pass, with its [`Caller`] beside it, or answers in its place.
 pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match app.0.gate.admit(request.headers()).await {
+    match app.0.gate.admit(request.uri(), request.headers()).await {
         Ok((caller, running)) => {
             request.extensions_mut().insert(caller.clone());
             let mut response = next.run(request).await;

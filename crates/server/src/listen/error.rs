@@ -57,6 +57,7 @@ impl ListenError {
             Self::Address { .. } | Self::HalfTls { .. } | Self::TlsFile { .. } => "server_config_invalid",
             Self::Bind { .. } => "listen_failed",
             Self::NoKeys { .. } => "keys_missing",
+            Self::Store(StoreError::Damaged { .. }) => "store_damaged",
             Self::Store(_) => "store_unavailable",
         }
     }

@@ -1,10 +1,11 @@
 //! Listens: takes connections, guards them against clients that dawdle, and lets them come to their end.
 //!
 //! A connection must bring its first request soon and every head of a request in time; how long a body and an answer may
-//! take is for the routes to say. When the server stops no new connection is taken, those that are there finish what
+//! take is for the routes to say. There are never more connections than leave files for model calls (`open.rs`). When the server stops no new connection is taken, those that are there finish what
 //! they are at, and who does not come to an end is cut off.
 
 mod error;
+mod open;
 mod tls;
 
 use std::future::Future;
@@ -23,21 +24,22 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Server;
+use crate::body::guarded;
 
 pub use error::ListenError;
+use open::{Connection, Open};
 
 /// How large the head of a request may be.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long connections may take to end once nothing runs any more.
-const LAST_GRACE: Duration = Duration::from_secs(5);
+const LAST_GRACE: Duration = Duration::from_secs(2);
 /// How long it waits where no connection can be taken, for want of files or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -61,10 +63,13 @@ impl Listener {
         let config = server.config();
         let tls = tls::acceptor(config, folder)?;
         let addresses = addresses(&config.listen).await?;
-        if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback())
-            && !server.has_keys().await?
-        {
-            return Err(ListenError::NoKeys { address: open.to_string() });
+        // Keys that can't be read are found out about here, and not by whoever comes first.
+        let has_keys = server.has_keys().await?;
+        if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback()) {
+            server.require_keys();
+            if !has_keys {
+                return Err(ListenError::NoKeys { address: open.to_string() });
+            }
         }
         let failed = |source| ListenError::Bind { address: config.listen.clone(), source };
         let socket = TcpListener::bind(addresses.as_slice()).await.map_err(failed)?;
@@ -111,7 +116,7 @@ struct Door {
     service: TowerToHyperService<Router>,
     tls: Option<TlsAcceptor>,
     first_request: Duration,
-    places: Arc<Semaphore>,
+    open: Open,
     connections: TaskTracker,
     /// Connections finish what they are at, and take nothing more.
     finish: CancellationToken,
@@ -127,7 +132,7 @@ impl Door {
             service: TowerToHyperService::new(router),
             tls,
             first_request: patience,
-            places: Arc::new(Semaphore::new(config.max_connections.max(1) as usize)),
+            open: Open::new(open::most(config.max_connections, open::file_limit())),
             connections: TaskTracker::new(),
             finish: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -139,21 +144,19 @@ impl Door {
         let mut stop = std::pin::pin!(stop);
         loop {
             let next = async {
-                // Whoever comes when all places are taken waits in the system's queue.
-                let place = Arc::clone(&self.places).acquire_owned().await;
-                (socket.accept().await, place)
+                match socket.accept().await {
+                    // Whoever comes while nobody can be hung up on waits, and those behind in the system's queue.
+                    Ok((stream, _)) => Ok((stream, self.open.enter().await)),
+                    Err(err) => Err(err),
+                }
             };
-            let (accepted, place) = tokio::select! {
+            let accepted = tokio::select! {
                 next = next => next,
                 () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, _)) => {
-                    let connection = self.connection(stream);
-                    self.connections.spawn(async move {
-                        connection.await;
-                        drop(place);
-                    });
+                Ok((stream, place)) => {
+                    self.connections.spawn(self.connection(stream, place));
                 }
                 Err(err) => {
                     tracing::warn!(error = %err, "a connection can't be taken");
@@ -163,13 +166,18 @@ impl Door {
         }
     }
 
-    fn connection(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+    fn connection(
+        &self,
+        stream: TcpStream,
+        place: Arc<Connection>,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let (tls, cut) = (self.tls.clone(), self.cut.clone());
         let speaker = Speaker {
             protocol: self.protocol.clone(),
             service: self.service.clone(),
             first_request: self.first_request,
             finish: self.finish.clone(),
+            place: Arc::clone(&place),
         };
         async move {
             // Small pieces of a stream leave at once.
@@ -187,6 +195,7 @@ impl Door {
             tokio::select! {
                 () = talk => {}
                 () = cut.cancelled() => {}
+                () = place.hang_up.cancelled() => {}
             }
         }
     }
@@ -194,6 +203,8 @@ impl Door {
     /// Waits until all connections have ended, for a while.
     async fn close(&self) {
         self.connections.close();
+        // Nothing is lost with those who have not asked for anything.
+        self.open.hang_up_idle();
         if tokio::time::timeout(LAST_GRACE, self.connections.wait()).await.is_err() {
             self.cut.cancel();
             self.connections.wait().await;
@@ -223,16 +234,19 @@ struct Speaker {
     service: TowerToHyperService<Router>,
     first_request: Duration,
     finish: CancellationToken,
+    place: Arc<Connection>,
 }
 
 impl Speaker {
     async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let has_asked = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&has_asked);
-        let service = self.service;
+        let (service, place) = (self.service, self.place);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
-            service.call(request)
+            let busy = place.begin();
+            let answer = service.call(request);
+            async move { answer.await.map(|it| guarded(it, busy)) }
         });
         let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

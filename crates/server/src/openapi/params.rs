@@ -153,6 +153,21 @@ pub(crate) struct ModelPath {
     id: String,
 }
 
+/// What makes a write safe to send again.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(crate) struct Repeatable {
+    /// A name for what is written, of your choice: the same one again writes nothing. Turns of the thread share these names.
+    #[param(
+        rename = "Idempotency-Key",
+        min_length = 1,
+        max_length = 200,
+        nullable = false,
+        example = "message-8c1"
+    )]
+    key: Option<String>,
+}
+
 /// What makes a request safe to send again.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

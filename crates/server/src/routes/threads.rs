@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use contexture_message::{Message, Role};
 use contexture_session::{
@@ -11,10 +11,11 @@ use contexture_session::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::idempotency_key;
 use super::sessions::{ThreadView, labelled, thread_of};
 use crate::audit::Act;
 use crate::input::{Body, Id, objects, segment};
-use crate::openapi::params::{SessionPath, ThreadPath};
+use crate::openapi::params::{Repeatable, SessionPath, ThreadPath};
 use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
@@ -195,23 +196,28 @@ impl Stands {
     }
 }
 
-/// Append messages to a thread without calling a model.
+/// Append messages to a thread without calling a model. With an `Idempotency-Key` they are appended once, however often they are sent.
 #[utoipa::path(
-    post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath), request_body = NewMessages,
+    post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath, Repeatable), request_body = NewMessages,
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
 )]
 pub(crate) async fn append(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id<ThreadId>,
+    headers: HeaderMap,
     Body(new): Body<NewMessages>,
 ) -> Result<Json<Stands>, Problem> {
+    let key = idempotency_key(&headers)?;
     let messages = new.messages.into_iter().map(appended).collect::<Result<Vec<_>, _>>()?;
     if messages.is_empty() {
         return Err(Problem::new("body_invalid", "there is nothing to append").at("messages"));
     }
     let thread = open(&app, &caller, &id).await?.with_policy(new.policy);
-    thread.add_messages(messages).await?;
+    match key {
+        Some(key) => thread.add_messages_once(&key, messages).await.map(|_| ())?,
+        None => thread.add_messages(messages).await.map(|_| ())?,
+    }
     Ok(Stands::of(&thread))
 }
 

@@ -1,7 +1,7 @@
 //! What a turn is asked for, and what it comes to, as JSON.
 
 use contexture_agent::{ApprovalRequest, Outcome, RunRequest};
-use contexture_compose::{InlineBlock, Scope};
+use contexture_compose::{InlineBlock, SchemaValidator, Scope};
 use contexture_history::{Timestamp, TurnStatus};
 use contexture_message::{Message, Part, Role, Settings, Tool, ToolCall};
 use contexture_session::{Policy, SessionId};
@@ -175,14 +175,16 @@ impl TurnRequest {
     }
 
     fn checked_tools(&self) -> Result<Vec<Tool>, Problem> {
-        match self.client_tools.iter().position(|it| !it.parameters.is_object()) {
-            None => Ok(self.client_tools.clone()),
-            Some(idx) => {
-                let problem =
-                    Problem::new("body_invalid", "the parameters of a tool are a JSON Schema, an object");
-                Err(problem.at(format!("client_tools[{idx}].parameters")))
+        for (idx, tool) in self.client_tools.iter().enumerate() {
+            let wrong = |text: String| {
+                Problem::new("body_invalid", text).at(format!("client_tools[{idx}].parameters"))
+            };
+            if !tool.parameters.is_object() {
+                return Err(wrong("the parameters of a tool are a JSON Schema, an object".to_owned()));
             }
+            SchemaValidator::check(&tool.parameters).map_err(|err| wrong(err.to_string()))?;
         }
+        Ok(self.client_tools.clone())
     }
 
     fn scope(&self, caller: &Caller, session: Option<&SessionId>, now: String) -> Scope {

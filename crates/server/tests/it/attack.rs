@@ -178,7 +178,7 @@ fn address(scene: &Scene) -> String {
 async fn ask(scene: &Scene, method: &str, path: &str, headers: &str, body: &[u8]) -> Raw {
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n{headers}\r\n"
     );
     sent(&address(scene), &[head.as_bytes(), body].concat()).await

@@ -32,12 +32,11 @@ impl Drop for Door {
     }
 }
 
-fn server(ground: &Ground, steps: Vec<Step>, overrides: &[(&str, &str)]) -> Server {
+fn server(ground: &Ground, model: Scripted, overrides: &[(&str, &str)]) -> Server {
     let listen = [("server.listen", "127.0.0.1:0")];
     let overrides = listen.iter().chain(overrides);
     let overrides = overrides.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
-    let model = Scripted::new(steps);
     let parts = Parts {
         project: project.with_overrides(overrides.collect()).unwrap(),
         agent: Arc::new(move |_| Ok(contexture::agent(model.clone()))),
@@ -51,13 +50,18 @@ fn server(ground: &Ground, steps: Vec<Step>, overrides: &[(&str, &str)]) -> Serv
 
 /// Says why a server can't listen.
 pub(crate) async fn refusal(ground: &Ground, overrides: &[(&str, &str)]) -> ListenError {
-    let server = server(ground, Vec::new(), overrides);
+    let server = server(ground, Scripted::default(), overrides);
     Listener::bind(&server, Path::new("/none")).await.expect_err("it is refused")
 }
 
 impl Door {
     pub(crate) async fn open(ground: &Ground, steps: Vec<Step>, overrides: &[(&str, &str)]) -> Self {
-        let server = server(ground, steps, overrides);
+        Self::with_model(ground, Scripted::new(steps), overrides).await
+    }
+
+    /// Starts a server with this model.
+    pub(crate) async fn with_model(ground: &Ground, model: Scripted, overrides: &[(&str, &str)]) -> Self {
+        let server = server(ground, model, overrides);
         let listener = Listener::bind(&server, Path::new("/none")).await.unwrap();
         let url = listener.url();
         let (stop, stopped) = oneshot::channel();

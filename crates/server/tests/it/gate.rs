@@ -3,7 +3,8 @@
 use contexture::SystemTime;
 use contexture_history::Timestamp;
 use contexture_server::{Keys, NewKey};
-use contexture_session::Time;
+use contexture_session::records::{Document, DocumentKey, Writes};
+use contexture_session::{Tenant, Time};
 use serde_json::json;
 
 use crate::door::{Door, document, key, of_tenant, refusal};
@@ -194,6 +195,73 @@ async fn a_key_that_is_revoked_opens_nothing_soon() {
     panic!("it opens for ever");
 }
 
+/// Changes what the store has of a key.
+async fn tamper(ground: &Ground, id: &str, data: Option<&str>) {
+    let key = DocumentKey::of_tenant(&Tenant::default(), "key", id);
+    let writes = match data {
+        None => Writes { deletes: vec![key], ..Writes::default() },
+        Some(data) => {
+            let puts = vec![Document { key, at: SystemTime.now(), data: data.to_owned() }];
+            Writes { puts, ..Writes::default() }
+        }
+    };
+    ground.records.write(writes).await.unwrap();
+}
+
+/// Asks for three seconds, longer than keys are remembered, and returns the different answers.
+async fn answers(door: &Door, token: Option<&str>) -> Vec<String> {
+    let mut all = std::collections::BTreeSet::new();
+    for _ in 0..15 {
+        let request = door.ask("GET", "/v1/sessions");
+        let request = match token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        all.insert(door.code(request).await);
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    all.into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_keys_are_gone_lets_nobody_in() {
+    for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let ground = Ground::memory();
+        let (id, token) = key(&ground, NewKey { admin: true, ..NewKey::default() }).await;
+        // Nobody has asked for anything before the key is gone.
+        let door = Door::open(&ground, Vec::new(), &[("server.listen", listen)]).await;
+        tamper(&ground, &id, None).await;
+        tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+        assert_eq!(answers(&door, None).await, ["401 unauthorized"], "{listen}");
+        assert_eq!(answers(&door, Some(&token)).await, ["401 unauthorized"]);
+        // A new one opens.
+        let (_, token) = key(&ground, NewKey::default()).await;
+        tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+        assert_eq!(answers(&door, Some(&token)).await, ["200 -"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_can_t_be_read_closes_the_server() {
+    let ground = Ground::memory();
+    let (id, token) = key(&ground, NewKey::default()).await;
+    let (_, other) = key(&ground, NewKey::default()).await;
+    let door = Door::open(&ground, Vec::new(), &[]).await;
+    assert_eq!(door.code(door.ask("GET", "/v1/sessions").bearer_auth(&token)).await, "200 -");
+    tamper(&ground, &id, Some("{")).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+    assert_eq!(answers(&door, None).await, ["500 store_damaged"]);
+    assert_eq!(answers(&door, Some(&token)).await, ["500 store_damaged"]);
+    assert_eq!(refusal(&ground, &[]).await.code(), "store_damaged");
+    assert_eq!(refusal(&ground, &[("server.listen", "0.0.0.0:0")]).await.code(), "store_damaged");
+    // Who looks after it removes what can't be read, and the others open again.
+    let removed = Keys::new(ground.records.clone()).revoke(&id, "test", SystemTime.now()).await.unwrap();
+    assert!(removed.is_some());
+    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+    assert_eq!(answers(&door, Some(&other)).await, ["200 -"]);
+    assert_eq!(answers(&door, None).await, ["401 unauthorized"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_done_to_the_server_is_on_record() {
     let ground = Ground::memory();
@@ -218,4 +286,35 @@ async fn what_is_done_to_the_server_is_on_record() {
     (&mut door.task).await.unwrap();
     let log = contexture_server::audit_log(&*ground.records, None, 1).await.unwrap();
     assert_eq!(log[0].act.act, "server.stopped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_administrator_of_a_tenant_sees_what_is_done_to_it_only() {
+    let ground = Ground::memory();
+    let admin = |tenant: &str| NewKey { admin: true, ..of_tenant(tenant) };
+    let (id, ours) = key(&ground, admin("ours")).await;
+    let (_, theirs) = key(&ground, admin("theirs")).await;
+    let (_, all) = key(&ground, NewKey { admin: true, ..NewKey::default() }).await;
+    let door = Door::open(&ground, Vec::new(), &[]).await;
+    for token in [&ours, &theirs] {
+        let new = door.ask("POST", "/v1/sessions").json(&json!({"id": "demo"})).bearer_auth(token);
+        assert_eq!(door.code(new).await, "201 -");
+        assert_eq!(
+            door.ask("DELETE", "/v1/sessions/demo").bearer_auth(token).send().await.unwrap().status(),
+            204
+        );
+    }
+    let log = async |token: &str, query: &str| {
+        document(door.ask("GET", &format!("/v1/audit{query}")).bearer_auth(token)).await
+    };
+    let seen = log(&ours, "").await;
+    let acts: Vec<&str> =
+        seen["acts"].as_array().unwrap().iter().map(|it| it["act"].as_str().unwrap()).collect();
+    assert_eq!(acts, ["session.deleted", "key.created"]);
+    assert!(!seen.to_string().contains("theirs"), "{seen}");
+    let first = log(&ours, "?limit=1").await;
+    assert_eq!(first["acts"][0]["actor"], format!("key:{id}"));
+    let rest = log(&ours, &format!("?limit=1&before={}", first["before"])).await;
+    assert_eq!(rest["acts"][0]["act"], "key.created");
+    assert!(log(&all, "").await["acts"].as_array().unwrap().len() >= 6);
 }

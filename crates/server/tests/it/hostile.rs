@@ -58,14 +58,41 @@ async fn bodies_that_are_no_json_are_told_so() {
     }
     let post = door.ask("POST", "/v1/sessions").header("content-type", "text/plain").body("{}");
     assert_eq!(door.code(post).await, "415 media_type_unsupported");
+    let post = door.ask("POST", "/v1/sessions").body("{}");
+    assert_eq!(door.code(post).await, "415 media_type_unsupported");
+    assert_eq!(door.code(door.ask("POST", "/v1/sessions")).await, "201 -", "no body has no type");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_no_web_page_comes_in_that_nobody_allowed() {
+    let overrides = [("server.cors_origins", "https://app.example")];
+    let ground = Ground::memory();
+    let door = Door::open(&ground, Vec::new(), &overrides).await;
+    let ask = |headers: &[(&str, &str)]| {
+        let mut request = door.ask("POST", "/v1/sessions").json(&json!({}));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        door.code(request)
+    };
+    assert_eq!(ask(&[("host", "evil.example:4747")]).await, "403 host_forbidden");
+    assert_eq!(ask(&[("origin", "https://evil.example")]).await, "403 origin_forbidden");
+    assert_eq!(ask(&[("origin", "null")]).await, "403 origin_forbidden");
+    assert_eq!(ask(&[("origin", "https://app.example")]).await, "201 -");
+    assert_eq!(ask(&[("origin", &door.url)]).await, "201 -");
+    assert_eq!(ask(&[("host", "localhost")]).await, "201 -");
+    // Whoever has a key is no web page that happens to be open.
+    let (_, token) = crate::door::key(&ground, contexture_server::NewKey::default()).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+    let request = door.ask("GET", "/v1/sessions").header("host", "app.internal").bearer_auth(&token);
+    assert_eq!(door.code(request.header("origin", "https://other.example")).await, "200 -");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_large_is_not_read() {
     let door = door(&[("server.max_body_bytes", "1000")]).await;
     // Nothing of the hundred megabytes is ever sent.
-    let head =
-        "POST /v1/sessions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n";
+    let head = "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let answer = door.raw(format!("{head}content-length: 100000000\r\n\r\n").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("body_too_large"), "{answer}");
     let chunks = format!("{head}transfer-encoding: chunked\r\n\r\n5dc\r\n{}\r\n", "x".repeat(1500));
@@ -78,15 +105,14 @@ async fn a_body_that_is_too_large_is_not_read() {
 async fn who_dawdles_is_hung_up_on() {
     let door = door(&[("server.request_timeout_seconds", "1")]).await;
     // Nothing at all; what both versions of HTTP begin with; half a head.
-    for begin in ["", "P", "GET /v1/prompts HTTP/1.1\r\nhost: x\r\nx-slow: "] {
+    for begin in ["", "P", "GET /v1/prompts HTTP/1.1\r\nhost: localhost\r\nx-slow: "] {
         let mut stream = door.connect().await;
         stream.write_all(begin.as_bytes()).await.unwrap();
         let answer = rest(&mut stream).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{begin}: {answer}");
     }
     // Half a body.
-    let head =
-        "POST /v1/sessions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n";
+    let head = "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let answer = door.raw(format!("{head}content-length: 50\r\n\r\n{{\"id\"").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("request_timeout"), "{answer}");
     assert_eq!(door.code(door.ask("GET", "/v1/prompts")).await, "200 -");
@@ -95,7 +121,7 @@ async fn who_dawdles_is_hung_up_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_is_too_large_is_refused() {
     let door = door(&[]).await;
-    let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx-large: {}\r\n\r\n", "x".repeat(200_000));
+    let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx-large: {}\r\n\r\n", "x".repeat(200_000));
     let mut stream = door.connect().await;
     let _ = stream.write_all(head.as_bytes()).await;
     let mut answer = [0; 12];
@@ -165,4 +191,54 @@ async fn a_server_that_stops_lets_a_turn_end_and_ends_streams() {
     assert_eq!(stream.text().await.unwrap(), "");
     (&mut door.task).await.unwrap();
     assert!(door.ask("GET", "/healthz").send().await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_give_way_to_those_who_ask() {
+    let door = door(&[("server.max_connections", "8")]).await;
+    assert_eq!(door.code(door.ask("POST", "/v1/sessions").json(&json!({"id": "demo"}))).await, "201 -");
+    let mut stream = door.ask("GET", "/v1/sessions/demo/events").send().await.unwrap();
+    // Many more than there are places for, and all of them only say hello.
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        let mut connection = door.connect().await;
+        connection.write_all(b"GET /v1/prompts HTTP/1.1\r\nhost: ").await.unwrap();
+        idle.push(connection);
+    }
+    // A client of its own has no connection to use again.
+    let client = contexture_model::http_client(Vec::new(), None).unwrap();
+    let asked = client.get(format!("{}/v1/prompts", door.url)).send();
+    let answer =
+        tokio::time::timeout(std::time::Duration::from_secs(20), asked).await.expect("it is its turn");
+    assert_eq!(answer.unwrap().status(), 200);
+    assert_eq!(rest(&mut idle[0]).await, "", "the first is hung up on");
+    // The stream is no idle connection, however little it says.
+    let more = tokio::time::timeout(std::time::Duration::from_millis(300), stream.chunk()).await;
+    assert!(!matches!(more, Ok(Ok(None) | Err(_))), "{more:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_a_client_that_is_none_is_a_bad_request() {
+    let door = door(&[]).await;
+    let wrong = json!({"type": "nonsense"});
+    let bomb = json!({"allOf": [{"$ref": "#"}]});
+    for schema in [wrong, bomb] {
+        let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+        let tool = json!({"type": "function", "function": {"name": "x", "parameters": schema}});
+        for (param, more) in [("response_format", json!(format)), ("tools", json!([tool]))] {
+            let mut body = json!({"model": "chat", "messages": [{"role": "user", "content": "go"}]});
+            body[param] = more;
+            let answer = door.ask("POST", "/v1/chat/completions").json(&body).send().await.unwrap();
+            assert_eq!(answer.status(), 400, "{param} {schema}");
+            let error: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            assert_eq!(error["error"]["param"], param, "{error}");
+        }
+        let tool = json!({"name": "x", "description": "x", "parameters": schema});
+        let body = json!({"prompt": "chat", "user": "x", "client_tools": [tool]});
+        assert_eq!(
+            door.code(door.ask("POST", "/v1/prompts/chat/run").json(&body)).await,
+            "400 body_invalid",
+            "{schema}"
+        );
+    }
 }

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use contexture::session_ports;
+use contexture::{SystemTime, session_ports};
 use contexture_history::Timestamp;
 use contexture_message::{Answer, Delta, Message};
 use contexture_model::{Scripted, Step};
 use contexture_project::{Files, FilesError, InMemory, Project};
 use contexture_session::records::{Document, DocumentKey, NewRecord, StreamKey, Writes};
-use contexture_session::{Begun, SessionConfig, SessionId, SessionStart, Sessions, Tenant, TurnConfig};
+use contexture_session::{Begun, SessionConfig, SessionId, SessionStart, Sessions, Tenant, Time, TurnConfig};
 use serde_json::json;
 
 use crate::scene::{FILES, Ground, frames, json_of, told};
@@ -201,7 +201,7 @@ async fn what_a_lost_instance_wrote_and_could_not_tell_is_told() {
     turn.complete(vec![Message::assistant("Hello there.").into()]).await.unwrap();
     // As an instance leaves it that is killed between the end of the turn and the end of its story.
     let tenant = Tenant::default();
-    let at = Timestamp(0);
+    let at = SystemTime.now();
     let event = |data: serde_json::Value| NewRecord {
         stream: StreamKey::of_session(&tenant, &id, "events"),
         at,

@@ -8,6 +8,7 @@ mod flows;
 mod gate;
 mod hostile;
 mod lost;
+mod neighbours;
 mod passes;
 mod scene;
 mod sdk;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, answering, json_of};
+use crate::scene::{Ground, Scene, answering, json_of};
 
 async fn post(scene: &Scene, path: &str, body: Value) -> (u16, Value) {
     json_of(scene.post(path, body).send().await.unwrap()).await
@@ -77,4 +77,34 @@ async fn a_turn_that_failed_is_tried_again() {
     let (status, again) = post(&scene, "/v1/sessions/demo/turns/t1/retry", json!({})).await;
     assert_eq!((status, again["turn"].as_str()), (failed["status"].as_u64().unwrap() as u16, Some("t2")));
     assert_eq!(post(&scene, "/v1/sessions/demo/turns/t9/retry", json!({})).await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_with_a_key_are_appended_once() {
+    let ground = Ground::memory();
+    let (scene, other) = (ground.instance(Vec::new()).await, ground.instance(Vec::new()).await);
+    scene.session("demo").await;
+    let said = |text: &str| {
+        json!({"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": "And?"}]})
+    };
+    let post = async |scene: &Scene, key: &str, text: &str| {
+        let post = scene.post("/v1/threads/demo/messages", said(text)).header("idempotency-key", key);
+        json_of(post.send().await.unwrap()).await
+    };
+    let (status, first) = post(&scene, "k1", "one").await;
+    assert_eq!((status, first["turn"].as_str()), (200, Some("t2")), "{first}");
+    assert_eq!(post(&scene, "k1", "one").await, (200, first.clone()));
+    assert_eq!(post(&other, "k1", "one").await, (200, first.clone()));
+    let twice = tokio::join!(post(&scene, "k2", "two"), post(&other, "k2", "two"));
+    assert_eq!(((twice.0).0, (twice.1).0), (200, 200));
+    assert_eq!((twice.0).1["turn"], "t4");
+    let items =
+        json_of(scene.get("/v1/sessions/demo/items?view=client").send().await.unwrap()).await.1.to_string();
+    assert_eq!(
+        (items.matches("one").count(), items.matches("two").count(), items.matches("And?").count()),
+        (1, 1, 2),
+        "{items}"
+    );
+    assert_eq!(post(&scene, "", "three").await.0, 400);
 }

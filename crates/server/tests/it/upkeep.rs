@@ -90,3 +90,18 @@ async fn a_session_takes_its_runs_and_their_keys_along() {
     assert_eq!(get(&scene, &format!("/v1/runs/{run}")).await.0, 404);
     assert_ne!(completed(&scene, "a", "k").await, run);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_old_is_forgotten_soon_after_the_start() {
+    let ground = Ground::memory();
+    let key =
+        contexture_session::DocumentKey::of_tenant(&contexture_session::Tenant::default(), "control", "old");
+    let old = Document { key, at: contexture_history::Timestamp(0), data: "{}".to_owned() };
+    ground.records.write(Writes { puts: vec![old], ..Writes::default() }).await.unwrap();
+    let _scene = ground.instance(Vec::new()).await;
+    let start = std::time::Instant::now();
+    while !documents(&*ground.records, "control").await.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is forgotten");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -102,3 +102,23 @@ fn many_may_open_a_new_file_at_once() {
     let listed = block_on(place.open().store.sessions(Default::default(), None, 100)).expect("a list");
     assert_eq!(listed.len(), 8);
 }
+
+#[cfg(unix)]
+#[test]
+fn nobody_but_the_owner_can_read_a_new_file_or_those_beside_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode =
+        |path: std::path::PathBuf| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+    let place = Place::new();
+    let threads = place.open();
+    threads.create("a");
+    threads.say("a", &["one"]);
+    for name in ["contexture.db", "contexture.db-wal", "contexture.db-shm"] {
+        assert_eq!(mode(place.file(name)), 0o600, "{name}");
+    }
+    drop(threads);
+    // What somebody chose stays.
+    std::fs::set_permissions(place.db(), std::fs::Permissions::from_mode(0o640)).expect("it is ours");
+    drop(place.open());
+    assert_eq!(mode(place.db()), 0o640);
+}
