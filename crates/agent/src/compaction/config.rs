@@ -15,7 +15,6 @@ pub struct CompactionConfig {
     /// Whether anything is summarised. Large tool results become previews in any case.
     pub enabled: bool,
     /// The model that summarises, `provider/model`; by default that of the conversation, which has read most of it before.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Larger tool results become a preview.
     pub max_tokens_per_tool_result: Tokens,
