@@ -39,7 +39,7 @@ pub enum ErrorKind {
         second: String,
     },
     /// Two owners declare one input key differently.
-    #[error("input key `{key}` is declared differently by {first} and {second}")]
+    #[error("input key `{key}` is declared differently by {first} and {second}: {difference}")]
     SchemaConflict {
         /// The key.
         key: String,
@@ -47,6 +47,8 @@ pub enum ErrorKind {
         first: Source,
         /// Who declared it differently.
         second: Source,
+        /// Where the two differ first.
+        difference: String,
     },
     /// A schema that is not a JSON Schema.
     #[error("the schema of {owner} is invalid: {fault}")]

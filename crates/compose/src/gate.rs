@@ -5,7 +5,8 @@
 //!
 //! 1. Defaults are filled in and the input is validated against the schemas of all owners that are always
 //!    there. All faults are reported at once. Only then does any predicate see the input.
-//! 2. Predicates decide for the whole tree. An excluded entry runs nothing, and neither does what it nests.
+//! 2. Predicates decide for the whole tree. An excluded entry runs nothing, and neither does what it nests. Before the gate
+//!    of a contributor looks at the input, the keys of its own schema that are there are validated.
 //! 3. The schemas of active branches fill in their defaults and are validated. The input policy has the last
 //!    word on strings.
 //!
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::define::Input;
 use crate::lower::{Choice, Compiled, Item, Node, PREDICATE_FALSE, Pick};
+use crate::panics::caught;
 use crate::schema::OwnedSchema;
 use crate::{Call, Error, ErrorKind, InputFault, Placement, Priority, Source};
 
@@ -135,7 +137,8 @@ impl Walk<'_> {
         if !self.seen.insert(node.identity) {
             return Ok(());
         }
-        let takes_part = node.contributor.gate(self.call);
+        self.check_present(node)?;
+        let takes_part = caught(|| node.contributor.gate(self.call));
         match takes_part.map_err(|err| Error::of_function(&node.source, "the gate", err))? {
             false => self.exclude(&node.source, node.profile.priority, node.gate_reason),
             true => {
@@ -147,10 +150,18 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Checks the keys that the gate of a contributor may look at. Those that are missing may be what it asks about.
+    fn check_present(&self, node: &Node) -> Result<(), Error> {
+        match &node.input {
+            Some(schema) if node.has_own_gate() => valid(schema.faults_of_present(self.call.input.value())),
+            _ => Ok(()),
+        }
+    }
+
     fn choice(&mut self, choice: &Choice) -> Result<(), Error> {
         match &choice.pick {
             Pick::When(predicate) => {
-                let holds = predicate.holds(self.call);
+                let holds = caught(|| predicate.holds(self.call));
                 let arm = choice.arms.first().map_or(&[][..], Vec::as_slice);
                 match holds.map_err(|err| Error::of_function(&arm_source(choice), "the predicate", err))? {
                     true => self.items(arm),
@@ -161,7 +172,7 @@ impl Walk<'_> {
                 }
             }
             Pick::Match { on, cases, has_default } => {
-                let value = on.select(self.call);
+                let value = caught(|| on.select(self.call));
                 let value = value.map_err(|err| Error::of_function(&choice.source, "the selector", err))?;
                 let default = has_default.then_some(cases.len());
                 match cases.iter().position(|it| *it == value).or(default) {

@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered, pinned_contribution, pinned_messages};
 use crate::own::{Own, own_texts};
+use crate::panics::caught_in;
 use crate::ports::{Event, MemoKey};
 use crate::rewrite::Rewritten;
 use crate::setup::Setup;
@@ -222,10 +223,13 @@ impl Gathering<'_> {
         }
         let is_anew = self.anew && node.frozen.is_some();
         let Some(ttl) = node.profile.remember.filter(|_| !is_anew) else {
-            return node.contributor.contribute(self.call_of(node)).await.map(Arc::new).map_err(failed);
+            let call = self.call_of(node);
+            return caught_in(|| node.contributor.contribute(call)).await.map(Arc::new).map_err(failed);
         };
         let (owner, call) = (Arc::clone(node), self.call_of(node));
-        let make = async move { owner.contributor.contribute(call).await.map(Arc::new).map_err(Arc::new) };
+        let make = async move {
+            caught_in(|| owner.contributor.contribute(call)).await.map(Arc::new).map_err(Arc::new)
+        };
         let now = self.engine.clock.now();
         let outcome = self.engine.memo.remember(self.memo_key(node), now, ttl, make.boxed()).await;
         outcome.map_err(|err| failed(shared_error(&err)))

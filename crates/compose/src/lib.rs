@@ -25,6 +25,7 @@ mod lower;
 mod merge;
 mod options;
 mod own;
+mod panics;
 mod pass;
 mod planner;
 pub mod ports;

@@ -5,6 +5,7 @@ use futures::future::{try_join_all, try_join5};
 use serde_json::Value;
 
 use crate::define::Around;
+use crate::panics::caught_in;
 use crate::segment::{SharedText, Volatility};
 use crate::setup::Setup;
 use crate::{Call, Definition, Error, MessageText, Source, Text};
@@ -65,7 +66,7 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     };
     let messages = listed.iter().map(|it| (Source::prompt(), &it.text)).collect();
     let section = definition.context_section.iter().map(|it| (Source::prompt(), it)).collect();
-    let context = definition.context.iter().map(|it| it.evaluate(call));
+    let context = definition.context.iter().map(|it| caught_in(|| it.evaluate(call)));
     let failed = |err| Error::of_function(&Source::prompt(), "the context", err);
 
     let (system, user, messages, section, context) =
@@ -125,7 +126,7 @@ async fn one(source: Source, text: &Text, call: &Call) -> Result<(Source, OwnTex
     if text.is_template() {
         return Ok((source, OwnText::Template(text.clone())));
     }
-    match text.evaluate(call).wait().await {
+    match caught_in(|| async { text.evaluate(call).wait().await }).await {
         Ok(ready) => Ok((source, OwnText::Ready(ready, text.volatility()))),
         Err(err) => Err(Error::of_function(&source, "the text", err)),
     }

@@ -8,6 +8,7 @@
 //!    there are validated before any gate; others as soon as their branch is active.
 //! 3. Unknown keys are visible to everyone, unless the prompt's own schema closes the object.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -51,6 +52,12 @@ impl OwnedSchema {
         self.validator.faults(input).into_iter().map(|it| self.fault(it)).collect()
     }
 
+    /// Lists what is wrong with the keys of `input` that are there.
+    pub(crate) fn faults_of_present(&self, input: &Value) -> Vec<InputFault> {
+        let is_about_absence = |it: &InputFault| it.rule == "required" && it.path.matches('.').count() == 1;
+        self.faults(input).into_iter().filter(|it| !is_about_absence(it)).collect()
+    }
+
     fn fault(&self, fault: SchemaFault) -> InputFault {
         let SchemaFault { path, keyword: rule, missing, message, .. } = fault;
         let path = dotted(&path);
@@ -82,14 +89,15 @@ impl InputSchema {
         let others = own.and_then(Schema::additional).map(Schema::from_json);
         let others = others.map(|it| OwnedSchema::new(Source::prompt(), &it, &[])).transpose()?;
         let mut merged = Self { closed: own.is_some_and(Schema::is_closed), others, ..Self::default() };
-        let mut declared: IndexMap<&String, (&Arc<OwnedSchema>, &Value)> = IndexMap::new();
+        let mut declared: IndexMap<String, (&Arc<OwnedSchema>, Value)> = IndexMap::new();
         let mut errors = Vec::new();
         for (owned, is_base) in &owners {
             for (key, schema) in owned.schema.properties() {
-                match declared.get(key) {
-                    Some((first, known)) if !same(first, known, owned, schema) => {
+                match declared.get(&key) {
+                    Some((first, known)) if !same(first, known, owned, &schema) => {
+                        let difference = difference(known, &schema, &key);
                         let (first, second) = (first.owner.clone(), owned.owner.clone());
-                        errors.push(ErrorKind::SchemaConflict { key: key.clone(), first, second }.into());
+                        errors.push(ErrorKind::SchemaConflict { key, first, second, difference }.into());
                     }
                     Some(_) => {}
                     None => {
@@ -98,21 +106,19 @@ impl InputSchema {
                 }
             }
             if *is_base {
-                merged.require(owned.schema.value());
+                merged.require(&owned.schema);
             }
         }
         Error::all(errors)?;
-        merged.properties =
-            declared.into_iter().map(|(key, (_, schema))| (key.clone(), schema.clone())).collect();
+        merged.properties = declared.into_iter().map(|(key, (_, schema))| (key, schema)).collect();
         merged.base = owners.into_iter().filter(|(_, is_base)| *is_base).map(|(owned, _)| owned).collect();
         Ok(merged)
     }
 
-    fn require(&mut self, schema: &Value) {
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        for key in required.filter_map(Value::as_str) {
-            if !self.required.iter().any(|it| it == key) {
-                self.required.push(key.to_owned());
+    fn require(&mut self, schema: &Schema) {
+        for key in schema.required() {
+            if !self.required.contains(&key) {
+                self.required.push(key);
             }
         }
     }
@@ -149,9 +155,65 @@ impl InputSchema {
     }
 }
 
-/// Two declarations are the same if their texts are, and what they refer to.
+/// Two declarations are the same if they ask for the same, and so does what they refer to. What they say about it to
+/// people does not matter.
 fn same(first: &OwnedSchema, known: &Value, second: &OwnedSchema, schema: &Value) -> bool {
-    known == schema && (!has_reference(schema) || first.schema.definitions() == second.schema.definitions())
+    let definitions = |it: &OwnedSchema| it.schema.definitions().map(without_annotations);
+    without_annotations(known) == without_annotations(schema)
+        && (!has_reference(schema) || definitions(first) == definitions(second))
+}
+
+/// What a schema says to people.
+const ANNOTATIONS: [&str; 6] = ["title", "description", "examples", "$comment", "deprecated", "readOnly"];
+
+/// Returns a schema without what it says to people. The names of properties stay, whatever they are.
+fn without_annotations(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let kept =
+                fields.iter().filter(|(key, it)| !(ANNOTATIONS.contains(&key.as_str()) && !it.is_object()));
+            let bare = |(key, it): (&String, &Value)| match (key.as_str(), it) {
+                ("const" | "enum" | "default", it) => (key.clone(), it.clone()),
+                (_, it) => (key.clone(), without_annotations(it)),
+            };
+            Value::Object(kept.map(bare).collect())
+        }
+        Value::Array(items) => items.iter().map(without_annotations).collect(),
+        _ => schema.clone(),
+    }
+}
+
+/// Says where two declarations differ first: the keyword and both values.
+fn difference(first: &Value, second: &Value, at: &str) -> String {
+    match (first, second) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let differing = keys.into_iter().find(|key| {
+                let bare = |it: Option<&Value>| it.map(without_annotations);
+                let is_word =
+                    ANNOTATIONS.contains(&key.as_str()) && !a.get(*key).is_some_and(Value::is_object);
+                !is_word && bare(a.get(*key)) != bare(b.get(*key))
+            });
+            match differing {
+                Some(key) => {
+                    let absent = Value::String("nothing".to_owned());
+                    let (a, b) = (a.get(key).unwrap_or(&absent), b.get(key).unwrap_or(&absent));
+                    difference(a, b, &format!("{at}.{key}"))
+                }
+                None => format!("what `{at}` refers to"),
+            }
+        }
+        (first, second) => format!("`{at}` is {} and {}", short(first), short(second)),
+    }
+}
+
+fn short(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 fn has_reference(schema: &Value) -> bool {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use contexture_agent::{Agent, AgentBuilder};
 use contexture_model::Model;
 
-use crate::{SystemSecrets, SystemThreads, SystemTime};
+use crate::{SystemSecrets, SystemThreads, SystemTime, engine};
 
-/// Starts the making of an agent with the machine's time, secrets and threads.
+/// Starts the making of an agent with the machine's time, secrets and threads. Deadlines and times to live of entries hold.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,5 +50,7 @@ use crate::{SystemSecrets, SystemThreads, SystemTime};
 /// # }
 /// ```
 pub fn agent(model: impl Model + 'static) -> AgentBuilder {
-    Agent::builder(model, Arc::new(SystemTime), SystemSecrets).offload(SystemThreads::default())
+    Agent::builder(model, Arc::new(SystemTime), SystemSecrets)
+        .engine(engine())
+        .offload(SystemThreads::default())
 }

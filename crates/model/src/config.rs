@@ -12,7 +12,7 @@ use crate::Secret;
 use crate::address;
 
 /// What a [`Client`](crate::Client) is built from. Nothing is read from the environment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// Who can be called, by the name in front of the model's: `openai` in `openai/gpt-5-mini`.
     pub providers: BTreeMap<String, Provider>,
@@ -30,6 +30,22 @@ pub struct ClientConfig {
     pub root_certificates: Option<PathBuf>,
     /// Whether spans carry what is said. Off by default: a trace is read by more people than a conversation.
     pub record_content: bool,
+}
+
+impl Default for ClientConfig {
+    /// No providers, and the standard catalogue: what a model refuses is not sent to it.
+    fn default() -> Self {
+        Self {
+            providers: BTreeMap::new(),
+            catalogue: Catalogue::standard(),
+            timeouts: Timeouts::default(),
+            retries: Retries::default(),
+            limits: Limits::default(),
+            proxies: Vec::new(),
+            root_certificates: None,
+            record_content: false,
+        }
+    }
 }
 
 /// One provider.

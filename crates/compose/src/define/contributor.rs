@@ -50,6 +50,12 @@ pub trait Contributor: Send + Sync {
         Ok(true)
     }
 
+    /// Whether [`gate`](Contributor::gate) may say no. The required keys of one that always takes part are required of every
+    /// input.
+    fn has_gate(&self) -> bool {
+        true
+    }
+
     /// Says what is known before any call.
     fn declare(&self) -> Declaration {
         Declaration::default()
@@ -311,6 +317,10 @@ impl FnContributor {
 impl Contributor for FnContributor {
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn has_gate(&self) -> bool {
+        false
     }
 
     fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// A JSON Schema, from a Rust type or from JSON. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,9 +35,19 @@ impl Schema {
         &self.0
     }
 
-    /// Returns the top-level properties, in order.
-    pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.0.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
+    /// Returns the top-level properties, in order: also those of its variants, as a tagged enum has them.
+    pub fn properties(&self) -> impl Iterator<Item = (String, Value)> {
+        let mut found = IndexMap::new();
+        collect_properties(&self.0, &mut found);
+        found.into_iter().map(|(key, mut schemas)| match schemas.len() {
+            1 => (key, schemas.swap_remove(0)),
+            _ => (key, json!({"anyOf": schemas})),
+        })
+    }
+
+    /// Returns the keys that every value has.
+    pub(crate) fn required(&self) -> Vec<String> {
+        required_keys(&self.0)
     }
 
     /// Whether keys that no owner declares are refused.
@@ -53,4 +64,33 @@ impl Schema {
     pub(crate) fn definitions(&self) -> Option<&Value> {
         self.0.get("$defs").or_else(|| self.0.get("definitions"))
     }
+}
+
+fn members<'a>(schema: &'a Value, keyword: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Collects what each key may be, by the variants that declare it.
+fn collect_properties(schema: &Value, found: &mut IndexMap<String, Vec<Value>>) {
+    let own = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (key, property) in own {
+        let known = found.entry(key.clone()).or_default();
+        if !known.contains(property) {
+            known.push(property.clone());
+        }
+    }
+    let variants = ["allOf", "oneOf", "anyOf"].into_iter().flat_map(|it| members(schema, it));
+    variants.for_each(|it| collect_properties(it, found));
+}
+
+/// A key is required that the schema, one of `allOf`, or every variant requires.
+fn required_keys(schema: &Value) -> Vec<String> {
+    let own = members(schema, "required").filter_map(Value::as_str).map(str::to_owned);
+    let mut keys: Vec<String> = own.chain(members(schema, "allOf").flat_map(required_keys)).collect();
+    for keyword in ["oneOf", "anyOf"] {
+        let variants: Vec<Vec<String>> = members(schema, keyword).map(required_keys).collect();
+        let Some((first, others)) = variants.split_first() else { continue };
+        keys.extend(first.iter().filter(|key| others.iter().all(|it| it.contains(key))).cloned());
+    }
+    keys
 }

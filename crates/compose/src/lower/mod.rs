@@ -281,7 +281,7 @@ impl Lowering {
         }
     }
 
-    /// Lowers an entry that is a function: only a context shows before the call whether it has a gate.
+    /// Lowers an entry that is a function.
     fn function(
         &mut self,
         source: Source,
@@ -291,7 +291,8 @@ impl Lowering {
         depth: usize,
     ) -> Option<Item> {
         let identity = Arc::as_ptr(&contributor).cast::<()>().addr();
-        let spot = Spot { source, identity, place, depth, is_gated: true };
+        let is_gated = contributor.has_gate();
+        let spot = Spot { source, identity, place, depth, is_gated };
         self.node(spot, || 0, |_, _| Made { is_provider, ..Made::new(contributor) })
     }
 

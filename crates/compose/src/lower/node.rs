@@ -42,6 +42,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Whether it is a contributor with a gate, which may look at the keys of its own schema.
+    pub(crate) fn has_own_gate(&self) -> bool {
+        self.is_gated && self.source.as_str().starts_with("contributor:")
+    }
+
     /// Whether it is a prompt block, which contributes text and nothing else.
     pub(crate) fn is_block(&self) -> bool {
         self.source.as_str().starts_with("block:")

@@ -1,6 +1,11 @@
 //! Input: merged schemas, defaults, active branches, policies.
 
-use contexture_compose::{Context, InputPolicy, Prompt, PromptBuilder, Schema, Text, when};
+use std::sync::Arc;
+
+use contexture_compose::{
+    BoxError, BoxFuture, Call, Context, Contribution, Contributor, Declaration, Entry, InputPolicy, OnError,
+    Profile, Prompt, PromptBuilder, Schema, Text, contributor, when,
+};
 use contexture_testkit::{failure, request, resolve_input};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,7 +56,7 @@ fn two_owners_of_one_key_must_agree() {
     let b = |it| Context::text("b", "B.").input_schema(it);
     insta::assert_snapshot!(
         resolved(prompt().include(a.clone()).include(b(integer())), json!({})),
-        @"schema_conflict at p: input key `k` is declared differently by context:a and context:b"
+        @r#"schema_conflict at p: input key `k` is declared differently by context:a and context:b: `k.type` is "string" and "integer""#
     );
     insta::assert_snapshot!(resolved(prompt().include(a.clone()).include(b(string())), json!({})), @"
     [system]
@@ -64,7 +69,7 @@ fn two_owners_of_one_key_must_agree() {
     let own = prompt().input_schema(integer()).include(a);
     insta::assert_snapshot!(
         resolved(own.clone(), json!({"k": 1})),
-        @"schema_conflict at p: input key `k` is declared differently by prompt and context:a"
+        @r#"schema_conflict at p: input key `k` is declared differently by prompt and context:a: `k.type` is "integer" and "string""#
     );
     insta::assert_snapshot!(resolved(own.override_key("k"), json!({"k": 1})), @"
     [system]
@@ -205,4 +210,117 @@ fn keys_that_nobody_declares_must_be_what_the_prompt_says_of_others() {
         resolved(prompt().input_schema(texts).include(entry), json!({"a": 5, "b": 5, "c": "x"})),
         @r#"input_invalid at p: the input is invalid: `input.a`: 5 is not of type "string" (rule `type` of prompt)"#
     );
+}
+
+#[test]
+fn what_schemas_say_to_people_is_no_conflict() {
+    let described =
+        schema(json!({"type": "object", "properties": {"k": {"type": "string", "description": "A key."}}}));
+    let bare = schema(json!({"type": "object", "properties": {"k": {"type": "string"}}}));
+    let a = Context::text("a", "A.").input_schema(described);
+    let b = Context::text("b", "B.").input_schema(bare);
+    insta::assert_snapshot!(resolved(prompt().include(a).include(b), json!({"k": "x"})), @"
+    [system]
+    Own.
+
+    A.
+
+    B.
+    ");
+    // A property of that name is no annotation.
+    let nested = |kind: &str| {
+        let inner = json!({"type": "object", "properties": {"description": {"type": kind}}});
+        schema(json!({"type": "object", "properties": {"k": inner}}))
+    };
+    let a = Context::text("a", "A.").input_schema(nested("string"));
+    let b = Context::text("b", "B.").input_schema(nested("integer"));
+    insta::assert_snapshot!(resolved(prompt().include(a).include(b), json!({})), @r#"schema_conflict at p: input key `k` is declared differently by context:a and context:b: `k.properties.description.type` is "string" and "integer""#);
+}
+
+#[test]
+fn an_injectable_without_a_gate_requires_its_keys() {
+    let needs = schema(json!({"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]}));
+    let made = contributor("c", |_| async { Ok(Contribution::text("C.")) }).input(needs);
+    let built = prompt().include(Entry::Injectable(Arc::new(made))).build().unwrap();
+    assert_eq!(built.input_schema()["required"], json!(["k"]));
+    assert!(resolve_input(&built, json!({})).is_err());
+}
+
+/// Takes part if `k` is long.
+struct Gated;
+
+impl Contributor for Gated {
+    fn id(&self) -> &str {
+        "gated"
+    }
+
+    fn contribute(&self, _: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        Box::pin(async { Ok(Contribution::text("G.")) })
+    }
+
+    fn gate(&self, call: &Call) -> Result<bool, BoxError> {
+        let text = call.input.value()["k"].as_str();
+        assert!(
+            call.input.value().get("k").is_none() || text.is_some(),
+            "the gate sees what was not checked"
+        );
+        Ok(text.is_some_and(|it| it.len() > 3))
+    }
+
+    fn declare(&self) -> Declaration {
+        let needs = json!({"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]});
+        Declaration { input: Some(schema(needs)), ..Declaration::default() }
+    }
+}
+
+#[test]
+fn a_gate_sees_keys_of_its_own_schema_only_if_they_are_valid() {
+    let gated = || prompt().include(Entry::Contributor(Arc::new(Gated)));
+    insta::assert_snapshot!(resolved(gated(), json!({"k": 7})), @r#"input_invalid at p: the input is invalid: `input.k`: 7 is not of type "string" (rule `type` of contributor:gated)"#);
+    insta::assert_snapshot!(resolved(gated(), json!({})), @"
+    [system]
+    Own.
+    ");
+    insta::assert_snapshot!(resolved(gated(), json!({"k": "long"})), @"
+    [system]
+    Own.
+
+    G.
+    ");
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(dead_code)]
+enum Request {
+    Refund { order: u32 },
+    Question { text: String },
+}
+
+#[test]
+fn a_tagged_enum_publishes_the_keys_of_its_variants() {
+    let built = Prompt::builder("p").input::<Request>().system("Own.").build().unwrap();
+    let published = built.input_schema();
+    let keys: Vec<&String> = published["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["kind", "order", "text"]);
+    assert_eq!(published["required"], json!(["kind"]));
+    assert!(resolve_input(&built, json!({"kind": "refund", "order": 7})).is_ok());
+    assert!(resolve_input(&built, json!({"kind": "refund"})).is_err());
+}
+
+#[test]
+fn panics_of_authors_are_errors_that_name_them() {
+    let panics = || contributor("c", |_| async { panic!("out of milk") });
+    insta::assert_snapshot!(resolved(prompt().include(Entry::Injectable(Arc::new(panics()))), json!({})), @"contributor_failed at p: injectable:c: the contributor failed: it panicked: out of milk");
+    let skipped = panics().profile(Profile { on_error: OnError::Skip, ..Profile::default() });
+    insta::assert_snapshot!(resolved(prompt().include(Entry::Injectable(Arc::new(skipped))), json!({})), @"
+    [system]
+    Own.
+    ");
+    let text = Context::text("t", Text::of(|_: &Value| -> String { panic!("no words") }));
+    insta::assert_snapshot!(resolved(prompt().include(text), json!({})), @"contributor_failed at p: context:t: the contributor failed: it panicked: no words");
+    let own = Prompt::builder("p").system(Text::of(|_: &Value| -> String { panic!("no words") }));
+    insta::assert_snapshot!(resolved(own, json!({})), @"contributor_failed at p: prompt: the text failed: it panicked: no words");
+    let gate = when(|_: &Value| panic!("no gate"), Context::text("t", "T."));
+    insta::assert_snapshot!(resolved(prompt().include(gate), json!({})), @"contributor_failed at p: context:t: the predicate failed: it panicked: no gate");
 }
