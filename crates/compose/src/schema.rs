@@ -15,7 +15,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::error::InputFault;
-use crate::{Error, ErrorKind, Schema, SchemaFault, SchemaValidator, Source};
+use crate::{Error, ErrorKind, Schema, SchemaFault, SchemaRefused, SchemaValidator, Source};
 
 /// The schema of one owner, ready to validate.
 #[derive(Debug)]
@@ -36,8 +36,13 @@ impl OwnedSchema {
                 remove_keys(object, without);
             }
         }
-        let validator = SchemaValidator::new(&value).map_err(|err| {
-            Error::from(ErrorKind::SchemaInvalid { owner: owner.clone(), fault: err.to_string() })
+        let validator = SchemaValidator::new(&value).map_err(|refused| {
+            let fault = match refused {
+                // That it is invalid is what the error says itself.
+                SchemaRefused::Invalid(fault) => fault,
+                other => other.to_string(),
+            };
+            Error::from(ErrorKind::SchemaInvalid { owner: owner.clone(), fault })
         })?;
         Ok(Self { owner, schema: Schema::from_json(value), validator })
     }

@@ -49,7 +49,13 @@ impl User {
     pub(super) async fn begin(&self) -> Result<(), Trouble> {
         self.tally.request();
         let url = format!("{}/v1/sessions", self.url);
-        let answer = self.http.post(url).body(json!({"id": self.session}).to_string()).send().await?;
+        let answer = self
+            .http
+            .post(url)
+            .header("content-type", "application/json")
+            .body(json!({"id": self.session}).to_string())
+            .send()
+            .await?;
         checked(answer, StatusCode::CREATED).await.map(drop)
     }
 
@@ -58,7 +64,11 @@ impl User {
         self.tally.request();
         let url = format!("{}/v1/sessions/{}/turns", self.url, self.session);
         let request = self.http.post(url).header("accept", "text/event-stream");
-        let answer = request.body(json!({"user": asked}).to_string()).send().await?;
+        let answer = request
+            .header("content-type", "application/json")
+            .body(json!({"user": asked}).to_string())
+            .send()
+            .await?;
         let mut frames = Frames::new(checked(answer, StatusCode::OK).await?);
         let mut text = String::new();
         let mut last = String::new();

@@ -66,7 +66,11 @@ impl Caller {
     }
 
     pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Said {
-        let request = self.http.post(self.url(path).await).body(body.to_string());
+        let request = self
+            .http
+            .post(self.url(path).await)
+            .header("content-type", "application/json")
+            .body(body.to_string());
         said(key.into_iter().fold(request, |it, key| it.header("idempotency-key", key))).await
     }
 

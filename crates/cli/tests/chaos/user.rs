@@ -96,7 +96,14 @@ impl User {
 
     pub(crate) async fn begin(&self) {
         let body = json!({"id": self.session}).to_string();
-        let answer = self.http.post(self.url("").await).body(body).send().await.unwrap();
+        let answer = self
+            .http
+            .post(self.url("").await)
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await
+            .unwrap();
         assert_eq!(answer.status().as_u16(), 201);
     }
 
@@ -153,7 +160,12 @@ impl User {
         let url = self.url(&format!("/{}/turns", self.session)).await;
         let accept = if as_events { "text/event-stream" } else { "application/json" };
         let request = self.http.post(url).header("idempotency-key", text).header("accept", accept);
-        let Ok(answer) = request.body(json!({"user": text}).to_string()).send().await else {
+        let Ok(answer) = request
+            .header("content-type", "application/json")
+            .body(json!({"user": text}).to_string())
+            .send()
+            .await
+        else {
             return Sent::Unknown;
         };
         let status = answer.status().as_u16();

@@ -148,7 +148,13 @@ impl Instance {
 
     /// Sends a request; the status and the document of the answer.
     pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
-        answer(self.http.post(format!("{}{path}", self.url)).body(body.to_string())).await
+        answer(
+            self.http
+                .post(format!("{}{path}", self.url))
+                .header("content-type", "application/json")
+                .body(body.to_string()),
+        )
+        .await
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
@@ -162,7 +168,10 @@ impl Instance {
     /// Runs a turn and returns everything that its stream of events says.
     pub(crate) async fn turn_as_events(&self, user: &str) -> String {
         let request = self.http.post(format!("{}/v1/sessions/s/turns", self.url));
-        let request = request.header("accept", "text/event-stream").body(json!({ "user": user }).to_string());
+        let request = request
+            .header("accept", "text/event-stream")
+            .header("content-type", "application/json")
+            .body(json!({ "user": user }).to_string());
         let mut answer = request.send().await.unwrap();
         let mut text = String::new();
         while let Ok(Some(chunk)) = answer.chunk().await {

@@ -25,7 +25,7 @@ pub(super) fn count(graph: &mut Graph) -> Result<(), SchemaRefused> {
 
 fn paths(graph: &mut Graph, idx: usize, way: &mut Vec<usize>) -> Result<u64, SchemaRefused> {
     if way.contains(&idx) {
-        return Err(SchemaRefused::Circular { at: graph.nodes[idx].at.clone() });
+        return Err(SchemaRefused::Circular { at: format!("#{}", graph.nodes[idx].at) });
     }
     if way.len() >= MAX_STEPS {
         let (found, limit) = (way.len() as u64 + 1, MAX_STEPS as u64);

@@ -76,7 +76,7 @@ pub enum SchemaRefused {
     /// It applies to a value again and again.
     #[error("the schema `{at}` refers to itself without looking into the value")]
     Circular {
-        /// The subschema, as a JSON Pointer.
+        /// The subschema, as a reference to it.
         at: String,
     },
     /// It refers to something that is not in it.

@@ -41,8 +41,9 @@ fn a_schema_that_doubles_with_every_reference_is_refused() {
 
 #[test]
 fn a_schema_that_goes_in_a_circle_is_refused() {
+    let root = told(&json!({"$ref": "#"}), &json!({}));
+    assert_eq!(root, "refused: the schema `#` refers to itself without looking into the value");
     for schema in [
-        json!({"$ref": "#"}),
         json!({"allOf": [{"$ref": "#"}]}),
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"if": {"$ref": "#/$defs/a"}}}}),
         json!({"dependentSchemas": {"x": {"$ref": "#"}}}),
