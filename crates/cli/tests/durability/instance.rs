@@ -30,7 +30,7 @@ impl Clerk for Model {
                 Reply::answer(Dialect::Openai, &Answer::parts(vec![Part::ToolCall(call)]))
             }
             Some("user") if said.contains("story") => {
-                let words: Vec<String> = (0..120).map(|n| format!("word{n} ")).collect();
+                let words: Vec<String> = (0..300).map(|n| format!("word{n} ")).collect();
                 let done = Delta::Done(Box::new(Answer::text(words.concat())));
                 let deltas: Vec<Delta> = words.into_iter().map(Delta::Text).chain([done]).collect();
                 Reply::deltas(Dialect::Openai, &deltas).event_by_event().every(Duration::from_millis(100))
