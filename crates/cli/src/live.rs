@@ -38,11 +38,26 @@ pub(crate) struct Voice {
     /// Whether the current line of standard error is a thought.
     in_thought: bool,
     has_spoken: bool,
+    /// What was said and may still be discarded, where that must not be printed.
+    held: Option<String>,
 }
 
 impl Voice {
     pub(crate) fn new(form: Form, thinking: bool, screen: Screen) -> Self {
-        Self { form, screen, thinking, is_mute: false, in_line: false, in_thought: false, has_spoken: false }
+        let (is_mute, in_line, in_thought, has_spoken) = (false, false, false, false);
+        Self { form, screen, thinking, is_mute, in_line, in_thought, has_spoken, held: None }
+    }
+
+    /// Prints an answer only once it stands, unless a person watches: a file must not hold what was discarded.
+    pub(crate) fn until_it_stands(mut self) -> Self {
+        self.held = (!io::stdout().is_terminal()).then(String::new);
+        self
+    }
+
+    /// Prints what was held back: it stands.
+    fn release(&mut self) {
+        let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
+        self.print(&held);
     }
 
     /// Prints one event.
@@ -65,7 +80,10 @@ impl Voice {
                 self.in_thought = true;
                 drop(write!(anstream::stderr(), "{}", paint(DIM, &visible(text))));
             }
-            Event::ToolCall { name, arguments, .. } => self.aside(&format!("tool {name} {arguments}"), false),
+            Event::ToolCall { name, arguments, .. } => {
+                self.release();
+                self.aside(&format!("tool {name} {arguments}"), false);
+            }
             Event::ToolResult { name, output, .. } => {
                 let (text, is_bad) = shown(output);
                 self.aside(&format!("  {name}: {text}"), is_bad);
@@ -73,7 +91,14 @@ impl Voice {
             Event::AttemptDiscarded { reason } => {
                 self.end_line();
                 let reason = reason.lines().next().unwrap_or_default();
-                output::warn(&format!("the answer above does not count and is made again: {reason}"));
+                let which = match &mut self.held {
+                    Some(held) => {
+                        held.clear();
+                        "an answer"
+                    }
+                    None => "the answer above",
+                };
+                output::warn(&format!("{which} does not count and is made again: {reason}"));
             }
             Event::Warning { source, message } => {
                 self.end_line();
@@ -89,8 +114,18 @@ impl Voice {
         }
     }
 
-    /// Prints text of the model.
+    /// Prints text of the model, or holds it back.
     fn say(&mut self, text: &str) {
+        match &mut self.held {
+            Some(held) => {
+                held.push_str(text);
+                self.has_spoken |= !text.is_empty();
+            }
+            None => self.print(text),
+        }
+    }
+
+    fn print(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -140,6 +175,7 @@ impl Voice {
             if !self.has_spoken {
                 self.say(&outcome.text());
             }
+            self.release();
             self.end_line();
             if io::stderr().is_terminal() && outcome.steps > 0 {
                 drop(writeln!(anstream::stderr(), "{}", paint(DIM, &totals(outcome))));

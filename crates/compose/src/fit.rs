@@ -308,7 +308,8 @@ impl Fitting<'_> {
             }
             ledger.remove(&self.draft.segments[position]);
         }
-        let missing = (ledger.total() + whole.tokens).saturating_sub(usable);
+        // Where only the rendered whole is over, by the joints between its pieces, it is over by at least one.
+        let missing = (ledger.total() + whole.tokens).saturating_sub(usable).max(Tokens(1));
         let reason = format!("did not fit {which}: {missing} tokens over, priority {}", whole.priority);
         self.draft.segments[position] = Segment { fate: Fate::Dropped { reason }, ..whole };
     }

@@ -171,7 +171,7 @@ fn status_of(code: &str) -> StatusCode {
         "id_invalid" | "body_invalid" | "query_invalid" | "header_invalid" | "path_invalid" => {
             StatusCode::BAD_REQUEST
         }
-        "input_invalid" | "answer_invalid" | "flow_invalid" | "message_invalid" | "budget_exceeded"
+        "duplicate_id" | "input_invalid" | "answer_invalid" | "flow_invalid" | "message_invalid" | "budget_exceeded"
         | "prompt_too_long" | "model_missing" | "model_not_found" | "guardrail_blocked"
         | "constraint_failed" | "output_invalid" | "tool_collision" | "tool_unknown"
         | "tool_name_invalid" | "check_unknown" | "template_error" | "append_malformed"

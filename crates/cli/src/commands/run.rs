@@ -56,6 +56,9 @@ async fn talk(
         (false, false) => Form::Text,
     };
     let mut voice = Voice::new(form, args.talk.thinking, screen);
+    if stage.prompt.definition().output.is_some() {
+        voice = voice.until_it_stands();
+    }
     let ask = match decision(args) {
         Some(decision) => Ask::Decision(decision),
         None => Ask::Turn(Box::new(RunRequest {

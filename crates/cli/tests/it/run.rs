@@ -89,6 +89,16 @@ fn an_answer_with_a_schema_is_a_value_or_a_failed_check() {
 }
 
 #[test]
+fn an_answer_that_was_rejected_is_not_printed() {
+    let served = Served::new(OPENAI, [says(OPENAI, "seven"), says(OPENAI, r#"{"n": 7}"#)]);
+    let schema = "---\noutput: {type: object, properties: {n: {type: integer}}, required: [n]}\n---\nCount.";
+    served.folder.write("prompts/p.md", schema);
+    let run = served.run(&["run", "p", "--user", "How many?"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "{\"n\": 7}\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("is made again"), "{}", run.stderr);
+}
+
+#[test]
 fn events_are_json_lines() {
     let replies = [calls(OPENAI, 7), says(OPENAI, "It is on its way.")];
     let served = Served::with_tools(OPENAI, replies, [order("shipped")]).with_shop("");
