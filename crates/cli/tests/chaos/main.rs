@@ -112,6 +112,7 @@ fn chaos(store: Store) {
         );
         assert!(troubles.is_empty(), "seed {seed}:\n{}", troubles.join("\n"));
         assert!(n_turns > N_SESSIONS, "hardly anything was done: {n_turns}");
+        assert!(n_notes > 0, "no message was appended without a turn");
         assert!(n_steps > N_RUNNERS, "hardly anything was run: {n_steps}");
     });
 }

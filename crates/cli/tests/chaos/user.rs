@@ -139,7 +139,8 @@ impl User {
         let url =
             self.url("").await.replace("/v1/sessions", &format!("/v1/threads/{}/messages", self.session));
         let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
-        let answer = tokio::time::timeout(PATIENCE, self.http.post(url).body(body).send()).await;
+        let answer = self.http.post(url).header("content-type", "application/json").body(body).send();
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
         if answer.is_ok_and(|it| it.is_ok_and(|it| it.status().is_success())) {
             self.state().notes.push(text);
         }
