@@ -166,6 +166,8 @@ fn of_log(user: &User, items: &[Value]) -> Vec<String> {
     wrong.extend(
         said.iter().filter(|(_, it)| it.len() > 1).map(|(text, it)| format!("`{text}` is in turns {it:?}")),
     );
+    let lost = user.notes().into_iter().filter(|it| !said.contains_key(it));
+    wrong.extend(lost.map(|it| format!("`{it}` was acknowledged and is not there")));
     for (text, turn) in user.acknowledged() {
         let place = said.get(&text).and_then(|it| it.first());
         if place.map(|it| format!("t{it}")).as_ref() != Some(&turn) {

@@ -105,9 +105,14 @@ fn chaos(store: Store) {
         let n_turns: usize = users.iter().map(|it| it.n_acknowledged()).sum();
         let kept: check::Kept = users.iter().map(|it| it.kept()).sum();
         let n_steps: usize = runners.iter().map(|it| it.n_said()).sum();
-        eprintln!("{n_turns} turns and {n_steps} steps of runs acknowledged; {}; {kept}", cluster.told());
+        let n_notes: usize = users.iter().map(|it| it.notes().len()).sum();
+        let told = cluster.told();
+        eprintln!(
+            "{n_turns} turns, {n_notes} messages and {n_steps} steps of runs acknowledged; {told}; {kept}"
+        );
         assert!(troubles.is_empty(), "seed {seed}:\n{}", troubles.join("\n"));
         assert!(n_turns > N_SESSIONS, "hardly anything was done: {n_turns}");
+        assert!(n_notes > 0, "no message was appended without a turn");
         assert!(n_steps > N_RUNNERS, "hardly anything was run: {n_steps}");
     });
 }

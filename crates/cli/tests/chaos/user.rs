@@ -30,6 +30,8 @@ struct State {
     dice: Dice,
     /// What was acknowledged: what was said, and the turn.
     acknowledged: BTreeMap<String, String>,
+    /// Messages that were appended without a turn, and acknowledged.
+    notes: Vec<String>,
     n_said: usize,
     kept: Kept,
     troubles: Vec<String>,
@@ -51,6 +53,7 @@ impl User {
         let state = State {
             dice,
             acknowledged: BTreeMap::new(),
+            notes: Vec::new(),
             n_said: 0,
             kept: Kept::default(),
             troubles: Vec::new(),
@@ -69,6 +72,10 @@ impl User {
 
     pub(crate) fn acknowledged(&self) -> BTreeMap<String, String> {
         self.state().acknowledged.clone()
+    }
+
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.state().notes.clone()
     }
 
     pub(crate) fn kept(&self) -> Kept {
@@ -111,12 +118,32 @@ impl User {
         while Instant::now() < deadline {
             let give_up = deadline + LAST_PATIENCE;
             self.turn(give_up).await;
+            if self.state().dice.below(3) == 0 {
+                self.note().await;
+            }
         }
     }
 
     /// Runs a turn when all is well again.
     pub(crate) async fn last_turn(&self) {
         self.turn(Instant::now() + LAST_PATIENCE).await;
+    }
+
+    /// Appends a message without a turn, once: one whose outcome is not known may be there or not.
+    async fn note(&self) {
+        let text = {
+            let mut state = self.state();
+            state.n_said += 1;
+            format!("{}-note-{}", self.session, state.n_said)
+        };
+        let url =
+            self.url("").await.replace("/v1/sessions", &format!("/v1/threads/{}/messages", self.session));
+        let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
+        let answer = self.http.post(url).header("content-type", "application/json").body(body).send();
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        if answer.is_ok_and(|it| it.is_ok_and(|it| it.status().is_success())) {
+            self.state().notes.push(text);
+        }
     }
 
     /// Says something until it is answered.
