@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::arrange::arrange;
 use crate::fit::fit;
 use crate::gate::{Step, gate};
-use crate::gather::{gather, lasting};
+use crate::gather::{gather, known};
 use crate::lower::{lower_inline, lower_providers};
 use crate::merge::merge;
 use crate::pass::Inner;
@@ -60,7 +60,7 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let providers = lower_providers(&options.providers, |source| prompt.0.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));
     let gathered = gather(gated, &setup, &rewritten).await?; // The only stage that waits for anything.
-    let lasting = lasting(&gathered);
+    let known = known(&gathered);
     let draft = merge(gathered, &setup, rewritten)?;
     let fitted = fit(draft, &setup)?;
     let mut arranged = arrange(fitted, &setup);
@@ -73,5 +73,5 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     setup.report(&arranged.draft);
     let prompt = prompt.id().to_owned();
     let (fingerprint, reconciliation) = (OnceLock::new(), OnceLock::new());
-    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, lasting, sent, fingerprint, reconciliation })))
+    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, known, sent, fingerprint, reconciliation })))
 }

@@ -117,7 +117,7 @@ pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
 fn compile(definition: Definition) -> Result<Prompt, Error> {
     let (prompt, overrides) = (definition.id.clone(), definition.overrides.clone());
     let mut lowering = Lowering { prompt, overrides, ..Lowering::default() };
-    if definition.prompt.is_some() && definition.user.is_some() {
+    if definition.prompt.is_some() && !definition.user.is_empty() {
         lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "user" }.into());
     }
     if definition.prompt.is_some() && !definition.messages.is_empty() {
