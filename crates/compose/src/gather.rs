@@ -52,6 +52,7 @@ pub(crate) async fn gather(
     gated: Gated,
     setup: &Setup<'_>,
     rewritten: &Rewritten<'_>,
+    before: Option<&Known>,
 ) -> Result<Gathered, Error> {
     let Gated { call, steps } = gated;
     let active = steps.iter().filter_map(Step::identity).collect::<Vec<_>>();
@@ -61,7 +62,7 @@ pub(crate) async fn gather(
         conversation: &conversation,
         prompt_id: setup.prompt.id(),
         engine: setup.engine,
-        before: Before::of(setup.options),
+        before: before.map(Before::Same).or_else(|| Before::of(setup.options)),
         active: &active,
         pinned: &setup.options.pinned,
         anew: setup.options.anew,
@@ -105,7 +106,7 @@ enum Before<'a> {
     /// A step before in the same turn: entries that say of themselves that they do not change with the turn are not asked
     /// again.
     Step(&'a Known),
-    /// The same call: no one is.
+    /// The same call: no one is, besides the frozen prefix.
     Same(&'a Known),
 }
 
@@ -118,8 +119,9 @@ impl<'a> Before<'a> {
     fn contribution(self, node: &Node) -> Option<Arc<Contribution>> {
         let known = match self {
             Before::Step(known) if node.lasts => known,
-            Before::Step(_) => return None,
-            Before::Same(known) => known,
+            // The frozen prefix is evaluated when its pins no longer hold, whatever the call before said.
+            Before::Same(known) if node.frozen.is_none() => known,
+            Before::Step(_) | Before::Same(_) => return None,
         };
         known.contributions.get(&node.identity).map(|(_, it)| Arc::clone(it))
     }

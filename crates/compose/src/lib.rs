@@ -33,6 +33,7 @@ mod registry;
 mod render;
 mod results;
 mod rewrite;
+mod said;
 mod schema;
 mod segment;
 mod sent;

@@ -44,7 +44,7 @@ mod workspace;
 mod yaml;
 
 pub use config::{
-    CompactionConfig, Config, HistoryWindow, LogFormat, ModelChoice, ProviderConfig, ServerConfig,
+    CompactionConfig, Config, HistoryDefault, HistoryDefaults, HistoryWindow, LogFormat, ModelChoice, ProviderConfig, ServerConfig,
     StoreConfig, TelemetryConfig,
 };
 pub use error::{Fault, ProjectError};

@@ -51,6 +51,10 @@ const FIELDS: [&str; 28] = [
     "providers",
 ];
 
+/// The fields of an adaptation.
+const ADAPT_FIELDS: [&str; 6] =
+    ["prepend_system", "append_system", "prepend_prompt", "append_prompt", "settings", "tool_choice"];
+
 /// Returns the path by which a prompt file is known: `support/refund`.
 pub(crate) fn prompt_name(file: &str) -> Option<&str> {
     file.strip_prefix("prompts/")?.strip_suffix(".md")
@@ -73,6 +77,7 @@ pub(crate) fn prompt_file(reader: &mut Reader<'_>, document: Document, config: &
         id: prompt_name(reader.file).unwrap_or(reader.file).to_owned(),
         file: Some(reader.file.to_owned()),
         cache: config.cache,
+        history: config.history.default.config(),
         ..Definition::default()
     };
     about(reader, fields, &mut definition);
@@ -286,13 +291,12 @@ fn adaptations(reader: &mut Reader<'_>, node: &Node) -> IndexMap<String, Adaptat
 
 fn adaptation(reader: &mut Reader<'_>, pair: &Pair) -> Adaptation {
     let name = format!("adapt.{}", pair.key);
-    let texts = ["prepend_system", "append_system", "prepend_prompt", "append_prompt"];
-    let fields = reader.fields(&pair.value, &[&texts[..], &["settings", "tool_choice"]].concat());
+    let fields = reader.fields(&pair.value, &ADAPT_FIELDS);
     let settings = fields
         .get("settings")
         .and_then(|it| reader.take_all(&format!("{name}.settings"), decode::each_key::<Settings>(it)));
     let [prepend_system, append_system, prepend_prompt, append_prompt] =
-        texts.map(|it| fields.get(it).and_then(|node| reader.text(&format!("{name}.{it}"), node)));
+        ["prepend_system", "append_system", "prepend_prompt", "append_prompt"].map(|it| fields.get(it).and_then(|node| reader.text(&format!("{name}.{it}"), node)));
     Adaptation {
         prepend_system,
         append_system,
