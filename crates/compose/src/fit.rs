@@ -142,12 +142,7 @@ impl Ledger {
             Slot::User if matches!(segment.body, Body::Text(_)) => {
                 apply(&mut self.tokens, self.framing.message.into());
             }
-            Slot::Tools
-            | Slot::Context
-            | Slot::Provider
-            | Slot::History
-            | Slot::User
-            | Slot::InFlight => {}
+            Slot::Tools | Slot::Context | Slot::Provider | Slot::History | Slot::User | Slot::InFlight => {}
         }
         apply(&mut self.tokens, segment.tokens.0.into());
     }
@@ -184,8 +179,7 @@ impl Fitting<'_> {
         let (framing, separator) = (self.framing, self.separator);
         let envelope = self.draft.envelope;
         let (tokens, n_pieces, n_shares, n_envelopes) = (0, 0, 0, 0);
-        let mut ledger =
-            Ledger {
+        let mut ledger = Ledger {
             scope,
             framing,
             separator,

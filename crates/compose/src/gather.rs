@@ -19,7 +19,9 @@ use crate::panics::caught_in;
 use crate::ports::{Event, MemoKey};
 use crate::rewrite::Rewritten;
 use crate::setup::Setup;
-use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, ResolveOptions, Source, Turn};
+use crate::{
+    BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, ResolveOptions, Source, Turn,
+};
 
 /// What everyone contributed, in resolved order.
 pub(crate) struct Gathered {

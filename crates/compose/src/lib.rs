@@ -53,12 +53,12 @@ pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
 pub use define::{
-    Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope,
-    Branch, Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration,
-    Definition, Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match,
-    MatchBuilder, MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority,
-    PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text,
-    UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
+    Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
+    Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration, Definition,
+    Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder,
+    MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority, PriorityOutOfRange,
+    Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart,
+    When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};

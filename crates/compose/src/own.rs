@@ -93,11 +93,14 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     let context = definition.context.iter().map(|it| caught_in(|| it.evaluate(call)));
     let failed = |err| Error::of_function(&Source::prompt(), "the context", err);
 
-    let (system, user, messages, section, context) =
-        try_join5(all(system, call), own_user(setup, last, call), all(messages, call), all(section, call), async {
-            try_join_all(context).await.map_err(failed)
-        })
-        .await?;
+    let (system, user, messages, section, context) = try_join5(
+        all(system, call),
+        own_user(setup, last, call),
+        all(messages, call),
+        all(section, call),
+        async { try_join_all(context).await.map_err(failed) },
+    )
+    .await?;
     let roles = listed.iter().map(|it| it.role);
     let volatility = definition.context.iter().map(crate::TagValue::volatility);
     let mut system = system;

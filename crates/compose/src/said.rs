@@ -39,7 +39,8 @@ impl SaidBlocks {
     /// Lists the turns with such names that a draft has dropped to fit its budget.
     pub(crate) fn dropped(&self, draft: &Draft) -> BTreeSet<Source> {
         let segments = draft.segments.iter();
-        let dropped = segments.filter(|it| it.slot == Slot::History && matches!(it.fate, Fate::Dropped { .. }));
+        let dropped =
+            segments.filter(|it| it.slot == Slot::History && matches!(it.fate, Fate::Dropped { .. }));
         dropped.map(|it| it.source.clone()).filter(|it| self.0.contains_key(it)).collect()
     }
 }

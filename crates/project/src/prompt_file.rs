@@ -2,8 +2,7 @@
 
 use contexture_agent::{check_constraint, check_guardrail, check_middleware};
 use contexture_compose::{
-    Adaptation, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue, UserMessage,
-    UserPart,
+    Adaptation, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue, UserMessage, UserPart,
 };
 use contexture_message::{Part, Role, Settings, ToolChoice};
 use indexmap::IndexMap;
@@ -296,7 +295,8 @@ fn adaptation(reader: &mut Reader<'_>, pair: &Pair) -> Adaptation {
         .get("settings")
         .and_then(|it| reader.take_all(&format!("{name}.settings"), decode::each_key::<Settings>(it)));
     let [prepend_system, append_system, prepend_prompt, append_prompt] =
-        ["prepend_system", "append_system", "prepend_prompt", "append_prompt"].map(|it| fields.get(it).and_then(|node| reader.text(&format!("{name}.{it}"), node)));
+        ["prepend_system", "append_system", "prepend_prompt", "append_prompt"]
+            .map(|it| fields.get(it).and_then(|node| reader.text(&format!("{name}.{it}"), node)));
     Adaptation {
         prepend_system,
         append_system,

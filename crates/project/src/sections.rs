@@ -51,8 +51,11 @@ pub(crate) fn sections(body: &str, first_line: usize) -> (Body, Vec<Problem>) {
             found.system = Some(stripped(body, Place { line: first_line, column: 1 }));
         }
         Some(place) if found.system.is_none() => {
-            let problem = Problem::invalid("text outside of all sections, and there is no `<system>` section");
-            problems.push(problem.at(place).hint(Some("put the text between `<system>` and `</system>`".to_owned())));
+            let problem =
+                Problem::invalid("text outside of all sections, and there is no `<system>` section");
+            problems.push(
+                problem.at(place).hint(Some("put the text between `<system>` and `</system>`".to_owned())),
+            );
         }
         Some(_) | None => {}
     }

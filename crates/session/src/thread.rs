@@ -222,7 +222,8 @@ impl Thread {
         while found.len() < max && end > 1 {
             // Positions have no gaps, so that a page backwards is a page forwards from further back.
             let page = u64::try_from((max - found.len()).clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
-            let span = Span::After { seq: Seq(end - 1 - page), max: usize::try_from(page).unwrap_or(usize::MAX) };
+            let span =
+                Span::After { seq: Seq(end - 1 - page), max: usize::try_from(page).unwrap_or(usize::MAX) };
             let mut items = self.read(span).await?;
             items.retain(|it| it.seq.0 < end && (!client || it.visibility.client));
             found.extend(items.into_iter().rev().take(max - found.len()));

@@ -48,9 +48,7 @@ impl Running {
         let is_changed = self.relief().compact(&pass, Strategy::SessionCompaction, trigger, &limits).await?;
         self.account_for_relief(&pass);
         match is_changed {
-            true => {
-                self.resolve_again(&pass).await
-            }
+            true => self.resolve_again(&pass).await,
             false => Ok(pass),
         }
     }

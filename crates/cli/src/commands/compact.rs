@@ -49,7 +49,8 @@ async fn taken_back(args: &CompactArgs, globals: &Globals) -> Result<Reply, Fail
     let tenant = args.scope.tenant.as_deref().map(Tenant::parse).transpose()?.unwrap_or_default();
     let of_store = StoreArgs { store: args.store.clone(), tenant: tenant.to_string() };
     let store = open_store(&place(&of_store, globals)?, Missing::Refuse).await?;
-    let sessions = Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
+    let sessions =
+        Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
     let thread = open_thread(&sessions.of_tenant(tenant), &args.id, args.thread.as_deref()).await?;
     undone(&thread, globals.json).await
 }

@@ -20,8 +20,8 @@ mod text;
 mod user;
 mod values;
 
-pub(crate) use adapt::matching_keys;
 pub use adapt::Adaptation;
+pub(crate) use adapt::matching_keys;
 pub use block::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 pub use budget::{Arrangement, Budget, CacheConfig, ModelLimits};
 pub use call::{Call, Scope};

@@ -39,7 +39,9 @@ use crate::rewrite::Rewritten;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::setup::Setup;
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, ShortenedResult, Source, Turn};
+use crate::{
+    Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, ShortenedResult, Source, Turn,
+};
 
 /// Everything that may go into the request, in order.
 #[derive(Debug)]
@@ -256,7 +258,12 @@ impl Merging<'_> {
         Ok(aggregate(&entries)?)
     }
 
-    fn own_system(&mut self, texts: Vec<(Source, OwnText)>, call: &Call, tree: &TagTree) -> Result<(), Error> {
+    fn own_system(
+        &mut self,
+        texts: Vec<(Source, OwnText)>,
+        call: &Call,
+        tree: &TagTree,
+    ) -> Result<(), Error> {
         let holds_context = self.setup.prompt.definition().context_in_system;
         for (place, (source, own)) in texts.into_iter().enumerate() {
             let (text, volatility) = own.render(&source, call)?;
@@ -293,7 +300,12 @@ impl Merging<'_> {
         let Some(section) = section else { return Ok(()) };
         let (_, volatility) = section.render(&Source::prompt(), call)?;
         let position = self.segments.len();
-        self.segments.push(own_segment(Source::prompt(), Slot::Section, SharedText::authored(""), volatility));
+        self.segments.push(own_segment(
+            Source::prompt(),
+            Slot::Section,
+            SharedText::authored(""),
+            volatility,
+        ));
         self.own(Owned::new(section, call, Form::Section, position), tree)
     }
 
@@ -330,9 +342,10 @@ impl Merging<'_> {
         if !lists.iter().flatten().any(has_tools) {
             return lists.into_iter().map(|it| (neutral(it), Vec::new())).collect();
         }
-        let turns = lists.into_iter().enumerate().map(|(idx, list)| {
-            Turn::new(idx.to_string(), Vec::new()).with_messages(neutral(list))
-        });
+        let turns = lists
+            .into_iter()
+            .enumerate()
+            .map(|(idx, list)| Turn::new(idx.to_string(), Vec::new()).with_messages(neutral(list)));
         let turns: Vec<Turn> = turns.collect();
         let window = window(&turns, None, &*self.setup.counter);
         window.repaired_turns().into_iter().map(|it| (it.messages, it.repairs)).collect()
@@ -437,7 +450,9 @@ impl Merging<'_> {
         }
         let has_words = |it: &Segment| match (it.slot, &it.body) {
             (Slot::User, Body::Text(_)) => true,
-            (Slot::User | Slot::InFlight, Body::Messages(messages)) => messages.iter().any(|it| is_of_the_user(it)),
+            (Slot::User | Slot::InFlight, Body::Messages(messages)) => {
+                messages.iter().any(|it| is_of_the_user(it))
+            }
             _ => false,
         };
         let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));

@@ -134,7 +134,11 @@ fn without_blank_section(text: SharedText) -> SharedText {
     });
     match blank {
         Some((before, after)) => {
-            let after = if before.is_empty() || before.ends_with('\n') { after.trim_start_matches('\n') } else { after };
+            let after = if before.is_empty() || before.ends_with('\n') {
+                after.trim_start_matches('\n')
+            } else {
+                after
+            };
             SharedText::authored(format!("{before}{after}").trim_end_matches('\n'))
         }
         None => text,

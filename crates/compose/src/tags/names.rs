@@ -63,7 +63,9 @@ pub fn block_tag_name(key: &str) -> Result<String, TagError> {
             Err(TagError::NameReserved { key: key.to_owned(), name: name.into_owned(), place })
         }
         Ok(name) => Ok(name.into_owned()),
-        Err(fault) => Err(TagError::NameInvalid { key: key.to_owned(), fault, place: TagPlace::outside(key) }),
+        Err(fault) => {
+            Err(TagError::NameInvalid { key: key.to_owned(), fault, place: TagPlace::outside(key) })
+        }
     }
 }
 

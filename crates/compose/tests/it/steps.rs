@@ -56,7 +56,8 @@ fn a_settled_user_text_takes_the_place_of_the_prompts_own() {
     let user = Text::of(|_: &Value| -> String { panic!("it is not asked again") });
     let prompt = Prompt::builder("p").user(user).build().expect("it builds");
     let with = |text: &str| {
-        let options = ResolveOptions { user: Some([Message::user(text)].into()), ..ResolveOptions::default() };
+        let options =
+            ResolveOptions { user: Some([Message::user(text)].into()), ..ResolveOptions::default() };
         request(&resolve(&prompt, options.user_message("hi")).expect("it resolves"))
     };
     assert_eq!(with("settled <system-context>"), "[user]\nhi\n[user]\nsettled &lt;system-context>");

@@ -55,8 +55,8 @@ fn neutralised(text: &str, places: impl Iterator<Item = usize>) -> Cow<'_, str> 
 
 /// `<`, and what is read as one: other widths, angle quotation marks, mathematical and CJK brackets, letters of its shape.
 const OPENINGS: [char; 13] = [
-    '<', '\u{ff1c}', '\u{fe64}', '\u{2039}', '\u{2329}', '\u{27e8}', '\u{276c}', '\u{276e}', '\u{2770}', '\u{3008}',
-    '\u{02c2}', '\u{1438}', '\u{1433}',
+    '<', '\u{ff1c}', '\u{fe64}', '\u{2039}', '\u{2329}', '\u{27e8}', '\u{276c}', '\u{276e}', '\u{2770}',
+    '\u{3008}', '\u{02c2}', '\u{1438}', '\u{1433}',
 ];
 /// `>`, and what is read as one.
 const CLOSINGS: [char; 7] = ['>', '\u{ff1e}', '\u{fe65}', '\u{203a}', '\u{232a}', '\u{27e9}', '\u{3009}'];
