@@ -259,7 +259,7 @@ impl Play {
 
     fn check_words(&self, request: &Request) {
         for (idx, words) in self.said.iter().enumerate() {
-            let said = request.messages.iter().filter(|it| it.role == Role::User).flat_map(texts);
+            let said = request.messages.iter().filter(|it| it.role == Role::User).flat_map(|it| texts(it));
             let n_said = said.filter(|it| it == words).count();
             let is_current = idx + 1 == self.said.len();
             assert!(n_said == 1 || (n_said == 0 && !is_current), "{}: `{words}` {n_said} times", self.name);

@@ -48,7 +48,10 @@ async fn a_text_for_calls_without_a_message_gives_way_to_the_users() {
     let prompt = prompt().prompt("What is new?").build().unwrap();
     agent.run(&prompt, &stage.thread, RunRequest::user("A joke, please.")).outcome().await.unwrap();
     agent.run(&prompt, &stage.thread, RunRequest::default()).outcome().await.unwrap();
-    insta::assert_snapshot!(said(&model.requests()[1]), @"");
+    insta::assert_snapshot!(said(&model.requests()[1]), @r#"
+    [{"type":"text","text":"A joke, please."}]
+    [{"type":"text","text":"What is new?"}]
+    "#);
 }
 
 #[tokio::test]
@@ -64,7 +67,10 @@ async fn several_messages_of_the_slot_are_on_record_where_the_user_says_nothing(
     for _ in 0..2 {
         agent.run(&prompt, &stage.thread, RunRequest::default()).outcome().await.unwrap();
     }
-    insta::assert_snapshot!(said(&model.requests()[0]), @"");
+    insta::assert_snapshot!(said(&model.requests()[0]), @r#"
+    [{"type":"text","text":"One."},{"type":"text","text":"<system-context>\n<page>\n7\n</page>\n</system-context>"}]
+    [{"type":"text","text":"Two."}]
+    "#);
     let [first, second] = [0, 1].map(|it| model.requests()[it].messages.clone());
     assert_eq!(first[..], second[..first.len()], "what was sent before stands at the beginning");
 }
@@ -87,7 +93,7 @@ async fn a_block_of_the_conversation_is_said_again_when_its_turn_is_gone() {
     }
     // It stands in the turn that said it first, and again in the first whose request lacks that.
     let holds = |it: &Message| it.content.len() > 1;
-    let place = |it: &Request| it.messages.iter().filter(|it| it.role == Role::User).position(holds);
+    let place = |it: &Request| it.messages.iter().filter(|it| it.role == Role::User).position(|it| holds(it));
     let places: Vec<_> = model.requests()[1..].iter().map(|it| place(it)).collect();
     assert_eq!(places, [Some(1), Some(1), Some(0), Some(2)]);
 }
@@ -112,5 +118,5 @@ async fn the_text_of_a_message_with_an_attachment_is_sent_once() {
     let user = Some(Message::parts(Role::User, vec![Part::text("look"), image]));
     let request = RunRequest { user, ..RunRequest::default() }.input(json!({"message": "look"}));
     agent.run(&prompt, &stage.thread, request).outcome().await.unwrap();
-    insta::assert_snapshot!(said(&model.requests()[0]), @"");
+    insta::assert_snapshot!(said(&model.requests()[0]), @r#"[{"type":"text","text":"look"},{"type":"image","url":"https://a.example/1.png"}]"#);
 }
