@@ -18,7 +18,7 @@ use crate::run::{RunRequest, Sink};
 use crate::running::Running;
 use crate::setting::{CacheState, InFlight, Setting};
 use crate::words::own_messages;
-use crate::{AgentError, Event, prefix, reminders};
+use crate::{AgentError, Event, GoOn, prefix, reminders};
 
 /// Runs a turn to its end.
 pub(crate) async fn run(
@@ -122,14 +122,15 @@ async fn begin(
     };
     let place = thread.clone().with_policy(policy);
     let taken_up = go_on.map(|how| TakenUp { how, has_user: user.is_some() });
-    if let Some(taken_up) = taken_up
-        && is_known(&place, key.as_deref(), &cancel).await?
-    {
+    if is_known(&place, key.as_deref(), &cancel).await? {
         // What the turn begins with is in the log: nothing is resolved or guarded as if it were new.
-        setting.named_tools()?;
-        setting.check_client_tools(&place.get()).await?;
-        setting.look(&place, &*place.refresh().await?);
-        let config = TurnConfig { key, go_on: true, policy, items: Vec::new() };
+        if taken_up.is_some() {
+            setting.named_tools()?;
+            setting.check_client_tools(&place.get()).await?;
+            setting.look(&place, &*place.refresh().await?);
+        }
+        let config = TurnConfig { key, go_on: taken_up.is_some(), policy, items: Vec::new() };
+        let taken_up = taken_up.unwrap_or(TakenUp { how: GoOn::CloseCalls, has_user: user.is_some() });
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => Ok(replayed(thread.id(), &setting.prompt, outcome)),
             // A key is never forgotten, so this is no new turn.
