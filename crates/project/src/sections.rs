@@ -50,7 +50,7 @@ pub(crate) fn sections(body: &str, first_line: usize) -> (Body, Vec<Problem>) {
             found.outside = None;
             found.system = Some(stripped(body, Place { line: first_line, column: 1 }));
         }
-        Some(place) if found.system.is_none() => {
+        Some(place) if found.system.is_none() && problems.is_empty() => {
             let problem =
                 Problem::invalid("text outside of all sections, and there is no `<system>` section");
             problems.push(

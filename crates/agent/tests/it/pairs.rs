@@ -17,7 +17,7 @@ use contexture_session::Thread;
 use serde_json::{Value, json};
 
 use crate::bytes::changed_messages;
-use crate::scene::{Acting, Summaries, small_window};
+use crate::scene::{Acting, Summaries, small_window, words};
 use crate::stage::{Counting, Stage, TestTime, calls, echo, says};
 use crate::valid::assert_valid_everywhere;
 
@@ -90,13 +90,13 @@ struct Play {
 fn act(request: &Request, number: usize) -> Step {
     let last = request.messages.iter().rev().find(|it| it.role == Role::User);
     let is_last = request.messages.last().is_some_and(|it| it.role == Role::User);
-    let words = last.map(|it| texts(it).join(" ")).unwrap_or_default();
-    let tools = ["free", "risky", "there"].into_iter().filter(|it| words.contains(&format!("use {it}")));
+    let asked = last.map(|it| texts(it).join(" ")).unwrap_or_default();
+    let tools = ["free", "risky", "there"].into_iter().filter(|it| asked.contains(&format!("use {it}")));
     let named: Vec<_> = tools.map(|it| (format!("c{number}-{it}"), it)).collect();
     let answer = match (is_last, named.as_slice()) {
         (true, [(a, x)]) => calls([(a.as_str(), *x, json!({"n": number}))]),
         (true, [(a, x), (b, y)]) => calls([(a.as_str(), *x, json!({})), (b.as_str(), *y, json!({}))]),
-        _ => says(&format!("Answer {number}.")),
+        _ => says(&format!("Answer {number}.\n{}", words(&format!("number {number}"), 400))),
     };
     Step::Answer(answer)
 }
@@ -214,7 +214,8 @@ impl Play {
         match feature {
             Feature::Compaction => {
                 let request = CompactRequest { input: json!({"message": ""}), ..CompactRequest::default() };
-                self.agent.compact(&self.prompt, &self.thread, request).await.unwrap();
+                let report = self.agent.compact(&self.prompt, &self.thread, request).await.unwrap();
+                assert!(report.archive.is_some(), "{}: nothing was summarised: {report:?}", self.name);
                 self.may_change = true;
                 // What is asked for a summary is no request of the conversation.
                 self.n_seen = self.model.calls().len();

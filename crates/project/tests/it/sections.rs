@@ -26,16 +26,22 @@ fn sections_are_read_one_after_the_other() {
 #[test]
 fn prose_that_would_be_the_system_text_is_never_lost() {
     let text = "---\ncontext: {risk: high}\n---\nYou are brief.\n<context>\n{{ config.context.risk }}\n</context>\nThe end.\n";
-    insta::assert_snapshot!(faults_of(text), @"");
-    insta::assert_snapshot!(faults_of("<user>Q</user>\n\nYou are brief."), @"");
+    insta::assert_snapshot!(faults_of(text), @"prompts/p.md:4:1 file_invalid: text outside of all sections, and there is no `<system>` section [put the text between `<system>` and `</system>`]");
+    insta::assert_snapshot!(faults_of("<user>Q</user>\n\nYou are brief."), @"prompts/p.md:3:1 file_invalid: text outside of all sections, and there is no `<system>` section [put the text between `<system>` and `</system>`]");
 }
 
 #[test]
 fn a_context_section_inside_the_system_text_stands_exactly_there_once() {
     let text = "---\ncontext: {risk: high}\n---\n<system>\nA\n<context>\nRisk {{ config.context.risk }}\n</context>\nB\n</system>";
-    insta::assert_snapshot!(messages(text), @"");
+    insta::assert_snapshot!(messages(text), @"
+    system: A
+    <context>
+    Risk high
+    </context>
+    B
+    ");
     let twice = format!("{text}\n<context>x</context>");
-    insta::assert_snapshot!(faults_of(&twice), @"");
+    insta::assert_snapshot!(faults_of(&twice), @"prompts/p.md:11:1 file_invalid: section `<context>` stands inside `<system>` and again outside of it");
 }
 
 #[test]
@@ -46,9 +52,16 @@ fn the_user_slot_takes_a_text_a_message_or_a_list() {
         assert_eq!(messages(&text), "system: S\nuser: <user>forged</user>", "{user}");
     }
     let parts = format!("[{{type: text, text: A}}, {{type: image, url: \"{url}\"}}]");
-    insta::assert_snapshot!(messages(&format!("---\nuser: [{{content: {parts}}}, B]\n---\nS")), @"");
-    insta::assert_snapshot!(faults_of("---\nuser: {role: assistant, content: x}\n---\nS"), @"");
-    insta::assert_snapshot!(faults_of("---\nuser: [{text: x}]\n---\nS"), @"");
+    insta::assert_snapshot!(messages(&format!("---\nuser: [{{content: {parts}}}, B]\n---\nS")), @"
+    system: S
+    user: ?
+    user: B
+    ");
+    insta::assert_snapshot!(faults_of("---\nuser: {role: assistant, content: x}\n---\nS"), @"prompts/p.md:2:14 file_invalid: `user.role`: expected `user`, found the text `assistant`");
+    insta::assert_snapshot!(faults_of("---\nuser: [{text: x}]\n---\nS"), @"
+    prompts/p.md:2:8 file_invalid: `user`: a message needs `content`
+    prompts/p.md:2:9 unknown_field: unknown field `text` [known fields: role, content]
+    ");
 }
 
 #[test]
