@@ -11,7 +11,7 @@ use contexture_compose::Scope;
 use contexture_history::{Application, Body, Item, Visibility};
 use contexture_message::{Message, Part, Settings, Tool, ToolCall, Usage};
 use contexture_session::NewItem;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -149,8 +149,8 @@ pub(crate) struct RunRecord {
     pub(crate) model: Option<String>,
     #[serde(default)]
     pub(crate) settings: Settings,
-    #[serde(default)]
-    pub(crate) own_words: Option<Arc<str>>,
+    #[serde(default, deserialize_with = "read_words")]
+    pub(crate) own_words: Option<Arc<[Message]>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) client_tools: Vec<Tool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,6 +163,21 @@ pub(crate) struct RunRecord {
     pub(crate) steps: u32,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<f64>,
+}
+
+/// Reads what the prompt says beside the user. Older logs hold it as one text.
+fn read_words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<[Message]>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        Text(String),
+        Messages(Vec<Message>),
+    }
+    Ok(Option::<Words>::deserialize(deserializer)?.map(|it| match it {
+        Words::Text(text) if text.is_empty() => Arc::default(),
+        Words::Text(text) => [Message::user(text)].into(),
+        Words::Messages(messages) => messages.into(),
+    }))
 }
 
 /// A request as it stands in the log.

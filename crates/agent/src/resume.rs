@@ -168,6 +168,7 @@ fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply)
         tools,
         instructions,
         own_words,
+        repeats: None,
         blocks: Vec::new(),
         cache: CacheState::default(),
         learned: None,

@@ -10,7 +10,7 @@ use contexture_compose::{
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
-use contexture_message::{Settings, TokenCounter, Tokens, Tool};
+use contexture_message::{Message, Settings, TokenCounter, Tokens, Tool};
 use contexture_session::{Absent, NewItem, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::{Value, json};
@@ -19,9 +19,11 @@ use crate::ageing::{Ageing, Terms, ageing};
 use crate::agent::Inner;
 use crate::checks::{Guarded, guard};
 use crate::compaction::{Learned, caps};
+use crate::outcome::Remark;
 use crate::own_tools::OwnTools;
 use crate::prefix::Moment;
 use crate::tool::AgentTool;
+use crate::words::{text_of, with_text};
 use crate::{AgentError, ClientToolError, prefix, sent};
 
 /// How long the cache of a model lives of which nothing is known: most keep it for five minutes.
@@ -42,7 +44,9 @@ pub(crate) struct Setting {
     /// System instructions in the place of the thread's own.
     pub(crate) instructions: Option<Arc<str>>,
     /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
-    pub(crate) own_words: Option<Arc<str>>,
+    pub(crate) own_words: Option<Arc<[Message]>>,
+    /// The pass that this one is made again from: nothing in it is evaluated a second time.
+    pub(crate) repeats: Option<Pass>,
     /// Blocks of the request. On record, they are in the turn's envelope.
     pub(crate) blocks: Vec<InlineBlock>,
     /// What is known of the provider's cache.
@@ -87,6 +91,27 @@ impl Setting {
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
         Ok(self.prompt.resolve(self.options(thread, in_flight, before)?).await?)
+    }
+
+    /// Sends what the prompt itself says in the user's place through the input guardrails. Says whether any of it was
+    /// rewritten.
+    pub(crate) async fn guard_words(
+        &self,
+        pass: &Pass,
+        messages: Vec<Message>,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<(Vec<Message>, bool), AgentError> {
+        let (mut guarded, mut is_rewritten) = (Vec::with_capacity(messages.len()), false);
+        for message in messages {
+            let outcome = self.guard(pass, GuardrailSide::Input, &text_of(&message)).await?;
+            remarks.extend(outcome.remarks);
+            is_rewritten |= outcome.rewritten.is_some();
+            guarded.push(match outcome.rewritten {
+                Some(text) => with_text(message, text),
+                None => message,
+            });
+        }
+        Ok((guarded, is_rewritten))
     }
 
     /// Resolves the prompt without anything that was said: what a request to summarise it begins with.
@@ -146,6 +171,7 @@ impl Setting {
             user: self.own_words.clone(),
             instructions: self.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
             continues: before.cloned(),
+            repeats: self.repeats.clone(),
             previous: self.cache.previous.clone(),
             engine: self.agent.engine.clone(),
             ..ResolveOptions::default()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{GuardrailSide, Pass, Prompt};
+use contexture_compose::{Pass, Prompt};
 use contexture_history::{EnvelopeTag, Turn};
 use contexture_message::{Message, Role};
 use contexture_session::{Begun, NewItem, Snapshot, Thread, ThreadId, TurnConfig};
@@ -11,15 +11,14 @@ use tracing::Instrument;
 
 use crate::agent::Inner;
 use crate::calm::calm;
-use crate::checks::Guarded;
 use crate::compaction::{Compactions, Place, Relief, caps, overflow};
 use crate::earlier::{TakenUp, is_known, replayed, take_up};
 use crate::outcome::{Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::Running;
 use crate::setting::{CacheState, InFlight, Setting};
-use crate::words::{text_of, user_text, with_text};
-use crate::{AgentError, Event, prefix, reminders};
+use crate::words::own_messages;
+use crate::{AgentError, Event, GoOn, prefix, reminders};
 
 /// Runs a turn to its end.
 pub(crate) async fn run(
@@ -100,6 +99,8 @@ async fn begin(
         instructions,
         cancel,
     } = request;
+    // Whoever hands it in: what the user says has the user's rank. An empty message says nothing.
+    let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
     let mut setting = Setting {
         agent,
@@ -112,6 +113,7 @@ async fn begin(
         tools,
         instructions: instructions.map(Arc::from),
         own_words: None,
+        repeats: None,
         blocks,
         cache,
         learned: None,
@@ -120,14 +122,15 @@ async fn begin(
     };
     let place = thread.clone().with_policy(policy);
     let taken_up = go_on.map(|how| TakenUp { how, has_user: user.is_some() });
-    if let Some(taken_up) = taken_up
-        && is_known(&place, key.as_deref(), &cancel).await?
-    {
+    if is_known(&place, key.as_deref(), &cancel).await? {
         // What the turn begins with is in the log: nothing is resolved or guarded as if it were new.
-        setting.named_tools()?;
-        setting.check_client_tools(&place.get()).await?;
-        setting.look(&place, &*place.refresh().await?);
-        let config = TurnConfig { key, go_on: true, policy, items: Vec::new() };
+        if taken_up.is_some() {
+            setting.named_tools()?;
+            setting.check_client_tools(&place.get()).await?;
+            setting.look(&place, &*place.refresh().await?);
+        }
+        let config = TurnConfig { key, go_on: taken_up.is_some(), policy, items: Vec::new() };
+        let taken_up = taken_up.unwrap_or(TakenUp { how: GoOn::CloseCalls, has_user: user.is_some() });
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => Ok(replayed(thread.id(), &setting.prompt, outcome)),
             // A key is never forgotten, so this is no new turn.
@@ -147,7 +150,7 @@ async fn begin(
     let reminding = reminders::envelope(&reminders, &mut remarks);
     let extra = items.len() + usize::from(reminding.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
-    let said = user.into_iter().map(NewItem::from).chain(envelope).chain(reminding).chain(items);
+    let said = words(user, envelope.into_iter().chain(reminding)).chain(items);
     // What is shown shorter in the pass goes on record with the turn that it is for.
     let shorter = setting.caps.take().map(|it| caps::record(&it));
     let items: Vec<NewItem> = aged.into_iter().chain(shorter).chain(said).collect();
@@ -165,7 +168,8 @@ async fn begin(
     let n_ended = u64::from(before.state().open.is_some());
     let end = before.state().end.plus(n_ended + 1 + n_items);
     let is_next = turn.thread().id() == thread.id() && now.state().end == end;
-    let stands = extra == 0 && n_ended == 0 && is_next;
+    let is_same = n_ended == 0 && is_next;
+    let stands = extra == 0 && is_same;
     let pins = if is_next { setting.pins(&before, &pass) } else { Vec::new() };
     setting.cache.is_pinned = is_next;
     if !is_next {
@@ -180,7 +184,12 @@ async fn begin(
     running.warn_of_window();
     let result = calm(async {
         running.pin(pins).await?;
-        let pass = if stands { pass } else { running.resolve_with_room(None).await? };
+        let pass = match stands {
+            true => pass,
+            // More is on record now than the pass knows of, but the call is the same: no one is asked a second time.
+            false if is_same => running.resolve_again(&pass).await?,
+            false => running.resolve_with_room(None).await?,
+        };
         let pass = running.at_boundary(pass).await?;
         running.go(pass).await
     });
@@ -201,7 +210,7 @@ struct Opening {
     /// The record of what has grown old.
     aged: Option<NewItem>,
     pass: Pass,
-    user: Option<Message>,
+    user: Vec<Message>,
     remarks: Vec<Remark>,
 }
 
@@ -220,7 +229,7 @@ async fn open_with_room(
     let mut done = Compactions::default();
     for _ in 0..MAX_STEPS {
         let Some(overflow) = opened.as_ref().err().and_then(overflow) else { break };
-        let said = user.clone().map(|it| said(&thread.get(), Some(&it)));
+        let said = user.as_ref().map(|it| said(&thread.get(), std::slice::from_ref(it)));
         let place = Place::Thread(thread);
         let mut relief = Relief { setting, place, said, cancel, sink, done: &mut done };
         if !relief.step(overflow).await? && !setting.dare() {
@@ -235,38 +244,28 @@ async fn open_with_room(
 const MAX_STEPS: usize = 64;
 
 /// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
-/// message the prompt's own text becomes one. Either way its text is settled for the whole turn, so that no later pass
+/// message the prompt's own become the user's. Either way they are settled for the whole turn, so that no later pass
 /// brings back what a guardrail took out.
 async fn open(
     setting: &mut Setting,
     before: &Arc<Snapshot>,
     user: Option<Message>,
 ) -> Result<Opening, AgentError> {
-    // Whoever hands it in: what the user says has the user's rank.
-    let user = user.map(|it| Message { role: Role::User, ..it });
-    let in_flight = || InFlight::Said(said(before, user.as_ref()));
-    let pass = setting.resolve(before, in_flight(), None).await?;
-    let own = user_text(&pass);
-    let (own, mut user) = match user {
-        Some(user) => (own, Some(user)),
-        None => (None, own.map(Message::user)),
-    };
-    let mut own = own.unwrap_or_default();
-    let words = user.as_ref().map(text_of).unwrap_or_default();
-    let Guarded { rewritten, mut remarks } = setting.guard(&pass, GuardrailSide::Input, &words).await?;
-    let mut is_rewritten = rewritten.is_some();
-    if let Some(text) = rewritten {
-        user = Some(with_text(user.unwrap_or_else(|| Message::user("")), text));
+    let given: Vec<Message> = user.into_iter().collect();
+    let pass = setting.resolve(before, InFlight::Said(said(before, &given)), None).await?;
+    let own = own_messages(&pass);
+    let (mut user, own) = if given.is_empty() { (own, Vec::new()) } else { (given, own) };
+    let mut remarks = Vec::new();
+    if user.is_empty() {
+        // Guardrails hear of a turn in which nothing is said, too.
+        user.push(Message::parts(Role::User, Vec::new()));
     }
-    if !own.is_empty() {
-        let guarded = setting.guard(&pass, GuardrailSide::Input, &own).await?;
-        is_rewritten |= guarded.rewritten.is_some();
-        own = guarded.rewritten.unwrap_or(own);
-        remarks.extend(guarded.remarks);
-    }
+    let (mut user, is_rewritten) = setting.guard_words(&pass, user, &mut remarks).await?;
+    user.retain(|it| !it.is_blank());
+    let (own, is_own_rewritten) = setting.guard_words(&pass, own, &mut remarks).await?;
     setting.own_words = Some(own.into());
-    let pass = match is_rewritten {
-        true => setting.resolve(before, InFlight::Said(said(before, user.as_ref())), None).await?,
+    let pass = match is_rewritten || is_own_rewritten {
+        true => setting.resolve(before, InFlight::Said(said(before, &user)), None).await?,
         false => pass,
     };
     let before = Arc::clone(before);
@@ -274,6 +273,12 @@ async fn open(
 }
 
 /// Returns the turn before anything of it is on record, with the name that it will have.
-fn said(before: &Snapshot, user: Option<&Message>) -> Turn {
-    Turn::new(before.turn().next().to_string(), user.into_iter().cloned().collect())
+fn said(before: &Snapshot, user: &[Message]) -> Turn {
+    Turn::new(before.turn().next().to_string(), user.to_vec())
+}
+
+/// Returns what is on record of the words with which a turn begins. The hidden envelopes belong to the first message.
+fn words(user: Vec<Message>, envelopes: impl Iterator<Item = NewItem>) -> impl Iterator<Item = NewItem> {
+    let mut user = user.into_iter().map(NewItem::from);
+    user.next().into_iter().chain(envelopes).chain(user)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use contexture_compose::{Body as SegmentBody, Pass, Slot};
+use contexture_compose::{Body as SegmentBody, Pass, Segment, Slot, Source};
 use contexture_history::Visibility;
 use contexture_message::{Message, Part, Role, Tool, ToolCall, ToolResult};
 use contexture_session::{NewItem, Snapshot};
@@ -47,13 +47,16 @@ pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
     items
 }
 
-/// The prompt's own text for this turn's user message, where it has one.
-pub(crate) fn user_text(pass: &Pass) -> Option<String> {
-    let mut sent = pass.segments().iter().filter(|it| it.slot == Slot::User && it.fate.is_sent());
-    sent.find_map(|it| match &it.body {
-        SegmentBody::Text(text) => Some(text.as_str().to_owned()),
-        SegmentBody::Nothing | SegmentBody::Tags(_) | SegmentBody::Messages(_) | SegmentBody::Tool(_) => None,
+/// Returns what the prompt itself says in the user's place.
+pub(crate) fn own_messages(pass: &Pass) -> Vec<Message> {
+    let is_own = |it: &&Segment| it.slot == Slot::User && it.source == Source::user() && it.fate.is_sent();
+    let own = pass.segments().iter().filter(is_own);
+    own.flat_map(|it| match &it.body {
+        SegmentBody::Text(text) => vec![Message::user(text.as_str())],
+        SegmentBody::Messages(messages) => messages.iter().map(|it| (**it).clone()).collect(),
+        SegmentBody::Nothing | SegmentBody::Tags(_) | SegmentBody::Tool(_) => Vec::new(),
     })
+    .collect()
 }
 
 /// Returns all text of a message.

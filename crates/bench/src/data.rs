@@ -194,7 +194,7 @@ impl FileMessage {
             parts.push(Part::text(self.content.as_str()));
         }
         parts.extend(self.tool_calls.iter().cloned().map(Part::ToolCall));
-        Message { role: self.role, content: parts, id: self.id.clone() }
+        Message { role: self.role, content: parts, id: self.id.clone(), name: None }
     }
 }
 

@@ -163,7 +163,7 @@ impl Stage {
             settings,
             in_flight_turn: Some(Turn::new("in_flight", Vec::new())),
             enclosed: true,
-            user: Some("".into()),
+            user: Some(Arc::default()),
             engine: Some(contexture::engine()),
             ..self.project.options(&self.prompt, None, model.as_deref())
         };

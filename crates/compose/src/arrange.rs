@@ -36,7 +36,8 @@ impl Arranged {
     /// What this turn costs besides its Segments: the message around its text, and the envelope around its pieces.
     pub(crate) fn active_frame(&self) -> Tokens {
         let of_slot = |slot| sent(&self.draft).filter(move |it| it.slot == slot).count();
-        let message = if of_slot(Slot::User) > 0 { self.frame } else { Tokens(0) };
+        let texts = sent(&self.draft).filter(|it| it.slot == Slot::User && it.text().is_some()).count();
+        let message = Tokens(self.frame.0.saturating_mul(u32::try_from(texts).unwrap_or(u32::MAX)));
         let envelope = match u32::try_from(of_slot(Slot::Envelope)).unwrap_or(u32::MAX) {
             0 => Tokens(0),
             n_pieces => self.draft.envelope + Tokens(n_pieces - 1),
@@ -214,7 +215,8 @@ fn last_message(draft: &Draft, system: &SystemText) -> Option<usize> {
     }
     let stored: usize =
         message_segments(draft).filter(|it| it.slot < Slot::User).map(|it| it.body.n_messages()).sum();
-    let n_own = sent(draft).filter(|it| it.slot == Slot::User).count();
+    let own = sent(draft).filter(|it| it.slot == Slot::User);
+    let n_own: usize = own.map(|it| it.body.n_messages().max(1)).sum();
     let has_words = n_own > 0 || messages().any(|it| is_of_the_user(it));
     let has_envelope = sent(draft).any(|it| it.slot == Slot::Envelope);
     // Without words of the user the envelope is a message of its own.

@@ -1,18 +1,20 @@
 //! The one place that knows the order of the stages.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use crate::arrange::arrange;
 use crate::fit::fit;
 use crate::gate::{Step, gate};
-use crate::gather::{gather, lasting};
+use crate::gather::{Known, gather, known};
 use crate::lower::{lower_inline, lower_providers};
-use crate::merge::merge;
+use crate::merge::{Draft, merge};
 use crate::pass::Inner;
 use crate::render::render;
 use crate::rewrite::rewrite;
+use crate::said::SaidBlocks;
 use crate::setup::Setup;
-use crate::{Error, Pass, Prompt, ResolveOptions, Sent};
+use crate::{Error, Pass, Prompt, ResolveOptions, Sent, Source};
 
 impl Prompt {
     /// Resolves the prompt for an input, without calling a model.
@@ -50,20 +52,13 @@ impl Prompt {
 
 async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let setup = Setup::new(prompt, options);
-    let rewritten = rewrite(prompt, options)?.previewed(options, &*setup.counter);
-    let mut gated = gate(&prompt.0, &setup.call())?;
-    let inline = lower_inline(&options.blocks, |name| prompt.0.place_of(name))?;
-    gated.steps.extend(inline.into_iter().map(Step::Active));
-    if options.enclosed {
-        gated.steps.iter_mut().for_each(Step::enclose);
+    let Fitted { mut draft, mut known, said } = fitted(prompt, &setup, &BTreeSet::new(), None).await?;
+    let dropped = said.dropped(&draft);
+    if said.besides(&dropped) != said.besides(&BTreeSet::new()) {
+        // Blocks of the conversation went with the turns that held them: this turn says them again.
+        Fitted { draft, known, .. } = fitted(prompt, &setup, &dropped, Some(&known)).await?;
     }
-    let providers = lower_providers(&options.providers, |source| prompt.0.place(source))?;
-    gated.steps.extend(providers.into_iter().map(Step::Active));
-    let gathered = gather(gated, &setup, &rewritten).await?; // The only stage that waits for anything.
-    let lasting = lasting(&gathered);
-    let draft = merge(gathered, &setup, rewritten)?;
-    let fitted = fit(draft, &setup)?;
-    let mut arranged = arrange(fitted, &setup);
+    let mut arranged = arrange(draft, &setup);
     let rendered = render(&arranged);
     let sent = OnceLock::new();
     if options.previous.is_some() {
@@ -73,5 +68,36 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     setup.report(&arranged.draft);
     let prompt = prompt.id().to_owned();
     let (fingerprint, reconciliation) = (OnceLock::new(), OnceLock::new());
-    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, lasting, sent, fingerprint, reconciliation })))
+    Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, known, sent, fingerprint, reconciliation })))
+}
+
+/// A draft that fits, and what it was made of.
+struct Fitted {
+    draft: Draft,
+    known: Known,
+    said: SaidBlocks,
+}
+
+/// Runs the stages up to `fit`. Blocks of the conversation that only stand in turns that are `left_out` are said again.
+async fn fitted(
+    prompt: &Prompt,
+    setup: &Setup<'_>,
+    left_out: &BTreeSet<Source>,
+    before: Option<&Known>,
+) -> Result<Fitted, Error> {
+    let options = setup.options;
+    let rewritten = rewrite(prompt, options)?.previewed(options, &*setup.counter);
+    let said = SaidBlocks::of(setup, &rewritten);
+    let mut gated = gate(&prompt.0, &setup.call().with_said(said.besides(left_out)))?;
+    let inline = lower_inline(&options.blocks, |name| prompt.0.place_of(name))?;
+    gated.steps.extend(inline.into_iter().map(Step::Active));
+    if options.enclosed {
+        gated.steps.iter_mut().for_each(Step::enclose);
+    }
+    let providers = lower_providers(&options.providers, |source| prompt.0.place(source))?;
+    gated.steps.extend(providers.into_iter().map(Step::Active));
+    let gathered = gather(gated, setup, &rewritten, before).await?; // The only stage that waits for anything.
+    let known = known(&gathered);
+    let draft = fit(merge(gathered, setup, rewritten)?, setup)?;
+    Ok(Fitted { draft, known, said })
 }

@@ -23,7 +23,6 @@ use contexture_message::{TokenCounter, Tokens};
 use crate::arrange::system_order;
 use crate::define::Arrangement;
 use crate::merge::Draft;
-use crate::merge::values::count_shares;
 use crate::render::{SEPARATOR, system_text};
 use crate::segment::{Body, Fate, SharedText, Slot};
 use crate::setup::Setup;
@@ -62,6 +61,7 @@ pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
     if let Some(limit) = input_budget {
         fitting.limit(Scope::Request, "input_budget", limit, fill)?;
     }
+    fitting.draft.settle();
     let system = fitting.used(Scope::System, setup.budget.token_budget);
     let total = fitting.used(Scope::Request, input_budget);
     draft.usage = Usage {
@@ -112,6 +112,8 @@ struct Ledger {
     n_pieces: u64,
     /// Shares of the tag block.
     n_shares: u64,
+    /// Whether they make a piece of their own.
+    has_block: bool,
     /// Pieces of the envelope, and what it costs around them.
     n_envelopes: u64,
     envelope: Tokens,
@@ -136,14 +138,17 @@ impl Ledger {
             Slot::System | Slot::Section | Slot::SystemEnd | Slot::SystemLast => apply(&mut self.n_pieces, 1),
             Slot::Tags => apply(&mut self.n_shares, 1),
             Slot::Envelope => apply(&mut self.n_envelopes, 1),
-            Slot::User => apply(&mut self.tokens, self.framing.message.into()),
-            Slot::Tools | Slot::Context | Slot::Provider | Slot::History | Slot::InFlight => {}
+            // Whole messages were counted with what is around them.
+            Slot::User if matches!(segment.body, Body::Text(_)) => {
+                apply(&mut self.tokens, self.framing.message.into());
+            }
+            Slot::Tools | Slot::Context | Slot::Provider | Slot::History | Slot::User | Slot::InFlight => {}
         }
         apply(&mut self.tokens, segment.tokens.0.into());
     }
 
     fn pieces(&self) -> u64 {
-        self.n_pieces + u64::from(self.n_shares > 0)
+        self.n_pieces + u64::from(self.has_block && self.n_shares > 0)
     }
 
     fn total(&self) -> Tokens {
@@ -174,8 +179,18 @@ impl Fitting<'_> {
         let (framing, separator) = (self.framing, self.separator);
         let envelope = self.draft.envelope;
         let (tokens, n_pieces, n_shares, n_envelopes) = (0, 0, 0, 0);
-        let mut ledger =
-            Ledger { scope, framing, separator, fixed, tokens, n_pieces, n_shares, n_envelopes, envelope };
+        let mut ledger = Ledger {
+            scope,
+            framing,
+            separator,
+            fixed,
+            tokens,
+            n_pieces,
+            n_shares,
+            has_block: self.draft.owned.is_none(),
+            n_envelopes,
+            envelope,
+        };
         self.draft.segments.iter().filter(|it| it.fate.is_sent()).for_each(|it| ledger.add(it));
         ledger
     }
@@ -344,7 +359,7 @@ impl Fitting<'_> {
         let before = std::mem::replace(&mut self.draft.segments[position].fate, fate);
         if self.draft.segments[position].slot == Slot::Tags {
             // Who paid for a tag may be gone: the shares that are sent now are counted anew.
-            count_shares(&mut self.draft.segments, &self.draft.tree, &**self.counter);
+            self.draft.count_shares(&**self.counter);
         }
         *ledger = self.ledger(ledger.scope);
         before

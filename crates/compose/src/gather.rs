@@ -14,12 +14,14 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered, pinned_contribution, pinned_messages};
-use crate::own::{Own, own_texts};
+use crate::own::{Own, own_texts, settled_user};
 use crate::panics::caught_in;
 use crate::ports::{Event, MemoKey};
 use crate::rewrite::Rewritten;
 use crate::setup::Setup;
-use crate::{BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, Source, Turn};
+use crate::{
+    BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, ResolveOptions, Source, Turn,
+};
 
 /// What everyone contributed, in resolved order.
 pub(crate) struct Gathered {
@@ -52,6 +54,7 @@ pub(crate) async fn gather(
     gated: Gated,
     setup: &Setup<'_>,
     rewritten: &Rewritten<'_>,
+    before: Option<&Known>,
 ) -> Result<Gathered, Error> {
     let Gated { call, steps } = gated;
     let active = steps.iter().filter_map(Step::identity).collect::<Vec<_>>();
@@ -61,47 +64,88 @@ pub(crate) async fn gather(
         conversation: &conversation,
         prompt_id: setup.prompt.id(),
         engine: setup.engine,
-        before: setup.options.continues.as_ref().map(|it| &it.0.lasting),
+        before: before.map(Before::Same).or_else(|| Before::of(setup.options)),
         active: &active,
         pinned: &setup.options.pinned,
         anew: setup.options.anew,
         call: &call,
     };
     let warnings = gathering.clock_warnings(&steps);
-    let (own, done) = try_join(own_texts(setup, &call), gathering.steps(steps, 0)).await?;
+    let (own, done) = try_join(own(setup, gathering.before, &call), gathering.steps(steps, 0)).await?;
     let (mut outcomes, mut timings) = (Vec::with_capacity(done.len()), Vec::new());
     done.into_iter().for_each(|it| it.flatten(&mut outcomes, &mut timings));
     Ok(Gathered { outcomes, own, timings, warnings, call })
 }
 
-/// Contributions that hold for the whole turn, by the identity of their entry: another entry may come to stand in the same
-/// place. The node keeps the entry, and with it the identity, alive.
-pub(crate) struct Lasting(HashMap<usize, (Arc<Node>, Arc<Contribution>)>);
+/// What a pass gathered, for passes that need not gather it again: contributions by the identity of their entry (another
+/// entry may come to stand in the same place; the node keeps the entry, and with it the identity, alive) and the prompt's
+/// own texts.
+pub(crate) struct Known {
+    contributions: HashMap<usize, (Arc<Node>, Arc<Contribution>)>,
+    own: Own,
+}
 
-impl fmt::Debug for Lasting {
+impl fmt::Debug for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.values().map(|(node, _)| &node.place)).finish()
+        f.debug_set().entries(self.contributions.values().map(|(node, _)| &node.place)).finish()
     }
 }
 
-/// Returns what the next step of the same turn need not gather again: contributions of entries that say of themselves
-/// that they do not change with the turn.
-pub(crate) fn lasting(gathered: &Gathered) -> Lasting {
-    let lasts = |node: &Node| node.constant.is_none() && node.lasts;
+/// Returns what other passes need not gather again.
+pub(crate) fn known(gathered: &Gathered) -> Known {
     let kept = gathered.outcomes.iter().filter_map(|it| match it {
-        Outcome::Contributed { node, contribution } if lasts(node) => {
+        Outcome::Contributed { node, contribution } if node.constant.is_none() => {
             Some((node.identity, (Arc::clone(node), Arc::clone(contribution))))
         }
         Outcome::Contributed { .. } | Outcome::Excluded { .. } => None,
     });
-    Lasting(kept.collect())
+    Known { contributions: kept.collect(), own: gathered.own.clone() }
+}
+
+/// What is known from another pass.
+#[derive(Clone, Copy)]
+enum Before<'a> {
+    /// A step before in the same turn: entries that say of themselves that they do not change with the turn are not asked
+    /// again.
+    Step(&'a Known),
+    /// The same call: no one is, besides the frozen prefix.
+    Same(&'a Known),
+}
+
+impl<'a> Before<'a> {
+    fn of(options: &'a ResolveOptions) -> Option<Self> {
+        let same = options.repeats.as_ref().map(|it| Before::Same(&it.0.known));
+        same.or_else(|| options.continues.as_ref().map(|it| Before::Step(&it.0.known)))
+    }
+
+    fn contribution(self, node: &Node) -> Option<Arc<Contribution>> {
+        let known = match self {
+            Before::Step(known) if node.lasts => known,
+            // The frozen prefix is evaluated when its pins no longer hold, whatever the call before said.
+            Before::Same(known) if node.frozen.is_none() => known,
+            Before::Step(_) | Before::Same(_) => return None,
+        };
+        known.contributions.get(&node.identity).map(|(_, it)| Arc::clone(it))
+    }
+}
+
+/// Resolves the prompt's own texts, or takes over those of the same call: only what stands in the user's place may have been
+/// settled since.
+async fn own(setup: &Setup<'_>, before: Option<Before<'_>>, call: &Call) -> Result<Own, Error> {
+    match before {
+        Some(Before::Same(known)) => {
+            let user = settled_user(setup).unwrap_or_else(|| known.own.user.clone());
+            Ok(Own { user, ..known.own.clone() })
+        }
+        Some(Before::Step(_)) | None => own_texts(setup, call).await,
+    }
 }
 
 struct Gathering<'a> {
     prompt_id: &'a str,
     engine: &'a Engine,
-    /// What the step before gathered for the whole turn.
-    before: Option<&'a Lasting>,
+    /// What was gathered before.
+    before: Option<Before<'a>>,
     /// The entries of the prompt's own tree that take part.
     active: &'a [usize],
     /// What the thread has pinned, by the name of the block.
@@ -218,8 +262,8 @@ impl Gathering<'_> {
 
     async fn contribution(&self, node: &Arc<Node>) -> Result<Arc<Contribution>, Error> {
         let failed = |err| Error::of_function(&node.source, "the contributor", err);
-        if let Some((_, known)) = self.before.and_then(|it| it.0.get(&node.identity)) {
-            return Ok(Arc::clone(known));
+        if let Some(known) = self.before.and_then(|it| it.contribution(node)) {
+            return Ok(known);
         }
         let is_anew = self.anew && node.frozen.is_some();
         let Some(ttl) = node.profile.remember.filter(|_| !is_anew) else {

@@ -33,6 +33,7 @@ mod registry;
 mod render;
 mod results;
 mod rewrite;
+mod said;
 mod schema;
 mod segment;
 mod sent;
@@ -52,11 +53,11 @@ pub use define::checks::{
     Constraint, ConstraintMode, Guardrail, GuardrailSide, StopCondition, ToolMiddleware,
 };
 pub use define::{
-    Adaptation, Around, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope,
-    Branch, Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration,
-    Definition, Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match,
-    MatchBuilder, MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority,
-    PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text,
+    Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
+    Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration, Definition,
+    Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder,
+    MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority, PriorityOutOfRange,
+    Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart,
     When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};

@@ -69,13 +69,15 @@ pub struct ResolveOptions {
     pub pinned: BTreeMap<String, Arc<str>>,
     /// Evaluates what belongs to the frozen prefix and is not pinned anew, also where it is remembered for a time.
     pub anew: bool,
-    /// What stands in the place of the prompt's own text for the user's message, such as after a guardrail rewrote it. An empty
-    /// text means that the prompt adds nothing to what is in flight.
-    pub user: Option<Arc<str>>,
+    /// What stands in the place of the prompt's own messages of the user, such as after a guardrail rewrote them. An empty
+    /// list means that the prompt adds nothing to what is in flight.
+    pub user: Option<Arc<[Message]>>,
     /// Standing instructions of the thread; they follow the prompt's own system text.
     pub instructions: Option<Arc<str>>,
     /// The previous step of the same turn: what does not change with the turn is taken over from it.
     pub continues: Option<Pass>,
+    /// The same call, resolved before more of its turn was on record: nothing is evaluated a second time.
+    pub repeats: Option<Pass>,
     /// What was sent in the thread before, for the cache forecast, see [`Pass::sent`].
     pub previous: Option<Arc<Sent>>,
     /// How long ago that was: a cache that is not read is lost after a while.

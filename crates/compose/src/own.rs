@@ -1,21 +1,21 @@
 //! The prompt's own texts, before they are joined with the entries'.
 
-use contexture_message::Role;
+use contexture_message::{Part, Role};
 use futures::future::{try_join_all, try_join5};
 use serde_json::Value;
 
-use crate::define::Around;
 use crate::panics::caught_in;
 use crate::segment::{SharedText, Volatility};
 use crate::setup::Setup;
-use crate::{Call, Definition, Error, MessageText, Source, Text};
+use crate::{Adaptation, Call, Definition, Error, MessageText, Source, Text, UserMessage, UserPart};
 
 /// What the prompt itself says.
+#[derive(Clone)]
 pub(crate) struct Own {
     /// The system text with the adaptations around it.
     pub(crate) system: Vec<(Source, OwnText)>,
-    /// The user text with the adaptations around it.
-    pub(crate) user: Vec<(Source, OwnText)>,
+    /// What it says in the user's place.
+    pub(crate) user: OwnUser,
     /// The prompt's own list of messages, without the one that is this turn's.
     pub(crate) messages: Vec<(Role, OwnText)>,
     /// What takes the place of the tag block.
@@ -27,13 +27,41 @@ pub(crate) struct Own {
 impl Own {
     /// Whether any text still waits for what only `merge` knows.
     pub(crate) fn has_templates(&self) -> bool {
-        let own = self.system.iter().chain(&self.user).map(|(_, text)| text);
+        let own = self.system.iter().map(|(_, text)| text);
         let listed = self.messages.iter().map(|(_, text)| text).chain(&self.section);
-        own.chain(listed).any(|it| matches!(it, OwnText::Template(_)))
+        own.chain(self.user.texts()).chain(listed).any(|it| matches!(it, OwnText::Template(_)))
     }
 }
 
+/// What the prompt says in the user's place, with the adaptations around it.
+#[derive(Clone, Default)]
+pub(crate) struct OwnUser {
+    pub(crate) before: Vec<(Source, OwnText)>,
+    pub(crate) messages: Vec<Vec<OwnPart>>,
+    pub(crate) after: Vec<(Source, OwnText)>,
+    /// Whether it stands beside what the user says. If not, it is for calls without a user's message.
+    pub(crate) is_slot: bool,
+}
+
+impl OwnUser {
+    fn texts(&self) -> impl Iterator<Item = &OwnText> {
+        let parts = self.messages.iter().flatten().filter_map(|it| match it {
+            OwnPart::Text(text) => Some(text),
+            OwnPart::Media(_) => None,
+        });
+        self.before.iter().chain(&self.after).map(|(_, text)| text).chain(parts)
+    }
+}
+
+/// A part of what the prompt says in the user's place.
+#[derive(Clone)]
+pub(crate) enum OwnPart {
+    Text(OwnText),
+    Media(Part),
+}
+
 /// A text that is there, or a template that waits for what only `merge` knows.
+#[derive(Clone)]
 pub(crate) enum OwnText {
     Ready(SharedText, Volatility),
     Template(Text),
@@ -56,34 +84,29 @@ impl OwnText {
 /// Runs the prompt's own functions, all at once.
 pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Error> {
     let definition = setup.prompt.definition();
-    let system = around(setup, definition.system.as_ref(), Source::prompt(), |it| &it.system);
+    let mut system = adapted(setup, |it| it.prepend_system.as_ref());
+    system.extend(definition.system.as_ref().map(|it| (Source::prompt(), it)));
+    system.extend(adapted(setup, |it| it.append_system.as_ref()));
     let (listed, last) = listed_messages(definition);
-    let user_text = definition.prompt.as_ref().or(definition.user.as_ref()).or(last);
-    let user = match &setup.options.user {
-        // The turn has its text: another run of the function could give another one.
-        Some(_) => Vec::new(),
-        None => around(setup, user_text, Source::user(), |it| &it.prompt),
-    };
     let messages = listed.iter().map(|it| (Source::prompt(), &it.text)).collect();
     let section = definition.context_section.iter().map(|it| (Source::prompt(), it)).collect();
     let context = definition.context.iter().map(|it| caught_in(|| it.evaluate(call)));
     let failed = |err| Error::of_function(&Source::prompt(), "the context", err);
 
-    let (system, user, messages, section, context) =
-        try_join5(all(system, call), all(user, call), all(messages, call), all(section, call), async {
-            try_join_all(context).await.map_err(failed)
-        })
-        .await?;
+    let (system, user, messages, section, context) = try_join5(
+        all(system, call),
+        own_user(setup, last, call),
+        all(messages, call),
+        all(section, call),
+        async { try_join_all(context).await.map_err(failed) },
+    )
+    .await?;
     let roles = listed.iter().map(|it| it.role);
     let volatility = definition.context.iter().map(crate::TagValue::volatility);
     let mut system = system;
     if let Some(text) = setup.options.instructions.as_deref().filter(|it| !it.trim().is_empty()) {
         let text = OwnText::Ready(SharedText::authored(text), Volatility::Conversation);
         system.push((Source::instructions(), text));
-    }
-    let mut user = user;
-    if let Some(text) = &setup.options.user {
-        user.push((Source::user(), OwnText::Ready(SharedText::authored(text), Volatility::Turn)));
     }
     Ok(Own {
         system,
@@ -97,25 +120,61 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
 /// Splits the prompt's own list: a user message at its end is this turn's, if nothing else is.
 fn listed_messages(definition: &Definition) -> (&[MessageText], Option<&Text>) {
     match definition.messages.split_last() {
-        Some((last, rest)) if last.role == Role::User && definition.user.is_none() => {
+        Some((last, rest)) if last.role == Role::User && definition.user.is_empty() => {
             (rest, Some(&last.text))
         }
         _ => (&definition.messages, None),
     }
 }
 
-/// Puts the adaptations around a text, the least specific first.
-fn around<'a>(
+/// Lists the texts of the adaptations, the least specific first.
+fn adapted<'a>(
     setup: &Setup<'a>,
-    text: Option<&'a Text>,
-    source: Source,
-    pick: impl Fn(&'a crate::Adaptation) -> &'a Around,
+    pick: impl Fn(&'a Adaptation) -> Option<&'a Text>,
 ) -> Vec<(Source, &'a Text)> {
-    let adaptations =
-        || setup.adaptations.iter().map(|(key, it)| (Source::named("adaptation", key), pick(it)));
-    let before = adaptations().filter_map(|(source, it)| Some((source, it.prepend.as_ref()?)));
-    let after = adaptations().filter_map(|(source, it)| Some((source, it.append.as_ref()?)));
-    before.chain(text.map(|it| (source, it))).chain(after).collect()
+    let adaptations = setup.adaptations.iter();
+    adaptations.filter_map(|(key, it)| Some((Source::named("adaptation", key), pick(it)?))).collect()
+}
+
+/// Resolves what the prompt says in the user's place: its user slot, or the text for calls without a user's message.
+async fn own_user(setup: &Setup<'_>, last: Option<&Text>, call: &Call) -> Result<OwnUser, Error> {
+    if let Some(settled) = settled_user(setup) {
+        return Ok(settled);
+    }
+    let definition = setup.prompt.definition();
+    let text = definition.prompt.as_ref().or(last).map(|it| UserMessage::text(it.clone()));
+    let (messages, is_slot) = match text {
+        Some(text) => (vec![text], false),
+        None => (definition.user.clone(), true),
+    };
+    let texts = messages.iter().flat_map(|it| &it.content).filter_map(|it| match it {
+        UserPart::Text(text) => Some((Source::user(), text)),
+        UserPart::Media(_) => None,
+    });
+    let texts = all(texts.collect(), call).await?;
+    let mut texts = texts.into_iter().map(|(_, text)| text);
+    let mut part = |it: &UserPart| match it {
+        UserPart::Text(_) => texts.next().map(OwnPart::Text),
+        UserPart::Media(part) => Some(OwnPart::Media(part.clone())),
+    };
+    let messages = messages.iter().map(|it| it.content.iter().filter_map(&mut part).collect()).collect();
+    let before = all(adapted(setup, |it| it.prepend_prompt.as_ref()), call).await?;
+    let after = all(adapted(setup, |it| it.append_prompt.as_ref()), call).await?;
+    Ok(OwnUser { before, messages, after, is_slot })
+}
+
+/// Returns what was settled for the turn: another run of the functions could give another text.
+pub(crate) fn settled_user(setup: &Setup<'_>) -> Option<OwnUser> {
+    let settled = setup.options.user.as_ref()?;
+    let messages = settled.iter().map(|it| it.content.iter().map(ready).collect()).collect();
+    Some(OwnUser { messages, is_slot: true, ..OwnUser::default() })
+}
+
+fn ready(part: &Part) -> OwnPart {
+    match part {
+        Part::Text { text } => OwnPart::Text(OwnText::Ready(SharedText::authored(text), Volatility::Turn)),
+        media => OwnPart::Media(media.clone()),
+    }
 }
 
 async fn all(texts: Vec<(Source, &Text)>, call: &Call) -> Result<Vec<(Source, OwnText)>, Error> {

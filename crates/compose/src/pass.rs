@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::Arranged;
 use crate::explain::explain;
-use crate::gather::Lasting;
+use crate::gather::Known;
 use crate::render::{Rendered, envelope_pieces};
 use crate::{Explanation, Pin, Reconciliation, Segment, Sent};
 
@@ -21,8 +21,8 @@ pub(crate) struct Inner {
     pub(crate) prompt: String,
     pub(crate) arranged: Arranged,
     pub(crate) rendered: Rendered,
-    /// What the next step of the same turn takes over instead of running it again.
-    pub(crate) lasting: Lasting,
+    /// What later passes take over instead of running it again.
+    pub(crate) known: Known,
     /// What the next request is compared with, once someone asks.
     pub(crate) sent: OnceLock<Arc<Sent>>,
     pub(crate) fingerprint: OnceLock<String>,

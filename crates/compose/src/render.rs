@@ -13,6 +13,7 @@ use contexture_message::{Message, Part, Request, Role};
 
 use crate::arrange::{Arranged, SystemPiece};
 use crate::merge::Draft;
+use crate::merge::owned::kept_entries;
 use crate::segment::{Body, Slot};
 use crate::tags::TagStyle;
 use crate::{Segment, Source};
@@ -40,7 +41,13 @@ pub(crate) fn system_text(draft: &Draft, order: &[usize]) -> SystemText {
             continue;
         }
         match &segment.body {
-            Body::Text(text) => system.push(Some(position), text),
+            Body::Text(text) => match draft.owned_text(position) {
+                Some(owned) if owned.trim().is_empty() => {}
+                Some(owned) => system.push(Some(position), &owned),
+                None => system.push(Some(position), text),
+            },
+            // What a text of the prompt reads stands in it.
+            Body::Tags(_) if draft.owned.is_some() => {}
             // The first share stands for the whole block.
             Body::Tags(_) => {
                 if let Some(block) = tags.take() {
@@ -65,16 +72,8 @@ impl SystemText {
 }
 
 fn tag_block(draft: &Draft) -> String {
-    let entries: Vec<usize> = draft
-        .segments
-        .iter()
-        .filter(|it| it.fate.is_sent())
-        .filter_map(|it| match it.body {
-            Body::Tags(entry) => Some(entry),
-            Body::Nothing | Body::Text(_) | Body::Messages(_) | Body::Tool(_) => None,
-        })
-        .collect();
-    if entries.is_empty() {
+    let entries = kept_entries(&draft.segments);
+    if entries.is_empty() || draft.owned.is_some() {
         return String::new();
     }
     let mut kept = vec![false; entries.iter().max().map_or(0, |it| it + 1)];

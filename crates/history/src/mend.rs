@@ -286,7 +286,7 @@ fn remaining(message: &Arc<Message>, sorted: &Sorted) -> Arc<Message> {
     let mut leaving = sorted.leaving.iter().map(|(idx, _)| *idx).peekable();
     let parts = message.content.iter().enumerate().filter(|(idx, _)| leaving.next_if_eq(idx).is_none());
     let content = parts.map(|(_, part)| part.clone()).collect();
-    Arc::new(Message { role: message.role, content, id: message.id.clone() })
+    Arc::new(Message { role: message.role, content, id: message.id.clone(), name: message.name.clone() })
 }
 
 /// Counts the frames of a message without so many of its results, as [`message_tokens`] does.

@@ -257,7 +257,7 @@ pub fn last_turns(count: usize) -> impl Transform + 'static {
 }
 
 pub(crate) fn rewritten(message: &Message, content: Vec<Part>) -> Arc<Message> {
-    Arc::new(Message { role: message.role, content, id: message.id.clone() })
+    Arc::new(Message { role: message.role, content, id: message.id.clone(), name: message.name.clone() })
 }
 
 pub(crate) fn has_media(part: &Part) -> bool {

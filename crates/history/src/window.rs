@@ -6,9 +6,9 @@
 //! 2. `{turns: N}` takes the newest N turns. `{tokens: N}` packs turns from the newest back and stops at the first
 //!    that does not fit. Without a limit all go along.
 //! 3. A turn in flight, which can only be the last, always goes along. It takes none of the limit.
-//! 4. The newest turn that has content, besides one in flight, always goes along. Results of tools alone are none:
-//!    they may belong to no call.
-//! 5. A turn that contributes nothing takes a place of `{turns}`; it costs no tokens.
+//! 4. Under `{tokens: N}` the newest turn that has content, besides one in flight, always goes along. Results of tools
+//!    alone are none: they may belong to no call. A limit of 0 takes no turn.
+//! 5. A turn that contributes nothing takes a place of `{turns}`, also if it is the newest; it costs no tokens.
 //!    A turn whose calls lack results is packed with what they will be completed with.
 //! 6. A [leading](Turn::leading) turn, which can only be the first, always goes along. It takes none of the limit.
 //! 7. A turn costs what was counted when it was stored, if the same counter asks; otherwise it is counted here, once.
@@ -78,11 +78,12 @@ pub fn window<'a, T: Borrow<Turn>>(
     let name = counter.profile().name;
     let cost = |turn: &T| turn.borrow().tokens(counter, &name);
     let (n_leading, n_settled) = (n_leading(turns), n_settled(turns));
-    let newest = newest_speaking(turns);
+    let newest = newest_speaking(turns).filter(|_| limit != Some(Limit::Tokens(Tokens(0))));
     let mut costs: Vec<Tokens> = turns[n_settled..].iter().map(cost).collect();
     let first = match limit {
         None => n_leading,
         Some(Limit::Turns(count)) => n_settled.saturating_sub(count).max(n_leading),
+        Some(Limit::Tokens(Tokens(0))) => n_settled.max(n_leading),
         Some(Limit::Tokens(limit)) => {
             let (mut first, mut used) = (n_settled, Tokens(0));
             while let Some(position) = first.checked_sub(1).filter(|it| *it >= n_leading) {
@@ -98,6 +99,8 @@ pub fn window<'a, T: Borrow<Turn>>(
             first
         }
     };
+    // What a number of turns leaves outside stays there, whatever it holds.
+    let newest = newest.filter(|it| !matches!(limit, Some(Limit::Turns(_))) || *it >= first);
     let span = Span { n_leading, first, newest };
     let n_counted = costs.len();
     costs.extend(turns[first..].iter().rev().skip(n_counted).map(cost));
@@ -137,7 +140,7 @@ fn newest_speaking<T: Borrow<Turn>>(turns: &[T]) -> Option<usize> {
 pub(crate) fn newest_turns<T: Borrow<Turn>>(turns: &[T], count: usize) -> Span {
     let n_leading = n_leading(turns);
     let first = n_settled(turns).saturating_sub(count).max(n_leading);
-    Span { n_leading, first, newest: newest_speaking(turns) }
+    Span { n_leading, first, newest: newest_speaking(turns).filter(|it| *it >= first) }
 }
 
 impl Span {
@@ -160,6 +163,7 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
         let older = self.span.older();
         let reason = match self.limit {
             None => String::new(),
+            Some(Limit::Turns(0) | Limit::Tokens(Tokens(0))) => "the limit is 0".to_owned(),
             Some(Limit::Turns(1)) => "older than the newest turn".to_owned(),
             Some(Limit::Turns(count)) => format!("older than the newest {count} turns"),
             Some(Limit::Tokens(limit)) => format!("beyond {limit} tokens of history"),

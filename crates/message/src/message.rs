@@ -59,6 +59,9 @@ pub struct Message {
     /// A stable id, where the message has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Who of several speakers with the same role, for providers that are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 impl Message {
@@ -69,7 +72,7 @@ impl Message {
 
     /// Returns a message with the given parts.
     pub fn parts(role: Role, content: Vec<Part>) -> Self {
-        Self { role, content, id: None }
+        Self { role, content, id: None, name: None }
     }
 
     /// Returns a system message.

@@ -1,6 +1,6 @@
 //! Reads a file of `blocks/`: the fields of a block as front matter, its text as the body.
 
-use contexture_compose::tags::validate_tag_name;
+use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Text};
 
 use crate::blocks::file_name;
@@ -126,7 +126,7 @@ fn name(reader: &mut Reader<'_>, fields: Fields<'_>) -> (String, String) {
     let node = fields.get("name");
     let given = node.and_then(|it| reader.take("name", decode::word(it)));
     let given = given.unwrap_or_else(|| file_name(reader.file).to_owned());
-    match validate_tag_name(&given) {
+    match block_tag_name(&given) {
         Ok(name) => (given, name),
         Err(err) => {
             let place = node.map_or(Place::START, |it| it.place);

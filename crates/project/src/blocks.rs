@@ -115,7 +115,7 @@ pub(crate) fn named_block(reader: &mut Reader<'_>, node: &Node, uses: &mut Vec<U
         reader.problem(decode::wrong(node, "the name of a block").under("block"));
         return Entry::Nothing;
     };
-    let tag = contexture_compose::tags::validate_tag_name(name).unwrap_or_else(|_| name.clone());
+    let tag = contexture_compose::tags::block_tag_name(name).unwrap_or_else(|_| name.clone());
     let found: Vec<(&String, &Arc<BlockUnit>)> =
         shelf.blocks.iter().filter(|(_, it)| it.name == tag).collect();
     match found[..] {

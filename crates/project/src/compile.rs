@@ -315,7 +315,7 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
     let blocks = applying.iter().map(|(_, unit)| Arc::clone(unit)).collect();
     let has_text = definition.system.is_some()
         || definition.prompt.is_some()
-        || definition.user.is_some()
+        || !definition.user.is_empty()
         || !definition.messages.is_empty();
     let arranges_by_author = definition.cache.arrange == contexture_compose::Arrangement::Author;
     let own_text_changes = definition.system.as_ref().is_some_and(|it| it.volatility() == Volatility::Turn);

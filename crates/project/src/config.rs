@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 pub use contexture_agent::CompactionConfig;
-use contexture_compose::CacheConfig;
+use contexture_compose::{CacheConfig, HistoryConfig};
 use contexture_wire::{Catalogue, Dialect, ModelFacts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -47,6 +47,8 @@ pub struct Config {
     pub compaction: CompactionConfig,
     /// How much history a session hands to a prompt.
     pub history_window: HistoryWindow,
+    /// What prompts take of it that say nothing about it.
+    pub history: HistoryDefaults,
     /// Cache wishes of prompts that have none of their own.
     pub cache: CacheConfig,
     /// What is told about runs, and to whom.
@@ -126,6 +128,41 @@ pub struct HistoryWindow {
 impl Default for HistoryWindow {
     fn default() -> Self {
         Self { turns: 50 }
+    }
+}
+
+/// What prompts take of the history that say nothing about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryDefaults {
+    /// `true` for what the window holds (the default), `false` for nothing, or a limit.
+    pub default: HistoryDefault,
+}
+
+/// What a prompt takes of the history.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "`true`, `false` or `{limit: …}`")]
+pub enum HistoryDefault {
+    /// All that the window holds, or nothing.
+    All(bool),
+    /// As much as a limit says.
+    Limited(HistoryConfig),
+}
+
+impl Default for HistoryDefault {
+    fn default() -> Self {
+        HistoryDefault::All(true)
+    }
+}
+
+impl HistoryDefault {
+    /// Returns it as prompts say it.
+    pub fn config(self) -> HistoryConfig {
+        match self {
+            HistoryDefault::All(true) => HistoryConfig::default(),
+            HistoryDefault::All(false) => HistoryConfig::NONE,
+            HistoryDefault::Limited(config) => config,
+        }
     }
 }
 

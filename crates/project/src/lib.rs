@@ -44,8 +44,8 @@ mod workspace;
 mod yaml;
 
 pub use config::{
-    CompactionConfig, Config, HistoryWindow, LogFormat, ModelChoice, ProviderConfig, ServerConfig,
-    StoreConfig, TelemetryConfig,
+    CompactionConfig, Config, HistoryDefault, HistoryDefaults, HistoryWindow, LogFormat, ModelChoice,
+    ProviderConfig, ServerConfig, StoreConfig, TelemetryConfig,
 };
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};

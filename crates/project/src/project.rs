@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture_compose::tags::validate_tag_name;
+use contexture_compose::tags::block_tag_name;
 use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions};
 use contexture_wire::Catalogue;
 
@@ -175,7 +175,7 @@ impl Project {
 
     /// Returns the block with that name, in any spelling.
     pub fn block(&self, name: &str) -> Result<&Block, ProjectError> {
-        let tag = validate_tag_name(name).unwrap_or_else(|_| name.to_owned());
+        let tag = block_tag_name(name).unwrap_or_else(|_| name.to_owned());
         match self.compiled.blocks.values().find(|it| it.name == tag) {
             Some(unit) => unit.block.as_ref().ok_or_else(|| ProjectError::new(unit.faults.clone())),
             None => {

@@ -2,9 +2,9 @@
 
 use contexture_agent::{check_constraint, check_guardrail, check_middleware};
 use contexture_compose::{
-    Adaptation, Around, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue,
+    Adaptation, Definition, HistoryConfig, HistoryLimit, MessageText, Schema, TagValue, UserMessage, UserPart,
 };
-use contexture_message::{Role, Settings, ToolChoice};
+use contexture_message::{Part, Role, Settings, ToolChoice};
 use indexmap::IndexMap;
 
 use crate::config::Config;
@@ -50,6 +50,10 @@ const FIELDS: [&str; 28] = [
     "providers",
 ];
 
+/// The fields of an adaptation.
+const ADAPT_FIELDS: [&str; 6] =
+    ["prepend_system", "append_system", "prepend_prompt", "append_prompt", "settings", "tool_choice"];
+
 /// Returns the path by which a prompt file is known: `support/refund`.
 pub(crate) fn prompt_name(file: &str) -> Option<&str> {
     file.strip_prefix("prompts/")?.strip_suffix(".md")
@@ -64,11 +68,15 @@ pub(crate) fn prompt_file(reader: &mut Reader<'_>, document: Document, config: &
     exclusive(reader, fields, &body);
     note_owners(reader, fields);
     body.overlooked.iter().for_each(|(name, place)| remark_overlooked(reader, name, *place));
+    if let Some(place) = body.outside.filter(|_| body.system.is_some()) {
+        remark_outside(reader, place);
+    }
 
     let mut definition = Definition {
         id: prompt_name(reader.file).unwrap_or(reader.file).to_owned(),
         file: Some(reader.file.to_owned()),
         cache: config.cache,
+        history: config.history.default.config(),
         ..Definition::default()
     };
     about(reader, fields, &mut definition);
@@ -113,13 +121,72 @@ fn texts(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &
         it.as_ref().and_then(|it| reader.section(&it.text, it.place))
     };
     let mut field = |name: &str| fields.get(name).and_then(|it| reader.text(name, it));
-    (definition.system, definition.prompt, definition.user) =
-        (field("system"), field("prompt"), field("user"));
-    definition.system = definition.system.take().or_else(|| section(reader, &body.system));
-    definition.user = definition.user.take().or_else(|| section(reader, &body.user));
+    (definition.system, definition.prompt) = (field("system"), field("prompt"));
+    if let Some(node) = fields.get("user") {
+        definition.user = user_messages(reader, node);
+    } else {
+        definition.user = section(reader, &body.user).map(UserMessage::text).into_iter().collect();
+    }
+    if definition.system.is_none() {
+        let before = reader.facts.variables.len();
+        definition.system = section(reader, &body.system);
+        definition.context_in_system = body.context_in_system;
+        if body.context_in_system {
+            reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
+        }
+    }
     if let Some(node) = fields.get("messages") {
         definition.messages = messages(reader, node);
     }
+}
+
+/// Reads the user slot: a text, a message, or a list of them.
+fn user_messages(reader: &mut Reader<'_>, node: &Node) -> Vec<UserMessage> {
+    let messages = decode::one_or_many(node);
+    messages.iter().filter_map(|it| user_message(reader, it)).collect()
+}
+
+fn user_message(reader: &mut Reader<'_>, node: &Node) -> Option<UserMessage> {
+    if !matches!(node.data, Data::Map(_)) {
+        return reader.text("user", node).map(UserMessage::text);
+    }
+    let fields = reader.fields(node, &["role", "content"]);
+    if let Some(role) = fields.get("role")
+        && reader.take("user", decode::value::<Role>(role).map_err(|it| it.under("role")))? != Role::User
+    {
+        reader.problem(decode::wrong(role, "`user`").under("user.role"));
+        return None;
+    }
+    let Some(content) = fields.get("content") else {
+        reader.problem(Problem::invalid("a message needs `content`").at(node.place).under("user"));
+        return None;
+    };
+    let Data::List(parts) = &content.data else {
+        return reader.text("user", content).map(UserMessage::text);
+    };
+    let content = parts.iter().filter_map(|it| user_part(reader, it)).collect();
+    Some(UserMessage { content })
+}
+
+fn user_part(reader: &mut Reader<'_>, node: &Node) -> Option<UserPart> {
+    let text = match &node.data {
+        Data::Map(pairs) if pairs.iter().any(|it| it.key == "text") => {
+            let fields = reader.fields(node, &["type", "text"]);
+            fields.get("text").and_then(|it| reader.text("user", it))
+        }
+        Data::Map(_) => {
+            let part = reader.take("user", decode::value::<Part>(node))?;
+            return match part {
+                media @ (Part::Image(_) | Part::File(_)) => Some(UserPart::Media(media)),
+                Part::Text { .. } | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+                    reader.problem(decode::wrong(node, "text, an image or a file").under("user"));
+                    None
+                }
+            };
+        }
+        _ => reader.text("user", node),
+    };
+    text.map(UserPart::Text)
 }
 
 fn messages(reader: &mut Reader<'_>, node: &Node) -> Vec<MessageText> {
@@ -195,7 +262,11 @@ fn generation(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Defi
     definition.tool_choice = tool_choice(reader, fields, "tool_choice");
 }
 
-fn history(reader: &mut Reader<'_>, node: &Node) -> HistoryConfig {
+/// Reads what is taken of the history: `false` is nothing, `true` what the window holds.
+pub(crate) fn history(reader: &mut Reader<'_>, node: &Node) -> HistoryConfig {
+    if let Data::Bool(all) = node.data {
+        return if all { HistoryConfig::default() } else { HistoryConfig::NONE };
+    }
     let fields = reader.fields(node, &["limit"]);
     let limit = fields.get("limit").and_then(|it| {
         let limit = decode::value::<HistoryLimit>(it);
@@ -219,29 +290,20 @@ fn adaptations(reader: &mut Reader<'_>, node: &Node) -> IndexMap<String, Adaptat
 
 fn adaptation(reader: &mut Reader<'_>, pair: &Pair) -> Adaptation {
     let name = format!("adapt.{}", pair.key);
-    let fields = reader.fields(&pair.value, &["system", "prompt", "settings", "tool_choice"]);
+    let fields = reader.fields(&pair.value, &ADAPT_FIELDS);
     let settings = fields
         .get("settings")
         .and_then(|it| reader.take_all(&format!("{name}.settings"), decode::each_key::<Settings>(it)));
+    let [prepend_system, append_system, prepend_prompt, append_prompt] =
+        ["prepend_system", "append_system", "prepend_prompt", "append_prompt"]
+            .map(|it| fields.get(it).and_then(|node| reader.text(&format!("{name}.{it}"), node)));
     Adaptation {
-        system: fields
-            .get("system")
-            .map(|it| around(reader, &format!("{name}.system"), it))
-            .unwrap_or_default(),
-        prompt: fields
-            .get("prompt")
-            .map(|it| around(reader, &format!("{name}.prompt"), it))
-            .unwrap_or_default(),
+        prepend_system,
+        append_system,
+        prepend_prompt,
+        append_prompt,
         settings: settings.unwrap_or_default(),
         tool_choice: tool_choice(reader, fields, &format!("{name}.tool_choice")),
-    }
-}
-
-fn around(reader: &mut Reader<'_>, name: &str, node: &Node) -> Around {
-    let fields = reader.fields(node, &["prepend", "append"]);
-    Around {
-        prepend: fields.get("prepend").and_then(|it| reader.text(name, it)),
-        append: fields.get("append").and_then(|it| reader.text(name, it)),
     }
 }
 
@@ -300,6 +362,15 @@ fn note_owners(reader: &mut Reader<'_>, fields: Fields<'_>) {
             reader.owners.insert(owner.to_owned(), pair.place);
         }
     }
+}
+
+fn remark_outside(reader: &mut Reader<'_>, place: Place) {
+    reader.remark(Remark {
+        code: "text_outside",
+        message: "the text stands outside of all sections, so it is ignored".to_owned(),
+        place,
+        hint: Some("move it into a section, or delete it"),
+    });
 }
 
 fn remark_overlooked(reader: &mut Reader<'_>, name: &str, place: Place) {

@@ -3,9 +3,11 @@
 //! The rule, in full:
 //!
 //! 1. `<system>`, `<user>` or `<context>` at the start of a line opens a section, which runs to its closing tag.
-//! 2. Sections are read one after the other: a `<context>` line inside `<system>` is prose.
+//! 2. Sections are read one after the other: an opening tag inside `<system>` is prose. Only a whole `<context>` section may
+//!    stand in there: it owns the place of the tag block, exactly where it stands.
 //! 3. Each stands at most once. Newlines at both ends are stripped, and nothing else.
-//! 4. Text outside is ignored. A body without any section is the system text.
+//! 4. A body without any section is the system text. Text outside of sections is ignored, with a remark, beside a `<system>`
+//!    section; without one it would be the system text, so it is a fault.
 //!
 //! Sections are found before templates are parsed: what a template renders can't open one.
 
@@ -17,6 +19,10 @@ pub(crate) struct Body {
     pub(crate) system: Option<Section>,
     pub(crate) user: Option<Section>,
     pub(crate) context: Option<Section>,
+    /// Whether the system text holds a section of its own for the context.
+    pub(crate) context_in_system: bool,
+    /// The first line of prose outside of all sections.
+    pub(crate) outside: Option<Place>,
     /// Opening tags outside of any section that do not start a line.
     pub(crate) overlooked: Vec<(&'static str, Place)>,
 }
@@ -38,8 +44,25 @@ pub(crate) fn sections(body: &str, first_line: usize) -> (Body, Vec<Problem>) {
     let mut reading = Reading { body, first_line, found: Body::default(), problems: Vec::new() };
     let found_any = reading.all();
     let Reading { mut found, problems, .. } = reading;
-    if !found_any {
-        found.system = Some(stripped(body, Place { line: first_line, column: 1 }));
+    let mut problems = problems;
+    match found.outside {
+        _ if !found_any => {
+            found.outside = None;
+            found.system = Some(stripped(body, Place { line: first_line, column: 1 }));
+        }
+        Some(place) if found.system.is_none() && problems.is_empty() => {
+            let problem =
+                Problem::invalid("text outside of all sections, and there is no `<system>` section");
+            problems.push(
+                problem.at(place).hint(Some("put the text between `<system>` and `</system>`".to_owned())),
+            );
+        }
+        Some(_) | None => {}
+    }
+    found.context_in_system = found.system.as_ref().is_some_and(|it| holds_context(&it.text));
+    if let (true, Some(context)) = (found.context_in_system, &found.context) {
+        let message = "section `<context>` stands inside `<system>` and again outside of it";
+        problems.push(Problem::invalid(message).at(context.tag));
     }
     for section in [&mut found.system, &mut found.user, &mut found.context] {
         section.take_if(|it| it.text.is_empty());
@@ -73,7 +96,13 @@ impl Reading<'_> {
                     found_any = true;
                     offset = self.section(name, offset);
                 }
-                None => offset += line.find('\n').map_or(line.len(), |it| it + 1),
+                None => {
+                    let end = line.find('\n').map_or(line.len(), |it| it + 1);
+                    if self.found.outside.is_none() && !line[..end].trim().is_empty() {
+                        self.found.outside = Some(self.place(offset));
+                    }
+                    offset += end;
+                }
             }
         }
         found_any
@@ -124,6 +153,12 @@ impl Reading<'_> {
         let start = before.rfind('\n').map_or(0, |it| it + 1);
         Place { line, column: before.get(start..).unwrap_or_default().chars().count() + 1 }
     }
+}
+
+/// Whether a text holds a whole `<context>` section: its opening tag starts a line.
+fn holds_context(text: &str) -> bool {
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(it, _)| it + 1));
+    starts.filter_map(|it| text.get(it..)).any(|it| opens(it, "context") && it.contains("</context>"))
 }
 
 fn opens(line: &str, name: &str) -> bool {

@@ -73,6 +73,11 @@ impl Sessions {
         let _ = self.shared.lost_words.set(words);
     }
 
+    /// Returns how many turns of history a thread hands to a prompt.
+    pub fn history_window(&self) -> usize {
+        self.shared.config.history_window
+    }
+
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store

@@ -210,6 +210,30 @@ impl Thread {
         self.read(Span::After { seq, max }).await
     }
 
+    /// Returns the newest items before a position, oldest first; of a user interface only those that it shows. Says besides
+    /// where those before them end, if there may be any.
+    pub async fn before(
+        &self,
+        seq: Seq,
+        max: usize,
+        client: bool,
+    ) -> Result<(Vec<Item>, Option<Seq>), SessionError> {
+        let (mut end, mut found) = (seq.0.min(self.get().state().end.0.saturating_add(1)), Vec::new());
+        while found.len() < max && end > 1 {
+            // Positions have no gaps, so that a page backwards is a page forwards from further back.
+            let page = u64::try_from((max - found.len()).clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
+            let span =
+                Span::After { seq: Seq(end - 1 - page), max: usize::try_from(page).unwrap_or(usize::MAX) };
+            let mut items = self.read(span).await?;
+            items.retain(|it| it.seq.0 < end && (!client || it.visibility.client));
+            found.extend(items.into_iter().rev().take(max - found.len()));
+            end -= page;
+        }
+        found.reverse();
+        let first = found.first().map_or(seq, |it| it.seq);
+        Ok((found, Some(first).filter(|it| it.0 > 1 && end > 1)))
+    }
+
     pub(crate) async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {
         Ok(self.live.shared.store.read(self.live.key.clone(), span).await?)
     }

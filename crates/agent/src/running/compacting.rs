@@ -48,10 +48,7 @@ impl Running {
         let is_changed = self.relief().compact(&pass, Strategy::SessionCompaction, trigger, &limits).await?;
         self.account_for_relief(&pass);
         match is_changed {
-            true => {
-                let resolved = self.resolve_as_it_is(None).await;
-                self.fitted(resolved, None).await
-            }
+            true => self.resolve_again(&pass).await,
             false => Ok(pass),
         }
     }
@@ -71,8 +68,7 @@ impl Running {
                 break;
             }
             self.account_for_relief(&pass);
-            let resolved = self.resolve_as_it_is(Some(&pass)).await;
-            pass = self.fitted(resolved, Some(&pass)).await?;
+            pass = self.resolve_again(&pass).await?;
         }
         self.account_for_relief(&pass);
         Ok(pass)
@@ -131,8 +127,7 @@ impl Running {
             relief.compact(pass, Strategy::ReactiveFull, Trigger::PromptTooLong, &limits).await?;
         }
         self.account_for_relief(pass);
-        let resolved = self.resolve_as_it_is(Some(pass)).await;
-        match self.fitted(resolved, Some(pass)).await {
+        match self.resolve_again(pass).await {
             Ok(smaller) if smaller.total_tokens() < pass.total_tokens() => Ok(smaller),
             // What the provider says is closer to the truth than what we could not make fit.
             Ok(_) => Err(broke),
@@ -149,6 +144,15 @@ impl Running {
             None => self.resolve_as_it_is(None).await,
         };
         self.fitted(resolved, before).await
+    }
+
+    /// Resolves the prompt for the same call after the record has changed. What was evaluated for it stands.
+    pub(crate) async fn resolve_again(&mut self, pass: &Pass) -> Result<Pass, AgentError> {
+        self.setting.repeats = Some(pass.clone());
+        let resolved = self.resolve_as_it_is(None).await;
+        let resolved = self.fitted(resolved, None).await;
+        self.setting.repeats = None;
+        resolved
     }
 
     /// Makes room, rung by rung, until a pass fits or nothing is left to be made smaller.

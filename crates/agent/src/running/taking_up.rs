@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use contexture_compose::{GuardrailSide, Pass};
+use contexture_compose::Pass;
 use contexture_history::{Item, Seq, Turn, interrupted};
 use contexture_message::{Message, Part, Role, ToolCall, ToolOutput};
 
@@ -14,7 +14,7 @@ use crate::approval::{Verdict, Waiting};
 use crate::attempt::Attempt;
 use crate::earlier::{GoOn, TakenUp};
 use crate::resume::items_since;
-use crate::words::{calls_of, user_text};
+use crate::words::{calls_of, own_messages};
 
 impl Running {
     /// Goes on with a turn from where its log ends.
@@ -47,22 +47,17 @@ impl Running {
     /// Resolves the prompt, and settles what it says beside the user's message, as at the beginning of a turn.
     async fn settled(&mut self, has_user: bool) -> Result<Pass, AgentError> {
         if !has_user {
-            self.setting.own_words.get_or_insert_with(|| "".into());
+            self.setting.own_words.get_or_insert_default();
         }
         let pass = self.resolve_with_room(None).await?;
         if self.setting.own_words.is_some() {
             return Ok(pass);
         }
-        let own = user_text(&pass).unwrap_or_default();
-        if own.is_empty() {
-            self.setting.own_words = Some("".into());
-            return Ok(pass);
-        }
-        let guarding = self.setting.guard(&pass, GuardrailSide::Input, &own);
-        let guarded = attend(&mut self.turn, &self.cancel, guarding).await?;
-        self.remarks(guarded.remarks);
-        let is_rewritten = guarded.rewritten.is_some();
-        self.setting.own_words = Some(guarded.rewritten.unwrap_or(own).into());
+        let mut remarks = Vec::new();
+        let guarding = self.setting.guard_words(&pass, own_messages(&pass), &mut remarks);
+        let (own, is_rewritten) = attend(&mut self.turn, &self.cancel, guarding).await?;
+        self.remarks(remarks);
+        self.setting.own_words = Some(own.into());
         if is_rewritten { self.resolve_with_room(None).await } else { Ok(pass) }
     }
 

@@ -214,7 +214,7 @@ async fn input_guardrails_guard_the_prompts_own_user_text() {
     let alone = sent(pin(), mask.clone(), RunRequest::default()).await.unwrap();
     assert_eq!(alone, "my pin is * | my pin is *");
     let beside = sent(pin(), mask.clone(), hi()).await.unwrap();
-    assert_eq!(beside, "my pin is *, hi | my pin is *, hi");
+    assert_eq!(beside, "hi, my pin is * | hi, my pin is *");
     let same = sent(pin(), mask, RunRequest::user("my pin is 1234")).await.unwrap();
     assert_eq!(same, "my pin is * | my pin is *");
     assert_eq!(sent(pin(), block.clone(), hi()).await.unwrap_err().code(), "guardrail_blocked");

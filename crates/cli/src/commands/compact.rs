@@ -2,7 +2,7 @@
 
 use contexture_agent::{CancellationToken, CompactRequest, CompactionReport};
 use contexture_history::Archived;
-use contexture_session::{SessionConfig, SessionId, Sessions, Tenant, Thread};
+use contexture_session::{SessionId, Sessions, Tenant, Thread};
 use serde_json::json;
 
 use super::sessions::{open_thread, spanned};
@@ -11,9 +11,9 @@ use crate::error::Failure;
 use crate::live::compaction_line;
 use crate::output::{self, Reply};
 use crate::paint::one_line;
-use crate::runtime;
-use crate::stage::Stage;
+use crate::stage::{Stage, session_config};
 use crate::store::{Missing, open_store, place};
+use crate::{root, runtime};
 
 pub(super) fn run(args: CompactArgs, globals: &Globals) -> Result<Reply, Failure> {
     if args.undo {
@@ -49,7 +49,8 @@ async fn taken_back(args: &CompactArgs, globals: &Globals) -> Result<Reply, Fail
     let tenant = args.scope.tenant.as_deref().map(Tenant::parse).transpose()?.unwrap_or_default();
     let of_store = StoreArgs { store: args.store.clone(), tenant: tenant.to_string() };
     let store = open_store(&place(&of_store, globals)?, Missing::Refuse).await?;
-    let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
+    let sessions =
+        Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
     let thread = open_thread(&sessions.of_tenant(tenant), &args.id, args.thread.as_deref()).await?;
     undone(&thread, globals.json).await
 }

@@ -7,23 +7,18 @@ use super::Text;
 /// What changes for a model, a provider or everyone (`*`).
 #[derive(Clone, Debug, Default)]
 pub struct Adaptation {
-    /// Around the prompt's own system text.
-    pub system: Around,
-    /// Around the prompt's user text.
-    pub prompt: Around,
+    /// Stands before the prompt's own system text.
+    pub prepend_system: Option<Text>,
+    /// Stands after the prompt's own system text.
+    pub append_system: Option<Text>,
+    /// Stands before the prompt's user text.
+    pub prepend_prompt: Option<Text>,
+    /// Stands after the prompt's user text.
+    pub append_prompt: Option<Text>,
     /// Settings that replace the prompt's.
     pub settings: Settings,
     /// Replaces the prompt's tool choice.
     pub tool_choice: Option<ToolChoice>,
-}
-
-/// Text before and after a text.
-#[derive(Clone, Debug, Default)]
-pub struct Around {
-    /// Stands before.
-    pub prepend: Option<Text>,
-    /// Stands after.
-    pub append: Option<Text>,
 }
 
 /// The adaptation keys that apply to a model, the least specific first.

@@ -1,5 +1,6 @@
 //! What an author's function may look at while a prompt is resolved.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use contexture_template::{Globals, Mode, Partials, RenderConfig};
@@ -35,6 +36,7 @@ pub struct Call {
     pub config: Arc<Value>,
     ctx: Arc<Value>,
     is_first_turn: bool,
+    said: Arc<BTreeSet<String>>,
     conversation: Arc<[Turn]>,
 }
 
@@ -50,6 +52,7 @@ impl Call {
             config: Arc::new(config),
             ctx: Arc::new(ctx),
             is_first_turn: true,
+            said: Arc::default(),
             conversation: Arc::default(),
         }
     }
@@ -67,6 +70,15 @@ impl Call {
     /// Whether no turn of the conversation stands before this one.
     pub fn is_first_turn(&self) -> bool {
         self.is_first_turn
+    }
+
+    /// Whether an earlier turn that goes along holds the block with that name, as its tag is written.
+    pub(crate) fn has_said(&self, block: &str) -> bool {
+        self.said.contains(block)
+    }
+
+    pub(crate) fn with_said(&self, blocks: BTreeSet<String>) -> Self {
+        Self { said: Arc::new(blocks), ..self.clone() }
     }
 
     /// Returns the view of a pass with turns before it.

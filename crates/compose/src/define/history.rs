@@ -10,3 +10,8 @@ pub struct HistoryConfig {
     /// How much of it; by default all that is handed in.
     pub limit: Option<Limit>,
 }
+
+impl HistoryConfig {
+    /// No earlier turn at all.
+    pub const NONE: Self = Self { limit: Some(Limit::Turns(0)) };
+}

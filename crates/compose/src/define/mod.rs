@@ -17,10 +17,11 @@ mod prompt;
 mod provider;
 mod schema;
 mod text;
+mod user;
 mod values;
 
+pub use adapt::Adaptation;
 pub(crate) use adapt::matching_keys;
-pub use adapt::{Adaptation, Around};
 pub use block::{Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 pub use budget::{Arrangement, Budget, CacheConfig, ModelLimits};
 pub use call::{Call, Scope};
@@ -43,4 +44,5 @@ pub(crate) use provider::ProviderParts;
 pub use provider::{ContextProvider, Provider};
 pub use schema::Schema;
 pub use text::Text;
+pub use user::{UserMessage, UserPart};
 pub use values::TagValue;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::checks::{Constraint, Guardrail, StopCondition, ToolMiddleware};
 use super::{
     Adaptation, Budget, CacheConfig, Contributor, Entry, HistoryConfig, Hooks, InputPolicy, Provider, Schema,
-    TagValue, Text,
+    TagValue, Text, UserMessage,
 };
 use crate::Error;
 use crate::lower::{Prompt, lower};
@@ -41,16 +41,18 @@ pub struct Definition {
     pub output: Option<Schema>,
     /// The prompt's own system text.
     pub system: Option<Text>,
-    /// The user text of a single call.
+    /// The user text of calls that bring no user message.
     pub prompt: Option<Text>,
-    /// This turn's user message, resolved at the time of the call.
-    pub user: Option<Text>,
+    /// This turn's user messages, resolved at the time of the call. They stand behind what the user says where they differ.
+    pub user: Vec<UserMessage>,
     /// Messages given as a list.
     pub messages: Vec<MessageText>,
     /// The context slot: array and object forms, mixed.
     pub context: Vec<TagValue>,
     /// A text that takes the place of the tag block; it may read `config.context`.
     pub context_section: Option<Text>,
+    /// Whether the system text itself holds what takes the place of the tag block.
+    pub context_in_system: bool,
     /// What is taken of the history.
     pub history: HistoryConfig,
     /// How to generate.
@@ -138,14 +140,20 @@ impl PromptBuilder {
         self.with(|it| it.system = Some(text.into()))
     }
 
-    /// Sets the user text of a single call.
+    /// Sets the user text of calls that bring no user message.
     pub fn prompt(self, text: impl Into<Text>) -> Self {
         self.with(|it| it.prompt = Some(text.into()))
     }
 
-    /// Sets what resolves to this turn's user message.
+    /// Sets what resolves to this turn's user message. Where the user says the same, it is sent once; where they differ,
+    /// it stands behind what the user says.
     pub fn user(self, text: impl Into<Text>) -> Self {
-        self.with(|it| it.user = Some(text.into()))
+        self.with(|it| it.user = vec![UserMessage::text(text)])
+    }
+
+    /// Adds a message to what resolves to this turn's user message, see [`user`](Self::user).
+    pub fn user_message(self, message: UserMessage) -> Self {
+        self.with(|it| it.user.push(message))
     }
 
     /// Adds a message to the prompt's own list.

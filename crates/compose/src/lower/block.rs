@@ -1,8 +1,8 @@
 //! Blocks as contributors.
 //!
 //! The place of a block, in full: `system` and `conversation` stand in the frozen prefix if `cached`, else in the
-//! author's place; `system` and `turn` at the end of the system message; `user` in the envelope of the first user's
-//! message, or with `turn` of this turn's.
+//! author's place; `system` and `turn` at the end of the system message; `user` in the envelope of this turn's message,
+//! without `turn` only if no earlier turn that goes along says it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Lowering, Made, Node, Spot};
 use crate::define::{BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, InlineBlock};
 use crate::segment::{SharedText, Volatility};
-use crate::tags::{TagError, escape_text, validate_tag_name};
+use crate::tags::{TagError, block_tag_name, escape_text};
 use crate::{
     BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Piece, Pin, Placement, Profile,
     Rank, Source, Text, Trust,
@@ -22,8 +22,8 @@ use crate::{
 const NOT_ENABLED: &str = "the block is not enabled";
 /// Why a block of other prompts took no part.
 const OTHER_AGENTS: &str = "`agents` of the block does not list this prompt";
-/// Why a block of the first turn took no part.
-const NOT_FIRST: &str = "the block belongs to the first turn of the conversation";
+/// Why a block of the conversation took no part in this turn.
+const SAID_BEFORE: &str = "an earlier turn of the request holds the block";
 
 /// A block as a contributor.
 struct BlockContributor {
@@ -60,8 +60,8 @@ impl Contributor for BlockContributor {
     }
 
     fn gate(&self, call: &Call) -> Result<bool, BoxError> {
-        let is_of_first_turn = placement(&self.block) == Placement::FirstUser;
-        Ok(self.takes_part && (!is_of_first_turn || call.is_first_turn()))
+        let is_said_once = placement(&self.block) == Placement::FirstUser;
+        Ok(self.takes_part && !(is_said_once && call.has_said(&self.name)))
     }
 
     fn declare(&self) -> Declaration {
@@ -113,7 +113,7 @@ impl Lowering {
         let gate_reason = match (block.enabled, is_other) {
             (false, _) => NOT_ENABLED,
             (true, true) => OTHER_AGENTS,
-            (true, false) => NOT_FIRST,
+            (true, false) => SAID_BEFORE,
         };
         let name: Arc<str> = name.into();
         let takes_part = block.enabled && !is_other;
@@ -143,7 +143,7 @@ pub(crate) fn lower_inline<'a>(
     let mut nodes = Vec::with_capacity(blocks.len());
     for (position, InlineBlock { name, body, order }) in blocks.iter().enumerate() {
         let place = format!("blocks[{position}] of the request");
-        let name = match validate_tag_name(name) {
+        let name = match block_tag_name(name) {
             Ok(name) => name,
             Err(err) => {
                 lowering.errors.push(Error::from(err).or_at(place));
@@ -176,7 +176,7 @@ pub(crate) fn pinned_contribution(name: &str, body: &str) -> Contribution {
 
 /// Returns the name of a block as a tag.
 pub(super) fn block_name(block: &BlockDefinition) -> Result<String, TagError> {
-    validate_tag_name(&block.name)
+    block_tag_name(&block.name)
 }
 
 /// Tells versions of a block apart.

@@ -26,7 +26,7 @@ pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
 use crate::define::ContextParts;
 use crate::schema::{InputSchema, OwnedSchema};
 use crate::segment::{SharedTool, Volatility};
-use crate::tags::validate_tag_name;
+use crate::tags::block_tag_name;
 use crate::{
     Branch, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority, Source,
 };
@@ -62,7 +62,7 @@ impl Compiled {
     pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
         let is_same = |it: &&Source| {
             let id = it.as_str().split_once(':').map_or("", |(_, id)| id);
-            id == name || validate_tag_name(id).is_ok_and(|it| it == name)
+            id == name || block_tag_name(id).is_ok_and(|it| it == name)
         };
         let first = self.places.keys().filter(is_same).min()?;
         self.places.get(first).map(String::as_str)
@@ -117,7 +117,7 @@ pub(crate) fn lower(definition: Definition) -> Result<Prompt, Error> {
 fn compile(definition: Definition) -> Result<Prompt, Error> {
     let (prompt, overrides) = (definition.id.clone(), definition.overrides.clone());
     let mut lowering = Lowering { prompt, overrides, ..Lowering::default() };
-    if definition.prompt.is_some() && definition.user.is_some() {
+    if definition.prompt.is_some() && !definition.user.is_empty() {
         lowering.errors.push(ErrorKind::Exclusive { first: "prompt", second: "user" }.into());
     }
     if definition.prompt.is_some() && !definition.messages.is_empty() {

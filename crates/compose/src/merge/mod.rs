@@ -8,6 +8,7 @@
 //! The prompt's own templates are rendered here and not in `gather`: they may read `config.context`, which is
 //! only known once all values were aggregated, and a template never waits. Nothing is dropped here.
 
+pub(crate) mod owned;
 mod segments;
 mod tools;
 mod turn;
@@ -17,27 +18,30 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use contexture_history::neutral::neutral_message;
-use contexture_history::{Repair, Repaired, TransformChange, repair};
-use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
-use serde_json::{Map, Value, json};
+use contexture_history::{Repair, Repaired, TransformChange, repair, window};
+use contexture_message::{Message, Part, Role, Settings, TokenCounter, Tokens, ToolChoice};
+use serde_json::{Value, json};
 
+use self::owned::{Form, Owned, kept_entries, named};
 use self::segments::{enclosed, node_segment, own_segment, piece_segment, without_leading_break};
 use self::tools::{collect_tools, merge_tools, tool_segment};
-use self::turn::{in_flight, is_said};
+use self::turn::{Slotted, in_flight, slotted, split_words};
 use self::values::{Owner, Valued, count_shares, flattened};
 use crate::define::checks::{Constraint, Guardrail, ToolMiddleware};
 use crate::fit::Usage;
 use crate::gather::{Gathered, Outcome, Timing};
 use crate::history::history_segments;
 use crate::lower::{Node, provider_pin};
-use crate::own::OwnText;
+use crate::own::{OwnText, OwnUser};
 use crate::ports::Verdict;
 use crate::render::{envelope, is_of_the_user};
 use crate::rewrite::Rewritten;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
 use crate::setup::Setup;
 use crate::tags::{Aggregate, TagEntry, TagTree, aggregate};
-use crate::{Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, ShortenedResult, Source};
+use crate::{
+    Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, ShortenedResult, Source, Turn,
+};
 
 /// Everything that may go into the request, in order.
 #[derive(Debug)]
@@ -59,6 +63,36 @@ pub(crate) struct Draft {
     pub(crate) transforms: Vec<TransformChange>,
     /// Which tool results are previews.
     pub(crate) shortened: Vec<ShortenedResult>,
+    /// The text that owns the place of the tag block.
+    pub(crate) owned: Option<Owned>,
+}
+
+impl Draft {
+    /// Returns the text of the Segment that owns the place of the tag block, for what is kept now.
+    pub(crate) fn owned_text(&self, position: usize) -> Option<SharedText> {
+        let owned = self.owned.as_ref().filter(|it| it.position == position)?;
+        let kept = kept_entries(&self.segments);
+        owned.text(&self.tree, &|it| kept.contains(&it)).ok()
+    }
+
+    /// Accounts the tokens of the tag block, or of the text in its place, to its shares.
+    pub(crate) fn count_shares(&mut self, counter: &dyn TokenCounter) {
+        match &self.owned {
+            Some(owned) => owned.count(&mut self.segments, &self.tree, counter),
+            None => count_shares(&mut self.segments, &self.tree, counter),
+        }
+    }
+
+    /// Puts the text that is sent into the Segment that owns the place of the tag block, once it is known what is kept.
+    pub(crate) fn settle(&mut self) {
+        let Some(position) = self.owned.as_ref().map(|it| it.position) else { return };
+        if let Some(text) = self.owned_text(position)
+            && let Some(segment) = self.segments.get_mut(position).filter(|it| it.fate.is_sent())
+        {
+            segment.fate = if text.trim().is_empty() { Fate::Empty } else { Fate::Kept };
+            segment.body = Body::Text(text);
+        }
+    }
 }
 
 /// The parts of a request that are not Segments.
@@ -93,6 +127,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
         repairs: Vec::new(),
         extras: Extras::default(),
         envelope: Tokens(0),
+        owned: None,
     };
     let outcomes = distinct(outcomes)?;
     let entry_tools = collect_tools(&outcomes);
@@ -105,9 +140,10 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
     let call = if own.has_templates() { call.with_config(own_config(setup, &tree, &tools)) } else { call };
 
     merging.segments.reserve(entries.len() + merging.values.len() + tools.len() + 8);
-    merging.own_system(own.system, &call)?;
+    merging.own_system(own.system, &call, &tree)?;
     merging.segments.extend(entries);
-    merging.tags(&tree, &messages, own.section, &call)?;
+    merging.tags(&messages);
+    merging.section(own.section, &call, &tree)?;
     merging.context_messages(messages);
     merging.own_messages(own.messages, &call)?;
     merging.provider_messages(&outcomes);
@@ -117,7 +153,7 @@ pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<
     merging.turn(own.user, &call, &rewritten)?;
     merging.segments.extend(tools.into_iter().map(|(owner, tool)| tool_segment(owner, tool)));
     merging.review();
-    merging.count();
+    merging.count(&tree);
     let (transforms, shortened) = (rewritten.changes, rewritten.shortened);
     Ok(Draft { transforms, shortened, ..merging.draft(tree, timings, warnings) })
 }
@@ -129,6 +165,7 @@ struct Merging<'a> {
     repairs: Vec<(Source, Repair)>,
     extras: Extras,
     envelope: Tokens,
+    owned: Option<Owned>,
 }
 
 impl Merging<'_> {
@@ -221,25 +258,29 @@ impl Merging<'_> {
         Ok(aggregate(&entries)?)
     }
 
-    fn own_system(&mut self, texts: Vec<(Source, OwnText)>, call: &Call) -> Result<(), Error> {
-        let mut first = true;
-        for (source, text) in texts {
-            let (text, volatility) = text.render(&source, call)?;
-            let text = if first { text } else { without_leading_break(text) };
-            first = false;
+    fn own_system(
+        &mut self,
+        texts: Vec<(Source, OwnText)>,
+        call: &Call,
+        tree: &TagTree,
+    ) -> Result<(), Error> {
+        let holds_context = self.setup.prompt.definition().context_in_system;
+        for (place, (source, own)) in texts.into_iter().enumerate() {
+            let (text, volatility) = own.render(&source, call)?;
+            let is_first = place == 0;
+            let text = if is_first { text } else { without_leading_break(text) };
+            let is_owner = holds_context && source == Source::prompt();
+            let position = self.segments.len();
             self.segments.push(own_segment(source, Slot::System, text, volatility));
+            if is_owner {
+                self.own(Owned::new(own, call, Form::System { is_first }, position), tree)?;
+            }
         }
         Ok(())
     }
 
-    /// Adds the shares of the tag block, or the prompt's own section in its place.
-    fn tags(
-        &mut self,
-        tree: &TagTree,
-        messages: &[(usize, Message)],
-        section: Option<OwnText>,
-        call: &Call,
-    ) -> Result<(), Error> {
+    /// Adds the shares of the tag block.
+    fn tags(&mut self, messages: &[(usize, Message)]) {
         let made_messages: HashSet<usize> = messages.iter().map(|(entry, _)| *entry).collect();
         for (entry, valued) in self.values.iter().enumerate() {
             if let Some(reason) = valued.excluded.clone() {
@@ -250,35 +291,64 @@ impl Merging<'_> {
             if made_messages.contains(&entry) || matches!(valued.value, Value::Null | Value::Bool(false)) {
                 continue;
             }
-            // Under a section the values are read by it; they have no place of their own.
-            let body = if section.is_some() { Body::Nothing } else { Body::Tags(entry) };
-            self.segments.push(valued.segment(Slot::Tags, body));
-        }
-        match section {
-            Some(section) => self.section(section, call),
-            None => {
-                count_shares(&mut self.segments, tree, &*self.setup.counter);
-                Ok(())
-            }
+            self.segments.push(valued.segment(Slot::Tags, Body::Tags(entry)));
         }
     }
 
-    fn section(&mut self, section: OwnText, call: &Call) -> Result<(), Error> {
-        let (text, volatility) = section.render(&Source::prompt(), call)?;
-        let text = text.trim_matches(['\n', '\r']);
-        if !text.trim().is_empty() {
-            let text = SharedText::authored(&format!("<context>\n{text}\n</context>"));
-            self.segments.push(own_segment(Source::prompt(), Slot::Section, text, volatility));
+    /// Adds the prompt's own section in the place of the tag block.
+    fn section(&mut self, section: Option<OwnText>, call: &Call, tree: &TagTree) -> Result<(), Error> {
+        let Some(section) = section else { return Ok(()) };
+        let (_, volatility) = section.render(&Source::prompt(), call)?;
+        let position = self.segments.len();
+        self.segments.push(own_segment(
+            Source::prompt(),
+            Slot::Section,
+            SharedText::authored(""),
+            volatility,
+        ));
+        self.own(Owned::new(section, call, Form::Section, position), tree)
+    }
+
+    /// Gives the place of the tag block to a text of the prompt.
+    fn own(&mut self, owned: Owned, tree: &TagTree) -> Result<(), Error> {
+        let text = owned.text(tree, &|_| true)?;
+        if let Some(segment) = self.segments.get_mut(owned.position) {
+            segment.fate = if text.trim().is_empty() { Fate::Empty } else { Fate::Kept };
+            segment.body = Body::Text(text);
         }
+        self.owned = Some(owned);
         Ok(())
     }
 
+    /// Adds the messages of the context slot, each call with its result.
     fn context_messages(&mut self, messages: Vec<(usize, Message)>) {
-        for (entry, message) in messages {
+        let (entries, messages): (Vec<usize>, Vec<Message>) = messages.into_iter().unzip();
+        let lists = messages.into_iter().map(|it| vec![Arc::new(it)]).collect();
+        for (entry, (messages, repairs)) in entries.into_iter().zip(self.paired(lists)) {
             let Some(valued) = self.values.get(entry) else { continue };
-            let body = Body::Messages(vec![neutral_message(&Arc::new(message))]);
-            self.segments.push(valued.segment(Slot::Context, body));
+            let segment = valued.segment(Slot::Context, Body::Messages(messages));
+            self.repairs.extend(repairs.into_iter().map(|it| (segment.source.clone(), it)));
+            self.segments.push(segment);
         }
+    }
+
+    /// Pairs calls with results within lists of messages that follow each other. Each is whole by itself then: a result in
+    /// another list goes to that of its call.
+    fn paired(&self, lists: Vec<Vec<Arc<Message>>>) -> Vec<(Vec<Arc<Message>>, Vec<Repair>)> {
+        let has_tools = |it: &Arc<Message>| {
+            it.content.iter().any(|it| matches!(it, Part::ToolCall(_) | Part::ToolResult(_)))
+        };
+        let neutral = |list: Vec<Arc<Message>>| list.iter().map(neutral_message).collect::<Vec<_>>();
+        if !lists.iter().flatten().any(has_tools) {
+            return lists.into_iter().map(|it| (neutral(it), Vec::new())).collect();
+        }
+        let turns = lists
+            .into_iter()
+            .enumerate()
+            .map(|(idx, list)| Turn::new(idx.to_string(), Vec::new()).with_messages(neutral(list)));
+        let turns: Vec<Turn> = turns.collect();
+        let window = window(&turns, None, &*self.setup.counter);
+        window.repaired_turns().into_iter().map(|it| (it.messages, it.repairs)).collect()
     }
 
     /// Adds the prompt's own list: its first system message ends the composed one, everything else stands before
@@ -299,50 +369,57 @@ impl Merging<'_> {
         Ok(())
     }
 
+    /// Adds the messages of context providers, each call with its result.
     fn provider_messages(&mut self, outcomes: &[Outcome]) {
-        for (order, outcome) in outcomes.iter().enumerate() {
-            let Outcome::Contributed { node, contribution } = outcome else { continue };
-            if contribution.messages.is_empty() && !node.is_provider {
-                continue;
-            }
-            let messages = contribution.messages.iter().map(|it| neutral_message(&Arc::new(it.clone())));
-            let messages: Vec<_> = messages.collect();
+        let speaking: Vec<_> = outcomes
+            .iter()
+            .enumerate()
+            .filter_map(|(order, outcome)| match outcome {
+                Outcome::Contributed { node, contribution } => Some((order, node, contribution)),
+                Outcome::Excluded { .. } => None,
+            })
+            .filter(|(_, node, contribution)| !contribution.messages.is_empty() || node.is_provider)
+            .collect();
+        let lists = speaking.iter().map(|(_, _, it)| it.messages.iter().cloned().map(Arc::new).collect());
+        let lists = self.paired(lists.collect());
+        for ((order, node, _), (messages, repairs)) in speaking.into_iter().zip(lists) {
             let pin = node.frozen.as_ref().filter(|_| node.is_provider).map(|it| provider_pin(it, &messages));
             let fate = if messages.is_empty() { Fate::Empty } else { Fate::Kept };
             let segment = node_segment(node, Slot::Provider, Body::Messages(messages));
+            self.repairs.extend(repairs.into_iter().map(|it| (segment.source.clone(), it)));
             self.segments.push(Segment { order, pin, fate, ..segment });
         }
     }
 
-    /// Adds the user's turn with its envelopes, and what has happened in it so far.
-    fn turn(
-        &mut self,
-        user: Vec<(Source, OwnText)>,
-        call: &Call,
-        rewritten: &Rewritten<'_>,
-    ) -> Result<(), Error> {
-        let mut pieces = Vec::new();
-        let mut volatility = Volatility::Static;
-        for (source, text) in user {
-            let (text, of_text) = text.render(&source, call)?;
-            volatility = volatility.max(of_text);
-            let text = if pieces.is_empty() { text } else { without_leading_break(text) };
-            if !text.trim().is_empty() {
-                pieces.push(text.as_str().to_owned());
-            }
-        }
-        let text = rewritten.reword(pieces.join("\n\n"))?;
-        // The prompt's user slot and the durable item may have the same source: the model sees it once.
+    /// Adds the user's turn with its envelopes, and what has happened in it so far. What the prompt says in the user's
+    /// place stands behind what the user says.
+    fn turn(&mut self, user: OwnUser, call: &Call, rewritten: &Rewritten<'_>) -> Result<(), Error> {
         let in_flight = in_flight(rewritten);
-        if !text.is_empty() && !in_flight.iter().any(|it| is_said(it, &text)) {
-            let text = SharedText::authored(&text);
-            self.segments.push(own_segment(Source::user(), Slot::User, text, volatility));
+        let said: Vec<_> = in_flight.iter().filter(|it| is_of_the_user(it)).collect();
+        let Slotted { messages: own, volatility, is_replaced } = slotted(user, &said, rewritten, call)?;
+        let Repaired { messages, repairs } = repair(&in_flight);
+        let source = Source::in_flight();
+        self.repairs.extend(repairs.into_iter().map(|it| (source.clone(), it)));
+        let (words, rest) = if own.is_empty() { (Vec::new(), messages) } else { split_words(messages) };
+        if is_replaced {
+            let reason = "the call has a user message; `prompt` is for calls without one".to_owned();
+            self.segments.push(Segment { slot: Slot::User, ..Segment::excluded(Source::user(), reason) });
         }
-        if !in_flight.is_empty() {
-            let Repaired { messages, repairs } = repair(&in_flight);
-            let (source, body) = (Source::in_flight(), Body::Messages(messages));
-            self.repairs.extend(repairs.into_iter().map(|it| (source.clone(), it)));
-            self.segments.push(own_segment(source, Slot::InFlight, body, Volatility::Turn));
+        let said = |slot, messages: Vec<_>| {
+            own_segment(Source::in_flight(), slot, Body::Messages(messages), Volatility::Turn)
+        };
+        if !words.is_empty() {
+            self.segments.push(said(Slot::User, words));
+        }
+        self.segments.extend(own.into_iter().map(|message| {
+            let body = match message.as_text() {
+                Some(text) => Body::from(SharedText::authored(text)),
+                None => Body::Messages(vec![Arc::new(message)]),
+            };
+            own_segment(Source::user(), Slot::User, body, volatility)
+        }));
+        if !rest.is_empty() {
+            self.segments.push(said(Slot::InFlight, rest));
         }
         Ok(())
     }
@@ -358,16 +435,24 @@ impl Merging<'_> {
         }
     }
 
-    fn count(&mut self) {
+    fn count(&mut self, tree: &TagTree) {
         let counter = &self.setup.counter;
+        match &self.owned {
+            Some(owned) => owned.count(&mut self.segments, tree, &**counter),
+            None => count_shares(&mut self.segments, tree, &**counter),
+        }
         // Shares of the tag block and turns of the history were counted where they were made.
         let is_counted = |it: &Segment| matches!(it.slot, Slot::Tags | Slot::History);
-        for segment in self.segments.iter_mut().filter(|it| !is_counted(it)) {
+        let owner = self.owned.as_ref().map(|it| it.position);
+        let own = self.segments.iter_mut().enumerate().filter(|(idx, _)| Some(*idx) != owner);
+        for (_, segment) in own.filter(|(_, it)| !is_counted(it)) {
             segment.tokens = segment.body_tokens(counter);
         }
         let has_words = |it: &Segment| match (it.slot, &it.body) {
-            (Slot::User, _) => true,
-            (Slot::InFlight, Body::Messages(messages)) => messages.iter().any(|it| is_of_the_user(it)),
+            (Slot::User, Body::Text(_)) => true,
+            (Slot::User | Slot::InFlight, Body::Messages(messages)) => {
+                messages.iter().any(|it| is_of_the_user(it))
+            }
             _ => false,
         };
         let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));
@@ -398,6 +483,7 @@ impl Merging<'_> {
             envelope: self.envelope,
             transforms: Vec::new(),
             shortened: Vec::new(),
+            owned: self.owned,
         }
     }
 }
@@ -437,9 +523,7 @@ fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
 /// What the prompt's own templates see as `config`.
 fn own_config(setup: &Setup<'_>, tree: &TagTree, tools: &[(Source, SharedTool)]) -> Value {
     let mut config = setup.config();
-    let texts: Map<String, Value> =
-        tree.texts().into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
-    config["context"] = Value::Object(texts);
+    config["context"] = Value::Object(named(tree.texts()));
     config["tools"] = json!(tools.iter().map(|(_, it)| &it.tool().name).collect::<Vec<_>>());
     config
 }

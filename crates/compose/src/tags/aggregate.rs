@@ -188,7 +188,10 @@ impl<'a> Merge<'a> {
                 self.refuse_role(node, map)?;
                 self.object(node, map)?;
             }
-            // A tag that gets nothing is not made: text that is empty does not even reserve the place, `null` does.
+            // Text that is empty does not even reserve the place; `null` and a list without anything in it do.
+            Value::Array(items) if items.is_empty() => {
+                self.child(parent, &name)?;
+            }
             _ => {
                 for value in flat(value) {
                     match value {
@@ -322,19 +325,19 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Reads an entry that has a `role` as a message. Keys that messages have elsewhere, such as `name`, are
-    /// ignored.
+    /// Reads an entry that has a `role` as a message. Keys that messages have elsewhere, such as `name`, are refused:
+    /// no provider but one would be told of them.
     fn message(&self, map: &Map<String, Value>) -> Result<Message, TagError> {
         let place = || self.place(ROOT, "");
         if let Some(reason) = no_message(map) {
             return Err(TagError::RoleAmbiguous { reason, place: place() });
         }
-        let known = ["role", "content", "id"].into_iter().filter_map(|key| Some((key, map.get(key)?)));
+        let fields = map.iter().map(|(key, value)| (key.as_str(), value));
         // Reading recurses, and a value that was not parsed can be deeper than any stack.
-        if known.clone().any(|(_, value)| is_deeper_than(value, MAX_MESSAGE_DEPTH)) {
+        if map.values().any(|value| is_deeper_than(value, MAX_MESSAGE_DEPTH)) {
             return Err(TagError::DepthExceeded { limit: MAX_MESSAGE_DEPTH, place: place() });
         }
-        let message = Message::deserialize(MapDeserializer::new(known));
+        let message = Message::deserialize(MapDeserializer::new(fields));
         message.map_err(|err: serde_json::Error| TagError::MessageInvalid {
             reason: err.to_string(),
             place: place(),

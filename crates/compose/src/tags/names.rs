@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use contexture_history::neutral::ENGINE_TAG_NAMES;
+
 use super::error::{NameFault, TagError, TagPlace};
 
 /// The names that no author can use, at any depth, in any spelling.
@@ -42,6 +44,29 @@ pub const RESERVED_TAG_NAMES: &[&str] = &[
 /// ```
 pub fn validate_tag_name(key: &str) -> Result<String, TagError> {
     tag_name(key, TagPlace::outside).map(Cow::into_owned)
+}
+
+/// Returns the tag name of a block, or says why it has none. A block is wrapped on its own, so that only the engine's own
+/// names are reserved.
+///
+/// ```
+/// use contexture_compose::tags::block_tag_name;
+///
+/// assert_eq!(block_tag_name("role")?, "role");
+/// assert_eq!(block_tag_name("system_event").unwrap_err().code(), "tag_name_reserved");
+/// # Ok::<(), contexture_compose::tags::TagError>(())
+/// ```
+pub fn block_tag_name(key: &str) -> Result<String, TagError> {
+    match kebab(key) {
+        Ok(name) if ENGINE_TAG_NAMES.contains(&name.as_ref()) => {
+            let place = TagPlace::outside(&name);
+            Err(TagError::NameReserved { key: key.to_owned(), name: name.into_owned(), place })
+        }
+        Ok(name) => Ok(name.into_owned()),
+        Err(fault) => {
+            Err(TagError::NameInvalid { key: key.to_owned(), fault, place: TagPlace::outside(key) })
+        }
+    }
 }
 
 /// Returns the tag name of `key`, borrowed if it is written as one already.

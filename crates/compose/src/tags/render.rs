@@ -33,7 +33,12 @@ impl TagTree {
     /// Returns the name of each top-level tag that has content, with what stands between its opening and its
     /// closing tag: escaped, without the newlines around it.
     pub fn texts(&self) -> Vec<(&str, String)> {
-        let mut writer = Writer::new(self, TagStyle::default(), &|_| true);
+        self.texts_kept(&|_| true)
+    }
+
+    /// Returns the same with what the entries for which `kept` is true contribute, and nothing else.
+    pub fn texts_kept(&self, kept: &dyn Fn(usize) -> bool) -> Vec<(&str, String)> {
+        let mut writer = Writer::new(self, TagStyle::default(), kept);
         let mut texts = Vec::new();
         for &child in &self.node(ROOT).children {
             if writer.shown[child.0] {

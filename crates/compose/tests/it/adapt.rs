@@ -1,13 +1,8 @@
 //! Adaptations and settings.
 
-use contexture_compose::{Adaptation, Around, Prompt, PromptBuilder, ResolveOptions};
+use contexture_compose::{Adaptation, Prompt, PromptBuilder, ResolveOptions};
 use contexture_message::{Settings, ToolChoice};
 use contexture_testkit::{request, resolve};
-
-fn around(before: &str, after: &str) -> Around {
-    let text = |it: &str| Some(it).filter(|it| !it.is_empty()).map(Into::into);
-    Around { prepend: text(before), append: text(after) }
-}
 
 fn prompt() -> PromptBuilder {
     let settings = |temperature: u32, max_tokens: Option<u32>| Settings {
@@ -23,7 +18,7 @@ fn prompt() -> PromptBuilder {
             "gpt-5",
             Adaptation {
                 settings: settings(2, None),
-                system: around("", "\nModel."),
+                append_system: Some("\nModel.".into()),
                 ..Adaptation::default()
             },
         )
@@ -31,7 +26,8 @@ fn prompt() -> PromptBuilder {
             "openai",
             Adaptation {
                 settings: settings(3, None),
-                system: around("Before.", "\n\nProvider."),
+                prepend_system: Some("Before.".into()),
+                append_system: Some("\n\nProvider.".into()),
                 tool_choice: Some(ToolChoice::Required),
                 ..Adaptation::default()
             },
@@ -40,7 +36,7 @@ fn prompt() -> PromptBuilder {
             "*",
             Adaptation {
                 settings: settings(4, Some(800)),
-                prompt: around("", "Everyone."),
+                append_prompt: Some("Everyone.".into()),
                 ..Adaptation::default()
             },
         )

@@ -648,7 +648,7 @@ proptest! {
             .include(Block::text("about", first.as_str()).user())
             .build().expect("it builds");
         // The words may be the prompt's own or the thread's.
-        let words = ResolveOptions { user: Some(said.as_str().into()), ..ResolveOptions::default() };
+        let words = ResolveOptions { user: Some([contexture_message::Message::user(said.as_str())].into()), ..ResolveOptions::default() };
         let options = if own { words } else { ResolveOptions::default().user_message(said.as_str()) };
         let sent = resolve(&prompt, options.clone().block("inline", inline.as_str())).expect("it resolves");
         let turn = replayed(&said, sent.envelope());

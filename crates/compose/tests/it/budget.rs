@@ -268,10 +268,10 @@ fn what_a_section_reads_is_no_share_of_the_block() {
     definition.context_section =
         Some(contexture_compose::Text::template("{{ config.context.docs }}").expect("a template"));
     insta::assert_snapshot!(fitted(definition.into(), limit(30)), @"
-    context:b system 60 dropped (did not fit token_budget: 32 tokens over, priority 90)
-    context:a tags 0 kept
-    prompt system 3 kept
-    system 3, total 3
+    context:b system 60 dropped (did not fit token_budget: 29 tokens over, priority 90)
+    context:a tags 3 dropped (did not fit token_budget: 32 tokens over, priority 10)
+    prompt system 0 empty
+    system 0, total 0
     ");
 }
 

@@ -155,12 +155,10 @@ fn a_turn_in_flight_and_the_newest_before_it_are_always_sent() {
     insta::assert_snapshot!(sent(Some(HistoryLimit::Turns(0)), options), @"
     [user]
     q
-    [user]
-    q
-    history:t1 history 0 excluded (older than the newest 0 turns (history.limit))
-    history:t2 history 4 kept
+    history:t1 history 0 excluded (the limit is 0 (history.limit))
+    history:t2 history 0 excluded (the limit is 0 (history.limit))
     history:t3 history 4 kept
-    system 0, total 11
+    system 0, total 7
     no repairs
     ");
 }

@@ -104,9 +104,9 @@ fn the_turn_is_seen_once_wherever_its_durable_item_stands() {
     ];
     let shown = resolved(prompt(), options.clone());
     assert_eq!(shown.matches("Where?").count(), 1, "{shown}");
-    // Another text is another message, and stands before what is in flight.
+    // Another text is another message, and stands behind what the user said.
     options.input = json!({"q": "Other?"});
-    assert!(resolved(prompt(), options).starts_with("[user]\nOther?\n[user]\nWhere?"));
+    assert!(resolved(prompt(), options).starts_with("[user]\nWhere?\n[user]\nOther?"));
 }
 
 #[test]
@@ -224,11 +224,11 @@ fn values_are_escaped_once_and_attributes_of_another_source_are_kept() {
 
 #[test]
 fn blank_messages_of_the_list_are_not_sent_and_adaptations_join_its_user_text() {
-    let around = contexture_compose::Around { append: Some("Tail.".into()), ..Default::default() };
+    let append_prompt = Some("Tail.".into());
     let prompt = Prompt::builder("p")
         .message(Role::Assistant, " ")
         .message(Role::User, "Hi.")
-        .adapt("*", contexture_compose::Adaptation { prompt: around, ..Default::default() });
+        .adapt("*", contexture_compose::Adaptation { append_prompt, ..Default::default() });
     insta::assert_snapshot!(resolved(prompt, ResolveOptions::default()), @"
     [user]
     Hi.

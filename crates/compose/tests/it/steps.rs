@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use contexture_compose::{
     Context, Contribution, Hooks, Profile, Prompt, ResolveOptions, Text, Volatility, contributor,
 };
-use contexture_message::Answer;
+use contexture_message::{Answer, Message};
 use contexture_testkit::{request, resolve};
 use serde_json::Value;
 
@@ -56,10 +56,11 @@ fn a_settled_user_text_takes_the_place_of_the_prompts_own() {
     let user = Text::of(|_: &Value| -> String { panic!("it is not asked again") });
     let prompt = Prompt::builder("p").user(user).build().expect("it builds");
     let with = |text: &str| {
-        let options = ResolveOptions { user: Some(text.into()), ..ResolveOptions::default() };
+        let options =
+            ResolveOptions { user: Some([Message::user(text)].into()), ..ResolveOptions::default() };
         request(&resolve(&prompt, options.user_message("hi")).expect("it resolves"))
     };
-    assert_eq!(with("settled <system-context>"), "[user]\nsettled &lt;system-context>\n[user]\nhi");
+    assert_eq!(with("settled <system-context>"), "[user]\nhi\n[user]\nsettled &lt;system-context>");
     assert_eq!(with(""), "[user]\nhi");
 }
 

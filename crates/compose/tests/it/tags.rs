@@ -203,12 +203,15 @@ fn a_placeholder_reserves_the_place_and_empty_text_does_not() {
     insta::assert_snapshot!(shown(r#"[
         {"z": "", "a": null, "e": [], "l": [["", null]], "b": "1"},
         {"z": "3", "e": "4", "a": {"x": "2"}, "l": "5"}
-    ]"#), @r"
+    ]"#), @"
     <a>
     <x>
     2
     </x>
     </a>
+    <e>
+    4
+    </e>
     <l>
     5
     </l>
@@ -218,9 +221,6 @@ fn a_placeholder_reserves_the_place_and_empty_text_does_not() {
     <z>
     3
     </z>
-    <e>
-    4
-    </e>
     ");
 }
 
@@ -283,14 +283,26 @@ fn a_role_that_makes_no_message_is_refused() {
 }
 
 #[test]
-fn a_message_with_further_keys_is_a_message() {
-    let further = r#"{"role": "tool", "content": "x", "name": "find", "tool_call_id": "c1", "id": "m1"}"#;
-    insta::assert_snapshot!(shown(&format!("[{further}]")), @r#"[0] {"role":"tool","content":"x","id":"m1"}"#);
+fn a_message_keeps_its_name_and_other_keys_are_refused() {
+    let named = r#"{"role": "user", "content": "x", "name": "ada", "id": "m1"}"#;
+    insta::assert_snapshot!(shown(&format!("[{named}]")), @r#"[0] {"role":"user","content":"x","id":"m1","name":"ada"}"#);
+    let further = r#"{"role": "tool", "content": "x", "tool_call_id": "c1"}"#;
+    insta::assert_snapshot!(shown(&format!("[{further}]")), @"");
     let parts = r#"{"role": "user", "content": [{"type": "smell"}], "name": "n"}"#;
-    for entry in [further, parts] {
+    for entry in [named, further, parts] {
         for text in [format!(r#"[{{"k": {entry}}}]"#), format!(r#"[{{"k": [{entry}]}}]"#)] {
             assert!(shown(&text).starts_with("message_in_tag"), "{text}: {}", shown(&text));
         }
+    }
+}
+
+#[test]
+fn an_empty_list_reserves_its_position_like_null() {
+    for empty in ["null", "[]"] {
+        let entries = format!(r#"[{{"documents": {empty}, "memory": "m"}}, {{"documents": "d"}}]"#);
+        assert_eq!(shown(&entries), "<documents>\nd\n</documents>\n<memory>\nm\n</memory>", "{empty}");
+        let nested = format!(r#"[{{"a": {{"x": {empty}, "y": "1"}}}}, {{"a": {{"x": "2"}}}}]"#);
+        assert_eq!(shown(&nested), "<a>\n<x>\n2\n</x>\n<y>\n1\n</y>\n</a>", "{empty}");
     }
 }
 
@@ -566,6 +578,23 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         "<system_context>",
         "</System_Reminders>",
         "<system\u{200b}_event>",
+        "<systemContext>",
+        "</systemReminders>",
+        "<SystemEvent name=\"x\">",
+        "<system context>",
+        "<system -event>",
+        "<system--context>",
+        "<system__context>",
+        "<system.context>",
+        "<system:reminders>",
+        "<!system-context>",
+        "<-system-context>",
+        "<system-reminder>",
+        "<ѕуѕtem-cоntехt>",
+        "<sys\u{301}tem-context>",
+        "<𝐬𝐲𝐬𝐭𝐞𝐦-𝐜𝐨𝐧𝐭𝐞𝐱𝐭>",
+        "<ꜱʏꜱᴛᴇᴍ-ᴄᴏɴᴛᴇxᴛ>",
+        "<system-c0ntext>",
     ] {
         let expected = text.replacen('<', "&lt;", 1);
         assert_eq!(neutralise(text), expected, "{text:?}");
@@ -580,6 +609,8 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         ("\u{fe64}／ｓystem－event", "&lt;／ｓystem－event"),
         ("<system\u{2011}context>", "&lt;system\u{2011}context>"),
         ("a ＜b＞ ，＜", "a ＜b＞ ，&lt;"),
+        ("‹system-context›", "&lt;system-context›"),
+        ("〈/systemContext〉", "&lt;/systemContext〉"),
     ] {
         assert_eq!(neutralise(text), expected);
     }
@@ -591,14 +622,16 @@ fn engine_tags_are_neutralised_in_every_spelling() {
         "system-context",
         "<system>",
         "<system-contexts>",
+        "<systems context>",
+        "<system> context",
+        "＜system＞ context",
+        "<systemd-context>",
         "<system-context-2>",
         "<system_contexts>",
         "<system_context_2>",
-        "<system context>",
         "<my-system-context>",
         "<b system-context>",
         "&lt;system-context>",
-        "<system -event>",
     ] {
         assert!(matches!(neutralise(text), std::borrow::Cow::Borrowed(it) if it == text), "{text:?}");
     }

@@ -34,7 +34,7 @@ pub(crate) fn neutral_unless(message: &Arc<Message>, trusted: impl Fn(&Part) -> 
     }
     let neutral = |part: &Part| if is_forged(part) { neutral_part(part.clone()) } else { part.clone() };
     let content = message.content.iter().map(neutral).collect();
-    Arc::new(Message { role: message.role, content, id: message.id.clone() })
+    Arc::new(Message { role: message.role, content, id: message.id.clone(), name: message.name.clone() })
 }
 
 /// Returns the tool with the engine's tags neutralised in everything that the model reads as text.

@@ -1,13 +1,13 @@
 //! Texts without the engine's own tags.
 //!
-//! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any
-//! case, closing or opening, `_` for `-`, full-width characters, white space, control and invisible characters before the
-//! name, invisible ones inside. So does the `<` of a tag that the end of the text cuts off, wherever: what is joined behind
-//! the text could complete it. Every other `<` stays.
+//! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any case, closing or
+//! opening, anything or nothing between the words of the name that is no letter and no digit (`systemContext`,
+//! `system--context`, `system context`), full-width and look-alike characters, invisible ones inside. So does the `<` of a tag
+//! that the end of the text cuts off, wherever: what is joined behind the text could complete it. Every other `<` stays.
 
 use std::borrow::Cow;
 
-use memchr::memchr2_iter;
+use memchr::memchr_iter;
 
 /// The tags that only the engine writes.
 pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "system-event"];
@@ -21,10 +21,21 @@ pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "s
 /// assert_eq!(neutralise("if a < b { <system-contexts> }"), "if a < b { <system-contexts> }");
 /// ```
 pub fn neutralise(text: &str) -> Cow<'_, str> {
+    match text.is_ascii() {
+        true => neutralised(text, memchr_iter(b'<', text.as_bytes())),
+        false => {
+            let may_open = |(at, byte): (usize, u8)| OPENING_STARTS.contains(&byte).then_some(at);
+            neutralised(text, text.bytes().enumerate().filter_map(may_open))
+        }
+    }
+}
+
+/// Neutralises the tags that open at the given places, where any do.
+fn neutralised(text: &str, places: impl Iterator<Item = usize>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
-    for at in memchr2_iter(b'<', WIDE_START, text.as_bytes()) {
-        let Some(rest) = opened(&text[at..]) else { continue };
+    for at in places {
+        let Some(rest) = opened(text.get(at..).unwrap_or_default()) else { continue };
         // The look-ahead stops at the next `<`, so all of them together read the text once.
         if is_engine_tag(rest) {
             if out.is_empty() {
@@ -42,48 +53,113 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The full-width and the small form of `<`, and the byte that both begin with.
-const WIDE: [&str; 2] = ["\u{ff1c}", "\u{fe64}"];
-const WIDE_START: u8 = 0xef;
+/// `<`, and what is read as one: other widths, angle quotation marks, mathematical and CJK brackets, letters of its shape.
+const OPENINGS: [char; 13] = [
+    '<', '\u{ff1c}', '\u{fe64}', '\u{2039}', '\u{2329}', '\u{27e8}', '\u{276c}', '\u{276e}', '\u{2770}',
+    '\u{3008}', '\u{02c2}', '\u{1438}', '\u{1433}',
+];
+/// `>`, and what is read as one.
+const CLOSINGS: [char; 7] = ['>', '\u{ff1e}', '\u{fe65}', '\u{203a}', '\u{232a}', '\u{27e9}', '\u{3009}'];
+/// The bytes that the openings begin with.
+const OPENING_STARTS: [u8; 6] = [b'<', 0xcb, 0xe1, 0xe2, 0xe3, 0xef];
 
 /// Returns what follows the `<` that `text` begins with, if it does.
 fn opened(text: &str) -> Option<&str> {
-    text.strip_prefix('<').or_else(|| WIDE.iter().find_map(|it| text.strip_prefix(it)))
+    text.strip_prefix(OPENINGS)
 }
 
-/// Whether `rest`, which follows a `<`, makes it the tag of an engine name.
+/// The last words of the engine's names, all of which begin with `system`, and the singular that others use as theirs.
+const LAST_WORDS: [&str; 4] = ["context", "reminders", "reminder", "event"];
+
+/// Whether `rest`, which follows a `<`, makes it the tag of an engine name. The end of the text ends a name too, and stands
+/// for the rest of one: what follows may be added later.
 fn is_engine_tag(rest: &str) -> bool {
-    let rest = rest.trim_start_matches(|c: char| plain(c) == '/' || c.is_whitespace() || is_invisible(c));
-    ENGINE_TAG_NAMES.iter().any(|name| starts_with_name(rest, name))
-}
-
-/// Whether `text` starts with `name`, and the name ends there. The end of the text ends a name too, and stands for the
-/// rest of one: what follows may be added later.
-fn starts_with_name(text: &str, name: &str) -> bool {
-    let mut chars = text.chars();
-    for expected in name.chars() {
-        let mut visible = chars.by_ref().skip_while(|&c| is_invisible(c) && !c.is_whitespace());
-        match visible.next() {
-            Some(c) if plain(c) == expected => {}
-            Some(_) => return false,
-            None => return true,
+    match after_word(rest.trim_start_matches(is_separator), "system") {
+        Word::Other => false,
+        Word::CutOff => true,
+        Word::Said(rest) => {
+            let rest = rest.trim_start_matches(is_separator);
+            LAST_WORDS.iter().any(|it| match after_word(rest, it) {
+                Word::Other => false,
+                Word::CutOff => true,
+                Word::Said(rest) => !rest.starts_with(|c: char| c.is_alphanumeric() || plain(c) == '-'),
+            })
         }
     }
-    !chars.next().is_some_and(|c| c.is_alphanumeric() || plain(c) == '-')
 }
 
-/// Returns the character of a name that `c` stands for: names are one in every spelling. `ſ` is the only character
-/// besides ASCII that equals a letter without regard to case; full-width characters are ASCII in another width, and there
-/// are dashes of many kinds.
+/// How a text begins.
+enum Word<'a> {
+    /// With the word; this follows.
+    Said(&'a str),
+    /// With the beginning of the word, and there it ends.
+    CutOff,
+    Other,
+}
+
+/// Looks for a word at the beginning of a text. Invisible characters and marks on letters do not count.
+fn after_word<'a>(text: &'a str, word: &str) -> Word<'a> {
+    let is_unread = |c: char| (is_invisible(c) && !c.is_whitespace()) || matches!(c, '\u{300}'..='\u{36f}');
+    let mut rest = text;
+    for expected in word.chars() {
+        rest = rest.trim_start_matches(is_unread);
+        let mut chars = rest.chars();
+        match chars.next() {
+            Some(c) if plain(c) == expected => rest = chars.as_str(),
+            Some(_) => return Word::Other,
+            None => return Word::CutOff,
+        }
+    }
+    Word::Said(rest.trim_start_matches(|c: char| matches!(c, '\u{300}'..='\u{36f}')))
+}
+
+/// Whether a character may stand before and between the words of a name. Another `<` may not: it begins a tag itself. Nor
+/// may what ends a tag.
+fn is_separator(c: char) -> bool {
+    (is_invisible(c) || !c.is_alphanumeric()) && !OPENINGS.contains(&c) && !CLOSINGS.contains(&c)
+}
+
+/// Returns the character of a name that `c` stands for: names are one in every spelling. Full-width and mathematical
+/// letters are ASCII in another style, there are dashes of many kinds, and letters of other scripts look like ours. Only what
+/// is part of a name matters here.
 fn plain(c: char) -> char {
     let c = match c {
         '\u{ff01}'..='\u{ff5e}' => u32::from(c).checked_sub(0xfee0).and_then(char::from_u32).unwrap_or(c),
+        // Thirteen alphabets, each with its capitals first.
+        '\u{1d400}'..='\u{1d6a3}' => {
+            let place = (u32::from(c) - 0x1d400) % 52 % 26;
+            char::from_u32(u32::from('a') + place).unwrap_or(c)
+        }
         _ => c,
     };
     match c {
-        'ſ' => 's',
         '_' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => '-',
-        _ => c.to_ascii_lowercase(),
+        _ if c.is_ascii() => match c.to_ascii_lowercase() {
+            '0' => 'o',
+            '1' | 'l' => 'i',
+            c => c,
+        },
+        _ => look_alike(c),
+    }
+}
+
+/// Returns the letter that a letter of another script looks like.
+fn look_alike(c: char) -> char {
+    match c {
+        'ſ' | 'ѕ' | 'Ѕ' | 'ꜱ' | 'ՙ' => 's',
+        'у' | 'У' | 'ү' | 'Ү' | 'γ' | 'Υ' | 'ʏ' => 'y',
+        'т' | 'Т' | 'τ' | 'Τ' | 'ᴛ' => 't',
+        'е' | 'Е' | 'ε' | 'Ε' | 'ё' | 'Ё' | 'ᴇ' | 'ҽ' => 'e',
+        'м' | 'М' | 'Μ' | 'ᴍ' => 'm',
+        'с' | 'С' | 'ϲ' | 'Ϲ' | 'ᴄ' => 'c',
+        'о' | 'О' | 'ο' | 'Ο' | 'ᴏ' | 'օ' => 'o',
+        'п' | 'ո' | 'Ν' | 'η' | 'ɴ' => 'n',
+        'х' | 'Х' | 'χ' | 'Χ' => 'x',
+        'г' | 'ʀ' => 'r',
+        'і' | 'І' | 'ι' | 'Ι' | 'ı' | 'İ' | 'ɪ' | 'ӏ' => 'i',
+        'ԁ' | 'ᴅ' => 'd',
+        'ѵ' | 'ν' | 'ᴠ' => 'v',
+        _ => c,
     }
 }
 

@@ -167,6 +167,7 @@ proptest! {
         let settled: Vec<&Turn> = turns.iter().filter(|it| it.status() != TurnStatus::InFlight).collect();
         let is_kept: Vec<bool> = (0..turns.len()).map(|it| window.is_kept(it)).collect();
         let newest = settled.iter().rposition(|it| has_words(it));
+        let newest = newest.filter(|_| matches!(limit, Some(Limit::Tokens(it)) if it.0 > 0));
         if let Some(newest) = newest {
             prop_assert!(is_kept[newest]);
         }
@@ -184,7 +185,8 @@ proptest! {
         let counted = (0..settled.len()).filter(|&it| is_kept[it] && Some(it) != newest);
         match limit {
             None => prop_assert!(dropped.is_empty()),
-            Some(Limit::Turns(count)) => prop_assert!(counted.count() <= count),
+            Some(Limit::Turns(count)) => prop_assert_eq!(counted.count(), count.min(settled.len())),
+            Some(Limit::Tokens(Tokens(0))) => prop_assert_eq!(counted.count(), 0),
             Some(Limit::Tokens(limit)) => {
                 let of = |it: usize| packed(settled[it]);
                 let others: Tokens = counted.map(of).sum();

@@ -65,10 +65,9 @@ fn last_turns_keep_what_a_window_keeps() {
         t3 -
         t4… user c
     ")), @"
-    t2 user b
     t3 -
     t4 user c
-    ! last_turns: 3 -> 2
+    ! last_turns: 3 -> 1
     ");
 }
 

@@ -72,17 +72,42 @@ fn the_newest_turn_with_content_is_always_kept() {
     t1: beyond 1 tokens of history
     user rather long
     ");
+}
+
+#[test]
+fn a_silent_newest_turn_takes_its_place_of_a_number_of_turns() {
     insta::assert_snapshot!(windowed(newest(1), "
         t1 user a
         t2 user b
         t3 -
-        t4 -
     "), @"
-    kept t2 t4 (4 tokens)
+    kept t3 (0 tokens)
     t1: older than the newest turn
-    t3: older than the newest turn
-    user b
+    t2: older than the newest turn
     ");
+    insta::assert_snapshot!(windowed(newest(2), "
+        t1 user a
+        t2 user b
+        t3 -
+    "), @"");
+}
+
+#[test]
+fn a_limit_of_0_takes_no_earlier_turn() {
+    for limit in [newest(0), tokens(0)] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(windowed(limit, "
+                t1 user a
+                t2 user b
+                t3… user c
+            "), @"
+            kept t3 (4 tokens)
+            t1: the limit is 0
+            t2: the limit is 0
+            user c
+            ");
+        }
+    }
 }
 
 #[test]
@@ -207,8 +232,8 @@ fn results_alone_are_no_content() {
         t1 user a
         t2 tool =zz
     "), @"
-    kept t1 t2 (8 tokens)
-    user a
+    kept t2 (4 tokens)
+    t1: older than the newest turn
     ! result `zz` of `find` had no call and was left out
     ");
 }

@@ -32,7 +32,8 @@ pub fn message_tokens(counter: &dyn TokenCounter, message: &Message) -> Tokens {
     let framed = message.content.iter().filter(|it| matches!(it, Part::ToolCall(_) | Part::ToolResult(_)));
     let frames = u32::try_from(framed.count()).unwrap_or(u32::MAX).max(1);
     let parts: Tokens = message.content.iter().map(|it| cost_of(counter, framing.image, it)).sum();
-    Tokens(framing.message.saturating_mul(frames)) + parts
+    let name = message.name.as_deref().map_or(Tokens(0), |it| counter.count(it) + Tokens(1));
+    Tokens(framing.message.saturating_mul(frames)) + parts + name
 }
 
 /// Returns the cost of a part alone, without the message around it.

@@ -84,8 +84,9 @@ fn part() -> impl Strategy<Value = Part> {
 /// Any message.
 pub(crate) fn message() -> impl Strategy<Value = Message> {
     let role = prop_oneof![Just(Role::System), Just(Role::User), Just(Role::Assistant), Just(Role::Tool)];
-    (role, collection::vec(part(), 0..4), option::of(any::<String>()))
-        .prop_map(|(role, content, id)| Message { role, content, id })
+    (role, collection::vec(part(), 0..4), option::of(any::<String>())).prop_map(|(role, content, id)| {
+        Message { name: id.clone().map(|it| format!("n{it}")), role, content, id }
+    })
 }
 
 proptest! {

@@ -13,13 +13,13 @@ fn an_unknown_field_is_named_with_its_place_and_the_nearest_name() {
 #[test]
 fn unknown_fields_are_found_at_every_depth_and_all_at_once() {
     let text = "---\nsettings: {temperture: 1, max_tokens: many}\nbudget:\n  tokens: 5\nhistory: {limit: {turn: 3}}\nadapt:\n  openai: {sytem: {}}\n---\nOwn.";
-    insta::assert_snapshot!(faults_of(text), @r#"
+    insta::assert_snapshot!(faults_of(text), @"
     prompts/p.md:2:12 unknown_field: `settings`: unknown field `temperture` [did you mean `temperature`?]
     prompts/p.md:2:39 file_invalid: `settings.max_tokens`: expected a whole number from 0 on, found the text `many`
     prompts/p.md:4:3 unknown_field: `budget`: unknown field `tokens` [known fields: token_budget, input_budget, fill]
     prompts/p.md:5:18 file_invalid: `history.limit`: expected a number, `{turns: N}` or `{tokens: N}`, found a map
-    prompts/p.md:7:12 unknown_field: unknown field `sytem` [did you mean `system`?]
-    "#);
+    prompts/p.md:7:12 unknown_field: unknown field `sytem` [known fields: prepend_system, append_system, prepend_prompt, append_prompt, settings, tool_choice]
+    ");
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn faults_of_the_engine_are_placed_where_one_file_is_to_blame() {
     let files =
         [("prompts/p.md", "---\ninput: {type: nonsense}\nuse: [a]\n---\nOwn."), ("contexts/a.md", context)];
     insta::assert_snapshot!(faults(&files), @r#"
-    contexts/a.md:2:1 file_invalid: the schema of context:a is invalid: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
-    prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
+    contexts/a.md:2:1 file_invalid: the schema of context:a is invalid: invalid JSON Schema: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
+    prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: invalid JSON Schema: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
     "#);
     let tool = "---\nuse:\n  - context: {id: note, tools: [{name: 'not a name'}]}\n---\nOwn.";
     insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:14 file_invalid: tool name `not a name` of context:note is not 1 to 64 letters, digits, `_` or `-`");

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use contexture_history::{Item, Limit};
+use contexture_history::{Item, Limit, Seq};
 use contexture_message::Tokens;
 use contexture_session::{
     SessionError, SessionId, SessionInfo, SessionKey, SessionStart, StoreError, Thread, ThreadId, ThreadInfo,
@@ -253,12 +253,15 @@ pub(crate) struct ItemsQuery {
     /// `client` (what people see, the default), `history` (what the model reads), or `all`.
     #[param(nullable = false, inline)]
     view: Option<ViewName>,
-    /// How many items (of `history`: turns) at most, the newest ones.
+    /// How many items at most, the newest ones; of `history` turns, no more than `history_window.turns`.
     #[param(minimum = 1, maximum = 10000, default = 100, nullable = false)]
     limit: Option<u32>,
     /// The newest ones that cost so many tokens together at most.
     #[param(minimum = 1, maximum = 4_294_967_295_i64, nullable = false)]
     tokens: Option<u32>,
+    /// Only items before this position: what `before` of another answer says. Not for `history`.
+    #[param(minimum = 1, nullable = false)]
+    before: Option<u64>,
     /// Another thread than the main one.
     #[param(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", nullable = false)]
     thread: Option<String>,
@@ -280,6 +283,10 @@ pub(crate) struct Items {
     /// The items, oldest first; in the view `history` the turns, each with its messages.
     #[schema(value_type = Vec<shapes::ItemOrTurn>)]
     items: Vec<Value>,
+    /// Where older items end, if there may be any: `before` of the next request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    before: Option<u64>,
 }
 
 /// Read a thread: what people see, what the model reads, or everything.
@@ -300,15 +307,33 @@ pub(crate) async fn items(
         Some(tokens) => Limit::Tokens(Tokens(tokens)),
         None => Limit::Turns(n),
     };
-    let values = match query.view.unwrap_or(ViewName::Client) {
-        ViewName::History => {
-            let turns = thread.history(Some(limit)).await?;
-            turns.iter().map(|it| turn_value(it)).collect()
+    let view = query.view.unwrap_or(ViewName::Client);
+    let (items, before) = match (view, query.before, query.tokens) {
+        (ViewName::History, Some(_), _) => {
+            return Err(Problem::new("query_invalid", "`before` is for the views `client` and `all`"));
         }
-        ViewName::Client => item_values(&thread, thread.client(Some(limit)).await?),
-        ViewName::All => item_values(&thread, thread.all(Some(limit)).await?),
+        (_, Some(_), Some(_)) => {
+            return Err(Problem::new("query_invalid", "`before` and `tokens` exclude each other"));
+        }
+        (ViewName::History, None, _) => {
+            let limit = match limit {
+                // What the model reads is what the window holds.
+                Limit::Turns(n) => Limit::Turns(n.min(thread.history_window())),
+                tokens @ Limit::Tokens(_) => tokens,
+            };
+            let turns = thread.history(Some(limit)).await?;
+            (turns.iter().map(|it| turn_value(it)).collect(), None)
+        }
+        (ViewName::Client, None, Some(_)) => (item_values(&thread, thread.client(Some(limit)).await?), None),
+        (ViewName::All, None, Some(_)) => (item_values(&thread, thread.all(Some(limit)).await?), None),
+        (ViewName::Client | ViewName::All, before, None) => {
+            let is_client = matches!(view, ViewName::Client);
+            let end = before.map_or(Seq(u64::MAX), Seq);
+            let (items, before) = thread.before(end, n, is_client).await?;
+            (item_values(&thread, items), before.map(|it| it.0))
+        }
     };
-    Ok(Json(Items { thread: thread.id().to_string(), items: values }))
+    Ok(Json(Items { thread: thread.id().to_string(), items, before }))
 }
 
 fn item_values(thread: &Thread, items: Vec<Item>) -> Vec<Value> {

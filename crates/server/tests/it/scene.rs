@@ -78,6 +78,7 @@ impl Ground {
         time: Arc<dyn Time>,
     ) -> Scene {
         let config = SessionConfig {
+            history_window: usize::try_from(project.config().history_window.turns).unwrap(),
             lease: Duration::from_secs(project.config().server.lease_seconds),
             ..SessionConfig::default()
         };

@@ -108,3 +108,32 @@ async fn messages_with_a_key_are_appended_once() {
     );
     assert_eq!(post(&scene, "", "three").await.0, 400);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_have_a_cursor_and_the_history_is_what_the_window_holds() {
+    let scene = crate::scene::Ground::memory().instance_with(Vec::new(), &[("history_window.turns", "2")]).await;
+    scene.session("demo").await;
+    for n in 0..5 {
+        let said = json!({"messages": [{"role": "user", "content": format!("word {n}")}]});
+        post(&scene, "/v1/threads/demo/messages", said).await;
+    }
+    let (_, history) = get(&scene, "/v1/sessions/demo/items?view=history&limit=100").await;
+    assert_eq!(history["items"].as_array().unwrap().len(), 2, "{history}");
+    for view in ["client", "all"] {
+        let (_, whole) = get(&scene, &format!("/v1/sessions/demo/items?view={view}&limit=1000")).await;
+        assert!(whole.get("before").is_none(), "{whole}");
+        let (mut pages, mut before) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/sessions/demo/items?view={view}&limit=3{before}");
+            let (_, page) = get(&scene, &path).await;
+            pages.splice(0..0, page["items"].as_array().unwrap().clone());
+            match page.get("before") {
+                Some(it) => before = format!("&before={it}"),
+                None => break,
+            }
+        }
+        assert_eq!(json!(pages), whole["items"], "{view}");
+    }
+    let (status, wrong) = get(&scene, "/v1/sessions/demo/items?view=history&before=3").await;
+    assert_eq!((status, wrong["code"].as_str()), (400, Some("query_invalid")));
+}

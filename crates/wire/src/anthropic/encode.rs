@@ -163,6 +163,9 @@ impl Writer<'_> {
 
     fn message(&mut self, index: usize, message: &Message) {
         let at = format!("messages[{index}]");
+        if message.name.is_some() {
+            self.losses.add(format!("{at}.name"), "speakers have no names here, left out");
+        }
         let speaker = match message.role {
             Role::System => {
                 self.losses.add(at.as_str(), "said by the user: there are no later system messages");

@@ -121,6 +121,9 @@ impl Writer<'_> {
 
     fn message(&mut self, index: usize, message: &Message) {
         let at = format!("messages[{index}]");
+        if message.name.is_some() {
+            self.losses.add(format!("{at}.name"), "speakers have no names here, left out");
+        }
         if message.content.is_empty() {
             self.losses.add(at.as_str(), "left out: it is empty");
         }

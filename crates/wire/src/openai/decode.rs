@@ -157,6 +157,9 @@ impl Reader<'_> {
     /// Reads a message, or nothing if it is of a kind that we have no place for.
     fn message(&mut self, place: &Place<'_>) -> Result<Option<Message>, DecodeError> {
         let role = place.need("role")?;
+        let speaks = matches!(role.str()?, "system" | "developer" | "user" | "assistant");
+        let name = if speaks { place.get_str("name")?.filter(|it| !it.is_empty()) } else { None };
+        let name = name.map(str::to_owned);
         let message = match role.str()? {
             "system" | "developer" => Message::parts(Role::System, self.content(place)?),
             "user" => Message::parts(Role::User, self.content(place)?),
@@ -168,7 +171,7 @@ impl Reader<'_> {
             }
             other => return Err(DecodeError::new(role.at(), format!("unknown role `{other}`"))),
         };
-        Ok(Some(message))
+        Ok(Some(Message { name, ..message }))
     }
 
     fn content(&mut self, place: &Place<'_>) -> Result<Vec<Part>, DecodeError> {

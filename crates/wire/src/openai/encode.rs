@@ -26,6 +26,9 @@ use crate::{Encoded, Target, reference};
 /// The most stop texts that the dialect takes.
 const MAX_STOPS: usize = 4;
 
+/// The longest name of a speaker that OpenAI takes.
+const LONGEST_NAME: usize = 64;
+
 /// The longest id of a call that OpenAI takes.
 const LONGEST_ID: usize = 40;
 
@@ -140,6 +143,7 @@ struct Writer<'a> {
 #[derive(Default)]
 struct Run {
     role: Option<Role>,
+    name: Option<String>,
     content: Vec<Value>,
     calls: Vec<Value>,
 }
@@ -151,7 +155,8 @@ impl Writer<'_> {
         }
         // What is said in a tool message besides results has no place in one.
         let home = if message.role == Role::Tool { Role::User } else { message.role };
-        let mut run = Run::default();
+        let name = message.name.as_deref().filter(|it| self.takes_name(at, it)).map(str::to_owned);
+        let mut run = Run { name: name.clone(), ..Run::default() };
         for (idx, part) in message.content.iter().enumerate() {
             let at = format!("{at}.content[{idx}]");
             match part {
@@ -179,6 +184,16 @@ impl Writer<'_> {
         self.end(&mut run);
     }
 
+    /// Whether a name can be sent: blanks and brackets are refused.
+    fn takes_name(&mut self, at: &str, name: &str) -> bool {
+        let fits = |it: char| !it.is_whitespace() && !matches!(it, '<' | '|' | '\\' | '/' | '>');
+        let takes = !name.is_empty() && name.chars().count() <= LONGEST_NAME && name.chars().all(fits);
+        if !takes {
+            self.losses.add(format!("{at}.name"), "such a name is refused, left out");
+        }
+        takes
+    }
+
     fn expect_role(&mut self, at: &str, role: Role, wanted: Role) {
         if role != wanted {
             let (role, wanted) = (role.as_str(), wanted.as_str());
@@ -194,9 +209,11 @@ impl Writer<'_> {
     }
 
     fn end(&mut self, run: &mut Run) {
-        let Run { role: Some(role), content, calls } = std::mem::take(run) else { return };
+        let next = Run { name: run.name.clone(), ..Run::default() };
+        let Run { role: Some(role), name, content, calls } = std::mem::replace(run, next) else { return };
         let mut message = Map::new();
         message.insert("role".to_owned(), json!(role.as_str()));
+        message.extend(name.map(|it| ("name".to_owned(), Value::String(it))));
         message.insert("content".to_owned(), joined(content));
         if !calls.is_empty() {
             message.insert("tool_calls".to_owned(), Value::Array(calls));

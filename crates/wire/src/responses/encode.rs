@@ -120,6 +120,9 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn message(&mut self, at: &str, message: &Message) {
+        if message.name.is_some() {
+            self.losses.add(format!("{at}.name"), "speakers have no names here, left out");
+        }
         if message.content.is_empty() {
             self.losses.add(at, "an empty message is refused, left out");
         }

@@ -7,13 +7,14 @@ mod transfer;
 mod upkeep;
 
 use contexture_history::TurnNo;
-use contexture_session::{Records, SessionConfig, SessionId, SessionKey, Sessions, Tenant, Thread};
+use contexture_session::{Records, SessionId, SessionKey, Sessions, Tenant, Thread};
 
 use crate::args::{Globals, SessionsArgs, SessionsCommand};
 use crate::error::Failure;
 use crate::output::{Reply, Screen};
-use crate::runtime;
+use crate::stage::session_config;
 use crate::store::{Missing, Opened, Place, open_both, place};
+use crate::{root, runtime};
 
 pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     if let SessionsCommand::Recover { damaged, into } = &args.command {
@@ -27,7 +28,8 @@ pub(super) fn run(args: &SessionsArgs, globals: &Globals, screen: Screen) -> Res
             _ => Missing::Refuse,
         };
         let Opened { store, records } = open_both(&place, missing).await?;
-        let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
+        let sessions =
+            Sessions::new(store, contexture::session_ports(None), session_config(&root::config(globals)?.0));
         dispatch(&args.command, &sessions.of_tenant(tenant), &*records, &place, globals, screen).await
     })?
 }

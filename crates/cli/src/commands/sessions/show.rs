@@ -39,8 +39,13 @@ pub(in crate::commands) async fn run(
     let head = sessions.store().head(key.clone()).await?;
     let head = head.ok_or_else(|| StoreError::no_thread(&key.thread))?;
     let limit = match (args.limit, args.tokens) {
+        (Some(count), _) if args.view == ViewArg::History => {
+            Some(Limit::Turns(count.min(sessions.history_window())))
+        }
         (Some(count), _) => Some(Limit::Turns(count)),
         (None, Some(tokens)) => Some(Limit::Tokens(Tokens(tokens))),
+        // What the model reads is what the window holds.
+        (None, None) if args.view == ViewArg::History => Some(Limit::Turns(sessions.history_window())),
         (None, None) => None,
     };
     let mut read = sessions.store().read(key.clone(), span(args.view, limit, &head)).await?;

@@ -1,0 +1,146 @@
+//! A text of the prompt that owns the place of the tag block: a `<context>` section, or a system text that holds one.
+//!
+//! Contributions keep their source and priority in it. What the budget drops is absent from the map that the text reads,
+//! so the text is rendered again for what is kept; a contribution costs what it adds to the text.
+
+use std::cmp::Reverse;
+
+use contexture_message::{TokenCounter, Tokens};
+use serde_json::{Map, Value};
+
+use super::segments::without_leading_break;
+use crate::own::OwnText;
+use crate::segment::{Fate, SharedText, Slot};
+use crate::tags::TagTree;
+use crate::{Body, Call, Error, Segment, Source};
+
+/// Why a value took no part.
+const UNREAD: &str = "the prompt's `<context>` does not read it";
+
+/// A text that owns the place of the tag block.
+pub(crate) struct Owned {
+    text: OwnText,
+    call: Call,
+    form: Form,
+    /// Its Segment.
+    pub(super) position: usize,
+}
+
+impl std::fmt::Debug for Owned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owned").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// Which text it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// The body of a section, which is wrapped in its tag.
+    Section,
+    /// A system text with a section in it, and whether it stands behind another.
+    System { is_first: bool },
+}
+
+impl Owned {
+    pub(super) fn new(text: OwnText, call: &Call, form: Form, position: usize) -> Self {
+        Self { text, call: call.clone(), form, position }
+    }
+
+    /// Renders the text for the entries that are `kept`.
+    pub(super) fn text(&self, tree: &TagTree, kept: &dyn Fn(usize) -> bool) -> Result<SharedText, Error> {
+        let texts: Map<String, Value> = named(tree.texts_kept(kept));
+        match self.render(texts.clone()) {
+            Ok(text) => Ok(text),
+            // A template that does not expect a key to be absent can still read it as nothing.
+            Err(_) => {
+                let names = tree.texts().into_iter().map(|(name, _)| (name.to_owned(), Value::Null));
+                self.render(names.chain(texts).collect())
+            }
+        }
+    }
+
+    fn render(&self, texts: Map<String, Value>) -> Result<SharedText, Error> {
+        let mut config = (*self.call.config).clone();
+        config["context"] = Value::Object(texts);
+        let (text, _) = self.text.render(&Source::prompt(), &self.call.with_config(config))?;
+        Ok(match self.form {
+            Form::Section => section(&text),
+            Form::System { is_first: true } => without_blank_section(text),
+            Form::System { is_first: false } => without_leading_break(without_blank_section(text)),
+        })
+    }
+
+    /// Accounts the tokens of the text to the contributions in it. Who holds on longest is admitted first, so that giving way
+    /// in the reverse order gives back what was paid.
+    pub(crate) fn count(&self, segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
+        let mut order: Vec<usize> = (0..segments.len()).filter(|&it| is_share(&segments[it])).collect();
+        order.sort_by_key(|&it| (Reverse(segments[it].pinned), Reverse(segments[it].priority)));
+        let mut admitted: Vec<usize> = Vec::with_capacity(order.len());
+        let render = |admitted: &[usize]| self.text(tree, &|it| admitted.contains(&it)).ok();
+        let mut text = render(&admitted);
+        let mut tokens = text.as_ref().map_or(Tokens(0), |it| counter.count(it));
+        if let Some(own) = segments.get_mut(self.position) {
+            own.tokens = tokens;
+        }
+        for position in order {
+            let Body::Tags(entry) = segments[position].body else { continue };
+            admitted.push(entry);
+            let with = render(&admitted);
+            let sum = with.as_ref().map_or(tokens, |it| counter.count(it));
+            if with.as_deref() == text.as_deref() {
+                segments[position].fate = Fate::Excluded { reason: UNREAD.to_owned() };
+            }
+            segments[position].tokens = sum.saturating_sub(tokens);
+            (text, tokens) = (with, sum.max(tokens));
+        }
+    }
+}
+
+fn is_share(segment: &Segment) -> bool {
+    segment.slot == Slot::Tags && segment.fate.is_sent() && matches!(segment.body, Body::Tags(_))
+}
+
+/// Lists the entries of the tag tree that are sent.
+pub(crate) fn kept_entries(segments: &[Segment]) -> Vec<usize> {
+    let entry = |it: &Segment| match it.body {
+        Body::Tags(entry) if it.fate.is_sent() => Some(entry),
+        Body::Tags(_) | Body::Nothing | Body::Text(_) | Body::Messages(_) | Body::Tool(_) => None,
+    };
+    segments.iter().filter_map(entry).collect()
+}
+
+/// Returns texts by the names of their tags.
+pub(super) fn named(texts: Vec<(&str, String)>) -> Map<String, Value> {
+    texts.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect()
+}
+
+/// Puts a section into its tag. A blank one makes no text.
+fn section(text: &str) -> SharedText {
+    let text = text.trim_matches(['\n', '\r']);
+    match text.trim().is_empty() {
+        true => SharedText::authored(""),
+        false => SharedText::authored(&format!("<context>\n{text}\n</context>")),
+    }
+}
+
+/// Takes a section out that has nothing in it.
+fn without_blank_section(text: SharedText) -> SharedText {
+    const OPEN: &str = "<context>";
+    const CLOSE: &str = "</context>";
+    let blank = text.match_indices(OPEN).find_map(|(start, _)| {
+        let inner = text.get(start + OPEN.len()..)?;
+        let rest = inner.trim_start().strip_prefix(CLOSE)?;
+        Some((text.get(..start)?, rest))
+    });
+    match blank {
+        Some((before, after)) => {
+            let after = if before.is_empty() || before.ends_with('\n') {
+                after.trim_start_matches('\n')
+            } else {
+                after
+            };
+            SharedText::authored(format!("{before}{after}").trim_end_matches('\n'))
+        }
+        None => text,
+    }
+}
