@@ -69,7 +69,8 @@ impl Served {
 
 /// A configuration with one provider, `mock`, and its model as the default.
 pub(crate) fn config(provider: &str) -> String {
-    format!("[model]\ndefault = \"mock/m-1\"\n[providers.mock]\n{provider}\n")
+    let known = "[models.\"mock/m-1\"]\ncontext_window = 200000";
+    format!("[model]\ndefault = \"mock/m-1\"\n[providers.mock]\n{provider}\n{known}\n")
 }
 
 /// The model says something.
