@@ -111,7 +111,7 @@ fn every_block_stands_in_its_place() {
 }
 
 #[test]
-fn later_turns_have_no_block_of_the_first_and_a_turns_block_costs_the_history() {
+fn a_block_of_the_conversation_is_said_where_no_turn_holds_it_and_a_turns_block_costs_the_history() {
     let options = ResolveOptions::new(json!({"time": "noon"})).user_message("Hi").history(history());
     insta::assert_snapshot!(resolved(everywhere(), options), @r#"
     [system]
@@ -145,7 +145,7 @@ fn later_turns_have_no_block_of_the_first_and_a_turns_block_costs_the_history() 
     [assistant]
     a1
     [user]
-    [{"type":"text","text":"Hi"},{"type":"text","text":"<system-context>\n<page>\nPage 7\n</page>\n</system-context>"}]
+    [{"type":"text","text":"Hi"},{"type":"text","text":"<system-context>\n<about>\nAda, since 2019\n</about>\n<page>\nPage 7\n</page>\n</system-context>"}]
     ---
     prompt system Static kept
     block:brand system Conversation kept
@@ -153,10 +153,10 @@ fn later_turns_have_no_block_of_the_first_and_a_turns_block_costs_the_history() 
     context:stable system Static kept
     context:first system Static kept
     block:live system Static kept
-    block:about system Turn excluded (the block belongs to the first turn of the conversation)
     prompt tags Static kept
     block:clock system Turn kept
     history:t1 history Conversation kept
+    block:about envelope Turn kept
     block:page envelope Turn kept
     in_flight in_flight Turn kept
     warning: block:clock changes each turn and stands before the history: 10 history tokens can't be cached; put it into the user's message instead

@@ -120,9 +120,28 @@ fn a_section_inside_the_system_text_stands_exactly_there() {
     context:notes tags 4 kept
     system 16, total 22
     ");
-    insta::assert_snapshot!(shown(definition.clone(), Some(13)), @"");
+    insta::assert_snapshot!(shown(definition.clone(), Some(13)), @"
+    [system]
+    A
+    <context>
+    one two three
+    </context>
+    B
+    ---
+    prompt system 3 kept
+    context:docs tags 9 kept
+    context:notes tags 4 dropped (did not fit token_budget: 3 tokens over, priority 20)
+    system 12, total 18
+    ");
     definition.entries.clear();
     let text = "A\n<context>\n{% if config.context.docs %}x{% endif %}\n</context>\nB";
     definition.system = Some(Text::template(text).expect("a template"));
-    insta::assert_snapshot!(shown(definition, None), @"");
+    insta::assert_snapshot!(shown(definition, None), @"
+    [system]
+    A
+    B
+    ---
+    prompt system 3 kept
+    system 3, total 9
+    ");
 }

@@ -65,7 +65,12 @@ fn the_slot_takes_messages_and_lists() {
     [{"type":"text","text":"And this."},{"type":"image","url":"https://a.example/2.png"}]
     "#);
     // What the user says already is left out of the list.
-    insta::assert_snapshot!(resolved(prompt, said("look", Message::user("look"))), @"");
+    insta::assert_snapshot!(resolved(prompt, said("look", Message::user("look"))), @r#"
+    [user]
+    look
+    [user]
+    [{"type":"text","text":"And this."},{"type":"image","url":"https://a.example/2.png"}]
+    "#);
 }
 
 #[test]
@@ -112,5 +117,5 @@ fn calls_in_messages_of_the_context_slot_have_their_results() {
     [system]
     Between.
     "#);
-    insta::assert_snapshot!(format!("{:?}", pass.explain().repairs), @"");
+    insta::assert_snapshot!(format!("{:?}", pass.explain().repairs), @r#"[RepairInfo { turn: "prompt", call_id: "c2", name: "find", what: Moved }, RepairInfo { turn: "prompt", call_id: "c1", name: "find", what: Completed }, RepairInfo { turn: "prompt", call_id: "c9", name: "find", what: LeftOut }]"#);
 }

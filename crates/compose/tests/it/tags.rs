@@ -287,7 +287,12 @@ fn a_message_keeps_its_name_and_other_keys_are_refused() {
     let named = r#"{"role": "user", "content": "x", "name": "ada", "id": "m1"}"#;
     insta::assert_snapshot!(shown(&format!("[{named}]")), @r#"[0] {"role":"user","content":"x","id":"m1","name":"ada"}"#);
     let further = r#"{"role": "tool", "content": "x", "tool_call_id": "c1"}"#;
-    insta::assert_snapshot!(shown(&format!("[{further}]")), @"");
+    insta::assert_snapshot!(shown(&format!("[{further}]")), @r#"
+    message_invalid: a message is invalid: unknown field `tool_call_id`, expected one of `role`, `content`, `id`, `name`, in `a`
+    path: 
+    sources: a
+    hint: write `content` as text, or as a list of parts such as `{"type": "text", "text": "…"}`
+    "#);
     let parts = r#"{"role": "user", "content": [{"type": "smell"}], "name": "n"}"#;
     for entry in [named, further, parts] {
         for text in [format!(r#"[{{"k": {entry}}}]"#), format!(r#"[{{"k": [{entry}]}}]"#)] {

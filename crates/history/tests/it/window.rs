@@ -89,7 +89,11 @@ fn a_silent_newest_turn_takes_its_place_of_a_number_of_turns() {
         t1 user a
         t2 user b
         t3 -
-    "), @"");
+    "), @"
+    kept t2 t3 (4 tokens)
+    t1: older than the newest 2 turns
+    user b
+    ");
 }
 
 #[test]

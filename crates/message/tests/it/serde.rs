@@ -140,7 +140,7 @@ fn what_is_unknown_is_refused_by_name() {
     ];
     insta::assert_snapshot!(refusals.join("\n"), @r#"
     unknown variant `audio`, expected one of `text`, `image`, `file`, `thinking`, `tool_call`, `tool_result`
-    unknown field `colour`, expected one of `role`, `content`, `id`
+    unknown field `colour`, expected one of `role`, `content`, `id`, `name`
     unknown variant `robot`, expected one of `system`, `user`, `assistant`, `tool`
     invalid type: integer `7`, expected a string or a list of parts
     unknown field `colour`, expected `text`

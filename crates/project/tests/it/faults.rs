@@ -211,8 +211,8 @@ fn faults_of_the_engine_are_placed_where_one_file_is_to_blame() {
     let files =
         [("prompts/p.md", "---\ninput: {type: nonsense}\nuse: [a]\n---\nOwn."), ("contexts/a.md", context)];
     insta::assert_snapshot!(faults(&files), @r#"
-    contexts/a.md:2:1 file_invalid: the schema of context:a is invalid: invalid JSON Schema: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
-    prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: invalid JSON Schema: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
+    contexts/a.md:2:1 file_invalid: the schema of context:a is invalid: 5 is not valid under any of the schemas listed in the 'anyOf' keyword
+    prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
     "#);
     let tool = "---\nuse:\n  - context: {id: note, tools: [{name: 'not a name'}]}\n---\nOwn.";
     insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:14 file_invalid: tool name `not a name` of context:note is not 1 to 64 letters, digits, `_` or `-`");

@@ -111,7 +111,8 @@ async fn messages_with_a_key_are_appended_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn views_have_a_cursor_and_the_history_is_what_the_window_holds() {
-    let scene = crate::scene::Ground::memory().instance_with(Vec::new(), &[("history_window.turns", "2")]).await;
+    let scene =
+        crate::scene::Ground::memory().instance_with(Vec::new(), &[("history_window.turns", "2")]).await;
     scene.session("demo").await;
     for n in 0..5 {
         let said = json!({"messages": [{"role": "user", "content": format!("word {n}")}]});

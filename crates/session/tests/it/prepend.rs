@@ -43,7 +43,9 @@ fn no_window_drops_it() {
     run(&main, &"ua".repeat(5));
     assert_eq!(limited(&main, Limit::Turns(1)), "prepended t5");
     assert_eq!(limited(&main, Limit::Turns(4)), "prepended t2 t3 t4 t5");
-    assert_eq!(limited(&main, Limit::Tokens(Tokens(0))), "prepended t5");
+    assert_eq!(limited(&main, Limit::Tokens(Tokens(1))), "prepended t5");
+    assert_eq!(limited(&main, Limit::Tokens(Tokens(0))), "prepended");
+    assert_eq!(limited(&main, Limit::Turns(0)), "prepended");
     assert_eq!(limited(&processes.main("b"), Limit::Turns(2)), "prepended t4 t5");
 }
 

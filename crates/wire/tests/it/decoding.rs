@@ -82,7 +82,6 @@ fn a_chat_request_of_an_sdk() {
     settings = {"temperature":1,"max_tokens":100,"stop":["END"],"seed":7,"reasoning":{"effort":"high"}}
     loss: messages[1].content[1].image_url.detail: `high` has no place here, left out
     loss: messages[1].content[5]: a part of type `input_audio` has no place here, left out
-    loss: messages[1].name: left out: it has no place here
     loss: messages[2].tool_calls[1]: a custom tool's call is read as a function's
     loss: messages[5].content[0]: a refusal is read as text
     loss: messages[6]: functions of the old kind have no place here, left out

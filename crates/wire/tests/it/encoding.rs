@@ -1,6 +1,8 @@
 //! What a request becomes where the model and the target matter; the shapes themselves are in `golden`.
 
-use contexture_message::{Request, Tokens};
+use std::sync::Arc;
+
+use contexture_message::{Message, Request, Tokens};
 use contexture_wire::{Capabilities, Dialect, ModelFacts, Target, encode_request};
 use serde_json::{Value, json};
 
@@ -185,4 +187,25 @@ fn a_signature_that_is_no_item_is_not_sent_back() {
     include = ["reasoning.encrypted_content"]
     loss: messages[0].content[0]: not signed as an item of this dialect, left out
     "#);
+}
+
+#[test]
+fn the_name_of_a_speaker_is_sent_or_reported_as_lost() {
+    let named = |name: &str| {
+        let message = Message { name: Some(name.to_owned()), ..Message::user("hi") };
+        Request { messages: vec![Arc::new(message)], ..Request::default() }
+    };
+    for dialect in Dialect::ALL {
+        let written = encode_request(&Target::new(dialect, "test", "m"), &named("ada"));
+        let is_sent = written.body.to_string().contains("\"name\":\"ada\"");
+        let is_lost = written.losses.iter().any(|it| it.at.ends_with(".name"));
+        assert_eq!(
+            (is_sent, is_lost),
+            (dialect == Dialect::Openai, dialect != Dialect::Openai),
+            "{dialect:?}"
+        );
+    }
+    // What the provider would refuse is not sent.
+    let written = encode_request(&Target::new(Dialect::Openai, "test", "m"), &named("<ada>"));
+    assert!(!written.body.to_string().contains("<ada>") && written.losses.len() == 1);
 }
