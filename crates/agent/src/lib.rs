@@ -69,6 +69,7 @@ pub use middleware::{Before, Middleware, Next, check_middleware};
 pub use offload::{InPlace, Offload};
 pub use outcome::{Ended, Outcome, Remark};
 pub use pending::{Pending, PendingApproval};
+pub use reminders::resolve_reminded;
 pub use run::{Run, RunRequest};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{AgentTool, Invocation, ToolRefused, Tools};

@@ -1,6 +1,10 @@
 //! Reminders of one turn, in a hidden envelope of their own.
 
-use contexture_history::EnvelopeTag;
+use std::sync::Arc;
+
+use contexture_compose::{Pass, Prompt, ResolveOptions};
+use contexture_history::{Body, Cost, Envelope, EnvelopeTag, Item, Seq, Timestamp, Turn, TurnNo, Visibility};
+use contexture_message::Tokens;
 use contexture_session::NewItem;
 
 use crate::outcome::Remark;
@@ -10,12 +14,61 @@ const MOST_CHARS: usize = 2_000;
 
 /// Returns the envelope with the reminders, if there are any, and remarks on what did not fit into it.
 pub(crate) fn envelope(reminders: &[String], remarks: &mut Vec<Remark>) -> Option<NewItem> {
+    text(reminders, remarks).map(|it| NewItem::envelope(EnvelopeTag::SystemReminders, it))
+}
+
+/// Resolves a prompt as a run with these reminders would: what is shown is what would be sent. `in_flight_turn` of the
+/// options, or `in_flight`, holds what the user says, if anything.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// use contexture_agent::resolve_reminded;
+/// use contexture_compose::{Prompt, ResolveOptions};
+/// use contexture_history::Turn;
+/// use contexture_message::Message;
+///
+/// let prompt = Prompt::builder("p").system("Be kind.").build()?;
+/// let said = Turn::new("in_flight", vec![Message::user("hi")]);
+/// let options = ResolveOptions { in_flight_turn: Some(said), ..ResolveOptions::default() };
+/// let pass = resolve_reminded(&prompt, options, &["Be brief.".to_owned()]).await?;
+/// assert_eq!(pass.request().messages[1].content.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub async fn resolve_reminded(
+    prompt: &Prompt,
+    options: ResolveOptions,
+    reminders: &[String],
+) -> Result<Pass, contexture_compose::Error> {
+    let Some(reminding) = text(reminders, &mut Vec::new()) else { return prompt.resolve(options).await };
+    // A turn with reminders is resolved as it is on record: with the envelope of its blocks, and theirs behind it.
+    let pass = prompt.resolve(options.clone()).await?;
+    let said = options.in_flight_turn.as_ref().map(Turn::messages).unwrap_or_default();
+    let said = said.iter().chain(&options.in_flight).map(|it| Body::Message(Arc::clone(it)));
+    let enclosed = pass.envelope().map(|it| (EnvelopeTag::SystemContext, it.to_string()));
+    let enclosed = enclosed.into_iter().chain([(EnvelopeTag::SystemReminders, reminding)]);
+    let enclosed = enclosed.map(|(tag, text)| Body::Envelope(Envelope { tag, text }));
+    let mut turn = Turn::start(TurnNo(options.history.len() as u64 + 1));
+    said.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
+    let turn = turn.with_status(contexture_history::TurnStatus::InFlight);
+    let recorded = ResolveOptions { in_flight: Vec::new(), blocks: Vec::new(), ..options };
+    prompt.resolve(ResolveOptions { in_flight_turn: Some(turn), enclosed: true, ..recorded }).await
+}
+
+/// Returns an item whose tokens are counted by the pass.
+fn uncounted(body: Body) -> Item {
+    let cost = Cost { counter: Arc::from(""), tokens: Tokens(0) };
+    let (seq, turn, at) = (Seq(1), TurnNo(1), Timestamp(0));
+    Item { seq, turn, visibility: Visibility::BOTH, cost, author: None, at, body }
+}
+
+fn text(reminders: &[String], remarks: &mut Vec<Remark>) -> Option<String> {
     let said: Vec<&str> = reminders.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
     if said.len() > MOST {
         remarks.push(remark(format!("{} reminders are left out, {MOST} are allowed", said.len() - MOST)));
     }
     let lines: Vec<String> = said.iter().take(MOST).map(|it| clipped(it, remarks)).collect();
-    (!lines.is_empty()).then(|| NewItem::envelope(EnvelopeTag::SystemReminders, lines.join("\n")))
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn clipped(text: &str, remarks: &mut Vec<Remark>) -> String {

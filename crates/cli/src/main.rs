@@ -8,6 +8,7 @@ mod args;
 mod bar;
 mod clock;
 mod commands;
+mod dotenv;
 mod error;
 mod live;
 mod models;

@@ -11,12 +11,14 @@ use contexture_project::{Config, ProviderConfig, did_you_mean};
 use contexture_wire::Dialect;
 
 use crate::args::ModelArgs;
+use crate::dotenv;
 use crate::error::{Exit, Failure};
 use crate::proxies::proxies;
 
-/// Looks up a variable of the environment; one that is empty is not set.
+/// Looks up a variable of the environment, or else of the project's `.env`; one that is empty is not set.
 pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|it| !it.trim().is_empty())
+    let own = std::env::var(name).ok().filter(|it| !it.trim().is_empty());
+    own.or_else(|| dotenv::variable(name))
 }
 
 /// Who can be called.
@@ -39,9 +41,16 @@ impl Models {
         let all: BTreeMap<String, ProviderConfig> =
             owners.into_iter().chain(config.providers.clone()).collect();
         for (name, it) in all {
-            let variables = key_variables_of(&it);
+            let mut variables = key_variables_of(&it);
             let key = variables.iter().find_map(|it| variable(it));
-            let provider = Provider { base_url: it.base_url, ..Provider::new(it.dialect) };
+            let redirected = it.base_url.is_none().then(|| usual_address(it.dialect, &variable)).flatten();
+            if redirected.is_some() && it.api_key_env.is_none() {
+                // A server of one's own, which may take any key or none.
+                variables.clear();
+            }
+            let needs_key = !variables.is_empty();
+            let base_url = it.base_url.or(redirected);
+            let provider = Provider { base_url, needs_key, ..Provider::new(it.dialect) };
             providers.insert(
                 name.clone(),
                 match key {
@@ -97,8 +106,21 @@ impl Models {
             _ if provider.api_key.is_some() => Ok(()),
             variables => {
                 let message = format!("model `{model}`: there is no key for provider `{name}`");
-                Err(Failure::new("model_auth", message).hint(format!("set {}", alternatives(variables))))
+                let hint = format!("set {}, or {}", alternatives(variables), self.without_key());
+                Err(Failure::new("model_auth", message).hint(hint))
             }
+        }
+    }
+
+    /// Says what to call without the key that is missing: providers that can be called, or else a server of one's own.
+    fn without_key(&self) -> String {
+        let is_ready =
+            |(name, it): &(&String, &Provider)| it.api_key.is_some() || self.variables(name).is_empty();
+        let ready = self.config.providers.iter().filter(is_ready);
+        let ready: Vec<String> = ready.map(|(name, _)| format!("`--model {name}/NAME`")).collect();
+        match ready.is_empty() {
+            true => "add a server that needs no key to contexture.toml: `[providers.local]` with `dialect = \"openai\"` and `base_url`".to_owned(),
+            false => format!("call another provider: {}", ready.join(", ")),
         }
     }
 
@@ -175,6 +197,19 @@ pub(crate) fn named(args: &ModelArgs, fallback: Option<&str>) -> Option<String> 
     }
 }
 
+/// Returns where the owner's clients would call, if the environment says so with the variable that they all know.
+fn usual_address(dialect: Dialect, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    match dialect {
+        Dialect::Openai | Dialect::OpenaiResponses => variable("OPENAI_BASE_URL"),
+        // The owner's clients put the version behind it themselves.
+        Dialect::Anthropic => variable("ANTHROPIC_BASE_URL").map(|it| {
+            let base = it.trim_end_matches('/');
+            if base.ends_with("/v1") { base.to_owned() } else { format!("{base}/v1") }
+        }),
+        Dialect::Gemini => None,
+    }
+}
+
 fn key_variables_of(provider: &ProviderConfig) -> Vec<String> {
     let usual: &[&str] = match (&provider.api_key_env, &provider.base_url, provider.dialect) {
         (Some(name), _, _) => return vec![name.clone()],
@@ -235,12 +270,28 @@ mod tests {
         assert_eq!(checked("mine/m", &[("MY_KEY", "k")]), "fine");
         assert_eq!(
             checked("mine/m", &[("ANTHROPIC_API_KEY", "k")]),
-            r#"3 "model_auth": "set the environment variable `MY_KEY`""#
+            r#"3 "model_auth": "set the environment variable `MY_KEY`, or call another provider: `--model anthropic/NAME`, `--model local/NAME`""#
         );
         assert_eq!(
             checked("gemini/m", &[]),
-            r#"3 "model_auth": "set the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`""#
+            r#"3 "model_auth": "set the environment variable `GEMINI_API_KEY` or `GOOGLE_API_KEY`, or call another provider: `--model local/NAME`""#
         );
+    }
+
+    #[test]
+    fn the_usual_variables_name_another_address() {
+        let address = |name: &str, variables: &[(&str, &str)]| {
+            let models = models(variables);
+            let provider = &models.config.providers[name];
+            (provider.base_url.clone().unwrap_or_default(), provider.api_key.is_some())
+        };
+        let openai = ("OPENAI_BASE_URL", "http://h:1/v1");
+        assert_eq!(address("openai", &[openai]), ("http://h:1/v1".to_owned(), false));
+        assert!(address("openai", &[openai, ("OPENAI_API_KEY", "k")]).1);
+        assert_eq!(checked("openai/m", &[openai]), "fine");
+        let anthropic = ("ANTHROPIC_BASE_URL", "http://h:1/");
+        assert_eq!(address("anthropic", &[anthropic]).0, "http://h:1/v1");
+        assert_eq!(address("local", &[openai]).0, "http://me:word@h:1/v1?k=x");
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Makes passes: arguments in, a [`Pass`] out. Shared by `resolve`, `inspect` and `diff`.
 
+use contexture_agent::resolve_reminded;
 use contexture_compose::{Budget, Pass, Prompt, Scope, Turn};
 use contexture_message::Tokens;
 use contexture_project::Project;
+use contexture_session::Tenant;
 use contexture_wire::Catalogue;
 use serde_json::{Map, Value};
 
-use crate::args::{CallArgs, Globals, InputArgs, ModelArgs, ResolveArgs, ScopeArgs};
+use crate::args::{CallArgs, Globals, InputArgs, ResolveArgs, ScopeArgs};
 use crate::clock;
 use crate::error::Failure;
+use crate::models;
 use crate::read;
 use crate::root;
 use crate::runtime;
@@ -35,8 +38,14 @@ impl<'a> Passes<'a> {
     pub(crate) fn resolve(&self, input: Value) -> Result<Pass, Failure> {
         let prompt = self.prompt()?;
         let call = self.call;
-        let ModelArgs { provider, model } = &call.model;
-        let mut options = self.project.options(prompt, provider.as_deref(), model.as_deref());
+        // The same name that `run` calls the model by.
+        let own = prompt.definition().model.as_deref().or(self.project.config().model.default.as_deref());
+        let model = models::named(&call.model, own);
+        let mut options = match (&call.model.provider, &call.model.model) {
+            (Some(provider), None) => self.project.options(prompt, Some(provider), None),
+            _ => self.project.options(prompt, None, model.as_deref()),
+        };
+        options.blocks = call.blocks.iter().map(|it| read::block(it)).collect::<Result<_, _>>()?;
         options.input = input;
         options.scope = self.scope.clone();
         options.budget = Budget {
@@ -49,7 +58,8 @@ impl<'a> Passes<'a> {
             options = options.user_message(text);
         }
         options.engine = Some(contexture::engine());
-        runtime::block_on(prompt.resolve(options))?.map_err(|err| self.project.error(&err).into())
+        let pass = resolve_reminded(prompt, options, &call.reminders);
+        runtime::block_on(pass)?.map_err(|err| self.project.error(&err).into())
     }
 
     fn prompt(&self) -> Result<&Prompt, Failure> {
@@ -81,7 +91,7 @@ pub(crate) fn scope(args: &ScopeArgs, session: Option<&str>) -> Result<Scope, Fa
     };
     Ok(Scope {
         session: session.map(str::to_owned),
-        tenant: args.tenant.clone(),
+        tenant: Some(args.tenant.clone().unwrap_or_else(|| Tenant::default().to_string())),
         user: args.scope_user.clone(),
         now: Some(now),
     })

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use contexture_compose::InlineBlock;
 use contexture_history::Turn;
 use serde_json::{Map, Value};
 
@@ -168,6 +169,19 @@ fn is_declared_text(schema: &Value, path: &str, json: &Value) -> bool {
 /// user message.
 pub(crate) fn turns(path: &str) -> Result<Vec<Turn>, Failure> {
     transcript::history(&text(path)?, name(path))
+}
+
+/// Reads a block of this turn: `NAME=TEXT` or `NAME=@FILE`.
+pub(crate) fn block(given: &str) -> Result<InlineBlock, Failure> {
+    let (name, body) =
+        given.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {
+            Failure::usage(format!("`--block {given}` has no name")).hint("write `--block NAME=TEXT`")
+        })?;
+    let body = match body.strip_prefix('@') {
+        Some(file) => text(file)?,
+        None => body.to_owned(),
+    };
+    Ok(InlineBlock { name: name.trim().to_owned(), body, order: 0 })
 }
 
 #[cfg(test)]

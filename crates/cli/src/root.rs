@@ -1,5 +1,6 @@
 //! The project that a command works on: its folder, and its configuration with what the environment overrides.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use contexture_project::{Config, InMemory, Project};
 
 use crate::args::Globals;
+use crate::dotenv;
 use crate::error::Failure;
 use crate::output;
 
@@ -62,39 +64,42 @@ pub(crate) fn here() -> Result<PathBuf, Failure> {
         .map_err(|err| Failure::new("not_found", format!("the current folder can't be read: {err}")))
 }
 
-/// Opens the folder like [`open_or_empty`]; flags override what the environment does.
+/// Opens the folder like [`open_with_dir`]; flags override what the environment does.
 pub(crate) fn open_with_flags(
     globals: &Globals,
     flags: Vec<(&str, String)>,
 ) -> Result<(Project, PathBuf), Failure> {
-    let (project, dir) = match dir(globals)? {
-        Some(dir) => (Project::open(dir.clone())?, dir),
-        None => (Project::from_files(Arc::new(InMemory::default()))?, here()?),
-    };
+    let dir = dir(globals)?.filter(|it| Project::is_root(it)).ok_or_else(no_project)?;
+    dotenv::load(&dir);
+    let project = Project::open(dir.clone())?;
     let mut overrides = overrides_of(project.config())?;
-    for (key, value) in flags {
+    let flags = flags.into_iter().map(|(key, value)| {
         let flag = format!("--{}", key.rsplit('.').next().unwrap_or(key).replace('_', "-"));
-        project.config().with_overrides(&[(key, &value)]).map_err(|err| Failure::from(err).at(flag))?;
-        overrides.push((key.to_owned(), value));
-    }
-    Ok((project.with_overrides(overrides)?, dir))
+        Override { given_by: flag, key: key.to_owned(), value }
+    });
+    overrides.extend(flags);
+    check(project.config(), &overrides)?;
+    Ok((project.with_overrides(pairs(overrides))?, dir))
 }
 
 fn opened(dir: PathBuf) -> Result<Project, Failure> {
+    dotenv::load(&dir);
     overridden(Project::open(dir)?)
 }
 
 fn overridden(project: Project) -> Result<Project, Failure> {
     let overrides = overrides_of(project.config())?;
-    Ok(project.with_overrides(overrides)?)
+    check(project.config(), &overrides)?;
+    Ok(project.with_overrides(pairs(overrides))?)
 }
 
 /// Returns what the environment overrides, and warns about variables that mean nothing.
-fn overrides_of(config: &Config) -> Result<Overrides, Failure> {
+fn overrides_of(config: &Config) -> Result<Vec<Override>, Failure> {
     let variables =
         env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
-    let ours = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-    let (overrides, unknown) = overrides(config, ours)?;
+    let variables: BTreeMap<String, String> = dotenv::variables().chain(variables).collect();
+    let ours = variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    let (overrides, unknown) = overrides(config, ours);
     for name in unknown {
         output::warn(&format!("the variable {name} names no key of contexture.toml and is ignored"));
     }
@@ -107,28 +112,55 @@ fn no_project() -> Failure {
     Failure::new("not_found", message).hint("`contexture init` writes one, `-C DIR` names another folder")
 }
 
-/// Keys of the configuration with their new values.
-type Overrides = Vec<(String, String)>;
+/// A key of the configuration with its new value.
+#[derive(Clone)]
+struct Override {
+    /// What sets it, such as `environment variable CONTEXTURE_STORE_URL`, or `--listen`.
+    given_by: String,
+    key: String,
+    value: String,
+}
+
+/// Returns keys and values.
+fn pairs(overrides: Vec<Override>) -> Vec<(String, String)> {
+    overrides.into_iter().map(|it| (it.key, it.value)).collect()
+}
+
+/// Checks all overrides together, as they hold together; an error names the one without which there is none.
+fn check(config: &Config, overrides: &[Override]) -> Result<(), Failure> {
+    let tried = |all: &[&Override]| {
+        let pairs: Vec<_> = all.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
+        config.with_overrides(&pairs).map(drop)
+    };
+    let all: Vec<&Override> = overrides.iter().collect();
+    let Err(err) = tried(&all) else { return Ok(()) };
+    let without =
+        |idx: usize| all.iter().enumerate().filter(|it| it.0 != idx).map(|it| *it.1).collect::<Vec<_>>();
+    let culprit = (0..all.len()).find(|idx| tried(&without(*idx)).is_ok());
+    let culprit = culprit.or_else(|| all.iter().position(|it| tried(&[*it]).is_err()));
+    let failure = Failure::from(err);
+    Err(match culprit {
+        Some(idx) => failure.at(all[idx].given_by.clone()),
+        None => failure,
+    })
+}
 
 /// Returns what variables override, and the names of those that mean nothing.
-fn overrides(config: &Config, variables: Vec<(String, String)>) -> Result<(Overrides, Vec<String>), Failure> {
+fn overrides(config: &Config, variables: Vec<(String, String)>) -> (Vec<Override>, Vec<String>) {
     let keys = keys(config);
     let mut overrides = Vec::new();
     let mut unknown = Vec::new();
     for (name, value) in variables {
         match keys.iter().find(|key| variable(key) == name) {
             Some(key) => {
-                // Tried one by one, so that an error names its variable.
-                config
-                    .with_overrides(&[(key, &value)])
-                    .map_err(|err| Failure::from(err).at(format!("environment variable {name}")))?;
-                overrides.push((key.clone(), value));
+                let given_by = format!("environment variable {name}");
+                overrides.push(Override { given_by, key: key.clone(), value });
             }
             None => unknown.push(name),
         }
     }
     unknown.sort();
-    Ok((overrides, unknown))
+    (overrides, unknown)
 }
 
 /// Lists all keys that can be overridden: those with fixed names, and those of the providers and models there are.
@@ -156,18 +188,18 @@ fn variable(key: &str) -> String {
 mod tests {
     use contexture_project::Config;
 
-    use super::overrides;
+    use super::{check, overrides};
 
     fn with(variables: &[(&str, &str)]) -> String {
         let config =
             Config::parse("[models.\"openai/gpt-5-mini\"]\ncontext_window = 400000").expect("it is valid");
         let variables =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        match overrides(&config, variables) {
-            Ok((overrides, unknown)) => {
-                let pairs: Vec<_> =
-                    overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-                let config = config.with_overrides(&pairs).expect("each was tried");
+        let (overrides, unknown) = overrides(&config, variables);
+        match check(&config, &overrides) {
+            Ok(()) => {
+                let pairs: Vec<_> = overrides.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
+                let config = config.with_overrides(&pairs).expect("they were tried");
                 let window = config.models["openai/gpt-5-mini"].context_window;
                 format!("{} {:?} {:?} {unknown:?}", config.store.url, config.model.default, window)
             }
@@ -193,6 +225,17 @@ mod tests {
         assert_eq!(
             with(&[("CONTEXTURE_COMPACTION_MIN_MESSAGES", "many")]),
             r#""environment variable CONTEXTURE_COMPACTION_MIN_MESSAGES""#
+        );
+    }
+
+    #[test]
+    fn variables_are_checked_together() {
+        let micro = ("CONTEXTURE_COMPACTION_MICRO_TRIGGER_PCT", "93");
+        let full = ("CONTEXTURE_COMPACTION_FULL_TRIGGER_PCT", "95");
+        assert!(with(&[micro, full]).starts_with("sqlite:"), "{}", with(&[micro, full]));
+        assert_eq!(
+            with(&[("CONTEXTURE_STORE_URL", "memory:"), micro]),
+            r#""environment variable CONTEXTURE_COMPACTION_MICRO_TRIGGER_PCT""#
         );
     }
 }

@@ -121,7 +121,18 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
     builder.create(folder).map_err(|err| {
         let folder = folder.display().to_string();
         Failure::new("write_failed", format!("the folder `{folder}` can't be made: {err}")).at(folder)
-    })
+    })?;
+    ignore_in_git(folder);
+    Ok(())
+}
+
+/// Keeps conversations out of the project's repository. Where that can't be, they are stored all the same.
+fn ignore_in_git(folder: &Path) {
+    let is_ours = folder.file_name().is_some_and(|it| it == ".contexture");
+    let file = folder.join(".gitignore");
+    if is_ours && !file.exists() {
+        let _ = fs::write(file, "*\n");
+    }
 }
 
 #[cfg(test)]

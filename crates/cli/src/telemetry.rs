@@ -20,6 +20,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use crate::error::Failure;
+use crate::models;
 use crate::output;
 
 /// How long a collector may take.
@@ -68,7 +69,8 @@ pub(crate) fn start(
             failure.hint("write a level such as `info`, or `contexture_model=debug`")
         })?),
     };
-    let spans = config.otlp_endpoint.as_deref().map(|it| exporter(it, proxies)).transpose()?;
+    let endpoint = config.otlp_endpoint.clone().or_else(|| models::variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
+    let spans = endpoint.as_deref().map(|it| exporter(it, proxies)).transpose()?;
     if log.is_none() && spans.is_none() {
         return Ok(Telemetry::default());
     }

@@ -77,6 +77,7 @@ pub use registry::Prompts;
 pub use results::{ResultView, ShortenedResult};
 pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
 pub use sent::Sent;
+pub use setup::full_name;
 pub use source::Source;
 pub use standard::identity_and_date;
 pub use validator::{SchemaFault, SchemaRefused, SchemaValidator};

@@ -24,14 +24,27 @@ pub(crate) struct Setup<'a> {
     pub(crate) budget: Budget,
 }
 
+/// Returns `provider/model`, as far as it is known. A model of a provider may have a `/` in its own id, as those of
+/// providers have that pass on to others: only the provider's own name in front of it is not put there twice.
+pub fn full_name(provider: Option<&str>, model: &str) -> String {
+    match provider {
+        Some(provider) if model.split_once('/').is_none_or(|it| it.0 != provider) => {
+            format!("{provider}/{model}")
+        }
+        _ => model.to_owned(),
+    }
+}
+
 impl<'a> Setup<'a> {
     pub(crate) fn new(prompt: &'a Prompt, options: &'a ResolveOptions) -> Self {
         let definition = prompt.definition();
         let named = options.model.as_deref().or(definition.model.as_deref());
         let provider = options.provider.as_deref();
-        let model = match (provider, named) {
-            (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
-            (_, model) => model.map(str::to_owned),
+        let model = match (options.model.as_deref(), named) {
+            (Some(model), _) => Some(full_name(provider, model)),
+            // The prompt's own model names its provider, if it has a `/`.
+            (None, Some(own)) if own.contains('/') => Some(own.to_owned()),
+            (None, own) => own.map(|it| full_name(provider, it)),
         };
         let keys = matching_keys(provider, named, model.as_deref());
         let adaptations: Vec<_> = keys

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use contexture_message::{Delta, Message};
 use contexture_wire::{
-    Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, classify, decode_answer, failure,
+    Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, Target, classify, decode_answer,
+    failure,
 };
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -203,12 +204,15 @@ impl Open {
         let in_time = |wait: &Duration| self.end.is_none_or(|end| body::from_now(*wait) < end);
         let Some(wait) = waited.filter(in_time) else { return Err(self.named(error)) };
         self.n_retries += 1;
+        let Target { provider, model, .. } = &self.prepared.target;
+        // Beside the call's span, whose two dozen fields would make the line unreadable.
         tracing::warn!(
+            parent: self.trace.outer(),
             status = error.status(),
-            error.type = error.kind().code(),
             attempt = self.n_retries,
-            wait_ms = wait.as_millis() as u64,
-            "the model call is tried again"
+            "model {provider}/{model}: {}, again in {:.1} s",
+            error.kind().code(),
+            wait.as_secs_f64(),
         );
         self.attempt = Attempt::Due; // Closes the connection, if there is one.
         tokio::time::sleep(wait).await;

@@ -54,6 +54,8 @@ struct Endpoint {
     base: Url,
     headers: HeaderMap,
     secrets: Vec<Secret>,
+    /// Whether a key is needed that is not there.
+    lacks_key: bool,
     /// The provider's name in traces.
     traced_as: String,
 }
@@ -127,6 +129,10 @@ impl Inner {
     /// Encodes a call.
     pub(crate) fn prepare(&self, call: &ModelCall) -> Result<Prepared, ModelError> {
         let (endpoint, target) = self.target(call)?;
+        if endpoint.lacks_key {
+            let message = format!("there is no key for provider `{}`", target.provider);
+            return Err(ModelError::new(ModelErrorKind::Auth, message));
+        }
         let Encoded { body, losses } = encode_request(&target, &call.request);
         // The places only: a reason may quote what is said. `Client::encode` gives them whole.
         losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out, the dialect can't carry it"));
@@ -195,8 +201,16 @@ fn endpoint(name: &str, provider: &Provider) -> Result<Endpoint, ClientError> {
         base,
         headers: headers(name, provider)?,
         secrets,
+        lacks_key: lacks_key(provider),
         traced_as: traced_as(name, provider),
     })
+}
+
+/// Whether a call would only be refused for want of a key.
+fn lacks_key(provider: &Provider) -> bool {
+    let needs_key = provider.needs_key || provider.base_url.is_none();
+    let has_key = provider.api_key.as_ref().is_some_and(|it| !it.expose().is_empty());
+    needs_key && !has_key && provider.headers.is_empty()
 }
 
 /// Returns what must not show: keys, further headers, of `Bearer KEY` also the key alone, and what the address holds.

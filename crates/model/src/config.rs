@@ -57,24 +57,27 @@ pub struct Provider {
     pub base_url: Option<String>,
     /// The key; without one no key is sent.
     pub api_key: Option<Secret>,
+    /// Whether calls without a key are refused before anything is sent. The owners of the dialects are never called
+    /// without a key, or a header in its place.
+    pub needs_key: bool,
     /// Further headers. They replace our own of the same name.
     pub headers: BTreeMap<String, Secret>,
 }
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dialect, base_url, api_key, headers } = self;
+        let Self { dialect, base_url, api_key, needs_key, headers } = self;
         let base_url = base_url.as_deref().map(address::without_password);
         let mut shown = f.debug_struct("Provider");
         shown.field("dialect", dialect).field("base_url", &base_url);
-        shown.field("api_key", api_key).field("headers", headers).finish()
+        shown.field("api_key", api_key).field("needs_key", needs_key).field("headers", headers).finish()
     }
 }
 
 impl Provider {
     /// Returns the owner of the dialect, without a key.
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, base_url: None, api_key: None, headers: BTreeMap::new() }
+        Self { dialect, base_url: None, api_key: None, needs_key: false, headers: BTreeMap::new() }
     }
 
     /// Sets where it is.

@@ -15,6 +15,8 @@ use crate::client::Prepared;
 #[derive(Debug)]
 pub(crate) struct Trace {
     span: Span,
+    /// The one around it.
+    outer: Span,
     record_content: bool,
     is_over: bool,
 }
@@ -23,6 +25,7 @@ impl Trace {
     /// Begins the span.
     pub(crate) fn begin(prepared: &Prepared, request: &Request, record_content: bool) -> Self {
         let Prepared { target, url, traced_as, .. } = prepared;
+        let outer = Span::current();
         let span = tracing::info_span!(
             "chat",
             otel.name = format!("chat {}", target.model),
@@ -50,7 +53,12 @@ impl Trace {
             let messages: Vec<Value> = request.messages.iter().map(|it| shown(it)).collect();
             span.record("gen_ai.input.messages", Value::from(messages).to_string());
         }
-        Self { span, record_content, is_over: false }
+        Self { span, outer, record_content, is_over: false }
+    }
+
+    /// Returns the span around the call's own.
+    pub(crate) fn outer(&self) -> &Span {
+        &self.outer
     }
 
     /// Returns the span.

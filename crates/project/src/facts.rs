@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     pub(crate) slot: Vec<(String, Place)>,
     /// What a `<context>` section reads of the tag tree, if there is one.
     pub(crate) section: Option<Vec<Read>>,
+    /// What the text of the user's turn reads.
+    pub(crate) user: Vec<Read>,
     /// Where its templates stand.
     pub(crate) texts: Vec<Spread>,
     /// Remarks that need no other file.

@@ -198,6 +198,7 @@ impl Findings<'_> {
             }
         }
         reads.extend(unit.blocks.iter().flat_map(|it| &it.facts.variables));
+        self.user_defaults(&unit.facts.user, &schemas);
         if !schemas.is_empty() {
             reads.into_iter().for_each(|it| self.undeclared(it, &schemas));
         }
@@ -218,6 +219,22 @@ impl Findings<'_> {
             let message = format!("`{}` is read, but no `input` schema declares it", read.path.join("."));
             let hint = "declare it, so that a missing value is found before the template runs";
             self.warn("input_undeclared", message, &read.file, read.place, Some(hint));
+        }
+    }
+
+    /// A user text that needs no input is sent with every call, also beside what the user of a chat says.
+    fn user_defaults(&mut self, user: &[Read], schemas: &[&Value]) {
+        let mut reads = user.iter().filter(|it| it.path.first().is_some_and(|it| it == "input"));
+        let Some(first) = reads.next() else { return };
+        let is_filled = |it: &Read| schemas.iter().any(|schema| has_default(schema, &it.path[1..]));
+        if is_filled(first) && reads.all(is_filled) {
+            let message = format!(
+                "the user text is filled from defaults (`{}`): `chat` and the server may send it beside the user's message",
+                first.path.join(".")
+            );
+            let hint =
+                "remove the user text and pass `--user`, or remove the default so that callers must say it";
+            self.warn("user_text_default", message, &first.file, first.place, Some(hint));
         }
     }
 
@@ -331,6 +348,15 @@ fn declares(schema: &Value, path: &[String]) -> bool {
         Some(properties) => properties.get(key).map_or(is_open, |it| declares_below(it, rest)),
         None => is_open,
     }
+}
+
+/// Whether a schema gives a path a default, there or above it.
+fn has_default(schema: &Value, path: &[String]) -> bool {
+    if schema.get("default").is_some() {
+        return true;
+    }
+    let [key, rest @ ..] = path else { return false };
+    schema.get("properties").and_then(|it| it.get(key)).is_some_and(|it| has_default(it, rest))
 }
 
 /// Below the top, a schema without properties says nothing against a key.

@@ -75,21 +75,37 @@ fn rule(node: &Node) -> Result<RedactRule, Problem> {
 /// Reads a list of context providers, in the order of their messages.
 pub(crate) fn providers(reader: &mut Reader<'_>, node: &Node) -> Vec<Provider> {
     let items = reader.take("providers", decode::list(node)).unwrap_or_default();
+    // An identity is told with the date, so that `date` beside it asks for nothing more.
+    let has_identity = items.iter().any(|it| named(it).is_ok_and(|it| it.name == "identity"));
+    let mut n_workspaces = 0;
     let read = items.iter().enumerate().filter_map(|(idx, item)| {
         let field = format!("providers[{idx}]");
         let entry = reader.take(&field, named(item))?;
-        provider(reader, &field, entry, item)
+        if entry.name == "date" && entry.value.is_none() && has_identity {
+            return None;
+        }
+        n_workspaces += usize::from(entry.name == "workspace");
+        provider(reader, &field, entry, item, n_workspaces > 1)
     });
     read.collect()
 }
 
-fn provider(reader: &mut Reader<'_>, field: &str, entry: Named<'_>, item: &Node) -> Option<Provider> {
+/// Reads one provider; a further workspace has the folder in its name.
+fn provider(
+    reader: &mut Reader<'_>,
+    field: &str,
+    entry: Named<'_>,
+    item: &Node,
+    is_further: bool,
+) -> Option<Provider> {
     let problem = match (entry.name, entry.value) {
         ("date", None) => return Some(identity_and_date("")),
         ("identity", Some(node)) => return reader.text(field, node).map(identity_and_date),
         ("workspace", Some(node)) => {
-            let snapshot = workspace(reader, node);
-            return reader.take(field, snapshot).map(WorkspaceSnapshot::provider);
+            let read = workspace(reader, node);
+            let Workspace { path, snapshot, real_time } = reader.take(field, read)?;
+            let name = if is_further { format!("workspace:{path}") } else { "workspace".to_owned() };
+            return Some(snapshot.provider_as(name, real_time, is_further.then_some(path)));
         }
         ("date", Some(_)) => wants(item, "date"),
         ("identity", None) => wants(item, "identity: You act for …"),
@@ -100,8 +116,34 @@ fn provider(reader: &mut Reader<'_>, field: &str, entry: Named<'_>, item: &Node)
     None
 }
 
-/// A workspace is a folder of the project, or the project's own.
-fn workspace(reader: &Reader<'_>, node: &Node) -> Result<WorkspaceSnapshot, Problem> {
+/// A folder to list, and when.
+struct Workspace {
+    path: String,
+    snapshot: WorkspaceSnapshot,
+    real_time: bool,
+}
+
+/// A workspace is a folder of the project, or the project's own: a path, or `{path, mode}`.
+fn workspace(reader: &Reader<'_>, node: &Node) -> Result<Workspace, Problem> {
+    let Data::Map(pairs) = &node.data else { return listed(reader, node, false) };
+    let known = ["path", "mode"];
+    if let Some(pair) = pairs.iter().find(|it| !known.contains(&it.key.as_str())) {
+        return Err(unknown("field", &pair.key, &known).at(pair.place));
+    }
+    let field = |name: &str| pairs.iter().find(|it| it.key == name).map(|it| &it.value);
+    let Some(path) = field("path") else {
+        return Err(Problem::invalid("a workspace needs `path`").at(node.place));
+    };
+    let real_time = match field("mode").map(|it| Ok((it, decode::word(it)?))).transpose()? {
+        None => false,
+        Some((_, word)) if word == "cached" => false,
+        Some((_, word)) if word == "real_time" => true,
+        Some((node, _)) => return Err(decode::wrong(node, "`cached` or `real_time`")),
+    };
+    listed(reader, path, real_time)
+}
+
+fn listed(reader: &Reader<'_>, node: &Node, real_time: bool) -> Result<Workspace, Problem> {
     let path = decode::word(node)?;
     let is_inside = |it: &str| !it.is_empty() && it != ".." && !it.contains(['\\', ':']);
     if path != "." && !path.trim_end_matches('/').split('/').all(is_inside) {
@@ -112,7 +154,9 @@ fn workspace(reader: &Reader<'_>, node: &Node) -> Result<WorkspaceSnapshot, Prob
         let message = "this project is in no folder, so it has no workspace";
         return Err(Problem::invalid(message).at(node.place));
     };
-    Ok(WorkspaceSnapshot { within: Some(root.to_owned()), ..WorkspaceSnapshot::new(root.join(&path)) })
+    let snapshot =
+        WorkspaceSnapshot { within: Some(root.to_owned()), ..WorkspaceSnapshot::new(root.join(&path)) };
+    Ok(Workspace { path, snapshot, real_time })
 }
 
 fn named(node: &Node) -> Result<Named<'_>, Problem> {

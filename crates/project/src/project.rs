@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contexture_compose::tags::block_tag_name;
-use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions};
+use contexture_compose::{Block, ModelLimits, Prompt, ResolveOptions, full_name};
 use contexture_wire::Catalogue;
 
 use crate::compile::{Compiled, Previous, compile};
@@ -125,8 +125,18 @@ impl Project {
 
     /// Returns the nearest folder, from `start` upwards, that holds a `contexture.toml` or `prompts/`.
     pub fn find_root(start: &Path) -> Option<PathBuf> {
-        let is_root = |it: &&Path| it.join(CONFIG).is_file() || it.join("prompts").is_dir();
-        start.ancestors().find(is_root).map(Path::to_owned)
+        start.ancestors().find(|it| Self::is_root(it)).map(Path::to_owned)
+    }
+
+    /// Whether a folder is that of a project: it has a `contexture.toml` or a folder `prompts`.
+    pub fn is_root(dir: &Path) -> bool {
+        dir.join(CONFIG).is_file() || dir.join("prompts").is_dir()
+    }
+
+    /// Lists what is wrong with prompts and flows as their files are now, also where a last good version is used.
+    pub fn faults(&self) -> Vec<Fault> {
+        let of_prompts = self.prompts.values().flat_map(|it| it.faults.clone());
+        ProjectError::new(of_prompts.chain(self.flows.faults()).collect()).faults
     }
 
     /// Returns the configuration.
@@ -194,15 +204,16 @@ impl Project {
         let own = prompt.definition().model.as_deref();
         let default = self.config.model.default.as_deref().filter(|it| serves(it, provider));
         let chosen = model.or(own).or(default);
-        let full = match (provider, chosen) {
-            (Some(provider), Some(model)) if !model.contains('/') => Some(format!("{provider}/{model}")),
-            (_, model) => model.map(str::to_owned),
+        let full = match (model, chosen) {
+            (None, Some(own)) if own.contains('/') => Some(own.to_owned()),
+            (_, chosen) => chosen.map(|it| full_name(provider, it)),
         };
         let facts = full.as_deref().map(|it| self.catalogue.facts(it).with_window());
         let (facts, window_assumed) = facts.unwrap_or_default();
         ResolveOptions {
             provider: provider.map(str::to_owned),
-            model: chosen.map(str::to_owned),
+            // What the prompt names itself the engine finds there.
+            model: model.or(default.filter(|_| own.is_none())).map(str::to_owned),
             limits: ModelLimits {
                 context_window: facts.context_window,
                 output_reserve: facts.reserve(),

@@ -120,13 +120,16 @@ fn texts(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &
     let section = |reader: &mut Reader<'_>, it: &Option<Section>| {
         it.as_ref().and_then(|it| reader.section(&it.text, it.place))
     };
-    let mut field = |name: &str| fields.get(name).and_then(|it| reader.text(name, it));
-    (definition.system, definition.prompt) = (field("system"), field("prompt"));
+    let field = |reader: &mut Reader<'_>, name: &str| fields.get(name).and_then(|it| reader.text(name, it));
+    definition.system = field(reader, "system");
+    let before = reader.facts.variables.len();
+    definition.prompt = field(reader, "prompt");
     if let Some(node) = fields.get("user") {
         definition.user = user_messages(reader, node);
     } else {
         definition.user = section(reader, &body.user).map(UserMessage::text).into_iter().collect();
     }
+    reader.facts.user = reader.facts.variables.get(before..).unwrap_or_default().to_vec();
     if definition.system.is_none() {
         let before = reader.facts.variables.len();
         definition.system = section(reader, &body.system);

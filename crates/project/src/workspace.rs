@@ -67,18 +67,24 @@ impl WorkspaceSnapshot {
 
     /// Returns the context provider `workspace`. It reads the folder on a thread of its own, so that nobody waits for the disk.
     pub fn provider(self) -> Provider {
-        let provider = Provider::new("workspace", move |_, _| {
-            let snapshot = self.clone();
+        self.provider_as("workspace".to_owned(), false, None)
+    }
+
+    /// Does the same under another name, or asks again in every turn; `path` is told where there are several.
+    pub(crate) fn provider_as(self, name: String, real_time: bool, path: Option<String>) -> Provider {
+        let provider = Provider::new(name, move |_, _| {
+            let (snapshot, path) = (self.clone(), path.clone());
             async move {
                 let (sender, receiver) = oneshot::channel();
                 // If nobody listens any more, nobody misses it.
                 let read = move || drop(sender.send(snapshot.tree()));
                 thread::Builder::new().name("workspace".to_owned()).spawn(read)?;
                 let tree = receiver.await??;
-                Ok(tree.map(|it| Message::user(text(&it))).into_iter().collect())
+                Ok(tree.map(|it| Message::user(text(&it, path.as_deref(), real_time))).into_iter().collect())
             }
         });
-        provider.cached().trust(Trust::External)
+        let provider = if real_time { provider.real_time() } else { provider.cached() };
+        provider.trust(Trust::External)
     }
 
     /// Lists the folder; nothing if it is empty. Reads the disk.
@@ -219,8 +225,14 @@ impl Tree {
     }
 }
 
-fn text(tree: &str) -> String {
-    include_str!("templates/workspace.txt").trim_end().replace("{tree}", tree)
+fn text(tree: &str, path: Option<&str>, real_time: bool) -> String {
+    let template = match real_time {
+        true => include_str!("templates/workspace-now.txt"),
+        false => include_str!("templates/workspace.txt"),
+    };
+    let folder =
+        path.map(|it| include_str!("templates/workspace-folder.txt").trim_end().replace("{path}", it));
+    template.trim_end().replace("{folder}", &folder.unwrap_or_default()).replace("{tree}", tree)
 }
 
 fn ignore_file(folder: &Path) -> Option<Arc<Gitignore>> {

@@ -115,7 +115,7 @@ impl Server {
         let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
         let watchers = watchers.and(Arc::new(keeper.clone()));
         let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
-        let world = World::load(project, Vec::new(), &agent, watchers.clone())?;
+        let world = World::load(project.clone(), project.faults(), &agent, watchers.clone())?;
         let world = Arc::new(Current::new(world));
         let library = Loaded { world: Arc::clone(&world), metrics: metrics.clone() };
         let runtime = Runtime::new(RuntimeParts {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use contexture_flow::Forgotten;
 use contexture_history::Timestamp;
-use contexture_project::{Project, Reload};
+use contexture_project::{Fault, Project, Reload};
 
 use crate::audit::{Act, SERVER};
 use crate::control::{self, CONTROL};
@@ -174,19 +174,30 @@ pub(crate) async fn reload(app: &App) {
         Err(err) if err.faults == world.faults => return,
         Err(err) => (world.project.clone(), err.faults),
     };
-    for fault in &faults {
+    for fault in faults.iter().filter(|it| !world.faults.contains(it)) {
         let act = Act::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
         app.0.audit.note(&act.detail(&fault.message));
         tracing::warn!(
             code = fault.code,
             at = fault.at(),
-            "{}; the last good version is used",
-            fault.message
+            "{}{}",
+            fault.message,
+            if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
     match World::load(project, faults, &app.0.agent, app.0.watcher()) {
         Ok(world) => app.0.world.set(world),
         Err(err) => tracing::warn!(error = err, "the agent can't be made anew; the last one is used"),
+    }
+}
+
+/// Whether what a fault is about can be used all the same.
+fn has_good_version(project: &Project, fault: &Fault) -> bool {
+    let file = fault.file.as_deref().unwrap_or_default();
+    let prompt = file.strip_prefix("prompts/").and_then(|it| it.strip_suffix(".md"));
+    match prompt {
+        Some(path) => project.prompts().any(|(it, prompt)| it == path && prompt.is_ok()),
+        None => project.flows().any(|(id, flow)| project.flow_file(id) == Some(file) && flow.is_ok()),
     }
 }
 

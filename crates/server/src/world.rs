@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use contexture_agent::{Agent, AgentBuilder, Watcher};
 use contexture_compose::Prompt;
 use contexture_flow::Flow;
-use contexture_project::{Fault, Project};
+use contexture_project::{Fault, Project, ProjectError};
 
 use crate::Problem;
 
@@ -39,11 +39,11 @@ impl World {
     /// Returns a prompt by its id; without one the only prompt there is, or the one that is called `chat`.
     pub(crate) fn prompt(&self, id: Option<&str>) -> Result<Prompt, Problem> {
         if let Some(id) = id {
-            return Ok(self.project.prompt(id)?.clone());
+            return self.project.prompt(id).cloned().map_err(|err| unusable("prompt", id, err));
         }
         let all: Vec<&str> = self.project.prompts().map(|(path, _)| path).collect();
         match all.as_slice() {
-            [only] => Ok(self.project.prompt(only)?.clone()),
+            [only] => self.project.prompt(only).cloned().map_err(|err| unusable("prompt", only, err)),
             _ => self.project.prompt("chat").cloned().map_err(|_| {
                 let problem = Problem::new("unknown_prompt", "the request names no prompt");
                 problem.hint("`GET /v1/prompts` lists them")
@@ -55,19 +55,22 @@ impl World {
 impl World {
     /// Returns a flow by its id.
     pub(crate) fn flow(&self, id: &str) -> Result<Flow, Problem> {
-        self.project.flow(id).cloned().map_err(|err| {
-            let problem = Problem::from(err);
-            if problem.code() == "unknown_flow" {
-                return problem;
-            }
-            // What is wrong with a file is not wrong with the request: its own code would say so.
-            let invalid =
-                Problem::new("flow_invalid", format!("flow `{id}` has a fault: {}", problem.detail()));
-            match problem.place() {
-                Some(at) => invalid.at(at),
-                None => invalid,
-            }
-        })
+        self.project.flow(id).cloned().map_err(|err| unusable("flow", id, err))
+    }
+}
+
+/// Says why a prompt or a flow can't be used.
+fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
+    let problem = Problem::from(err);
+    if problem.code().starts_with("unknown_") && problem.place().is_none() {
+        return problem;
+    }
+    // What is wrong with a file is not wrong with the request: its own code would say so.
+    let detail = format!("{what} `{id}` has a fault: {}", problem.detail());
+    let invalid = Problem::new(&format!("{what}_invalid"), detail);
+    match problem.place() {
+        Some(at) => invalid.at(at),
+        None => invalid,
     }
 }
 

@@ -196,6 +196,12 @@ pub(crate) struct CallArgs {
     /// The user's message of this turn.
     #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
     pub(crate) user: Option<String>,
+    /// Context for this turn, hidden beside what the user says: a name and its text, or `@FILE`. Can be repeated.
+    #[arg(long = "block", value_name = "NAME=TEXT|@FILE", help_heading = "Conversation")]
+    pub(crate) blocks: Vec<String>,
+    /// A reminder for this turn, hidden behind what the user says. Can be repeated.
+    #[arg(long = "remind", value_name = "TEXT", help_heading = "Conversation")]
+    pub(crate) reminders: Vec<String>,
     /// What templates see as `ctx.session`.
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub(crate) session: Option<String>,

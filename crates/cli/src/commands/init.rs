@@ -70,8 +70,14 @@ fn page(dir: &Path, files: &[&str]) -> String {
         lines.push(format!("  cd {}", visible(&shown(dir.to_owned()))));
     }
     lines.extend(
-        ["resolve support", "inspect support --set plan=pro --set locale=de", "lint"]
-            .map(|it| format!("  contexture {it}")),
+        [
+            "inspect support --set plan=pro --set locale=de",
+            "run support --user 'Where is my order?'",
+            "chat",
+            "serve",
+            "lint",
+        ]
+        .map(|it| format!("  contexture {it}")),
     );
     lines.join("\n")
 }

@@ -53,6 +53,7 @@ fn document(path: &str, prompt: Result<&Prompt, &ProjectError>) -> Value {
             json!({
                 "id": prompt.id(), "path": file(path), "description": definition.description,
                 "tags": definition.tags, "model": definition.model, "input": prompt.input_schema(),
+                "output": definition.output.as_ref().map(|it| it.value()),
             })
         }
         Err(err) => {

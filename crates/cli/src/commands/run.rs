@@ -1,7 +1,7 @@
 //! `run`: one turn of a prompt, called for real.
 
 use contexture_agent::{Decision, Ended, Outcome, Remark, RunRequest, Verdict};
-use contexture_compose::{InlineBlock, Prompt};
+use contexture_compose::Prompt;
 use contexture_history::TurnStatus;
 use contexture_session::{SessionId, SessionStart, Sessions, Thread};
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ async fn talk(
         Some(decision) => Ask::Decision(decision),
         None => Ask::Turn(Box::new(RunRequest {
             key: args.key.clone(),
-            blocks: args.blocks.iter().map(|it| block(it)).collect::<Result<_, _>>()?,
+            blocks: args.blocks.iter().map(|it| read::block(it)).collect::<Result<_, _>>()?,
             reminders: args.reminders.clone(),
             refresh: args.refresh,
             ..stage.request(user, id.as_ref())
@@ -77,19 +77,6 @@ async fn talk(
     })?;
     voice.finish(&played.outcome);
     Ok(reply(&played, form, id.is_some()))
-}
-
-/// Reads a block of this turn: `NAME=TEXT` or `NAME=@FILE`.
-fn block(given: &str) -> Result<InlineBlock, Failure> {
-    let (name, text) =
-        given.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {
-            Failure::usage(format!("`--block {given}` has no name")).hint("write `--block NAME=TEXT`")
-        })?;
-    let body = match text.strip_prefix('@') {
-        Some(file) => read::text(file)?,
-        None => text.to_owned(),
-    };
-    Ok(InlineBlock { name: name.trim().to_owned(), body, order: 0 })
 }
 
 /// What was decided about a call that waits, if that is what the arguments say.

@@ -1,12 +1,13 @@
 //! `serve`: the project over HTTP, until it is told to stop.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contexture::{SystemNames, SystemTime, session_ports};
-use contexture_project::Project;
+use contexture_project::{Level, Project};
 use contexture_server::{AgentMaker, ListenError, Listener, Parts, Server};
 use contexture_session::Sessions;
 use serde_json::json;
@@ -35,7 +36,10 @@ pub(super) fn run(args: &ServeArgs, globals: &Globals) -> Result<Reply, Failure>
         Some(url) => store::parse(url, &root::here()?)?,
         None => store::parse(&project.config().store.url, &dir)?,
     };
-    let proxies = Models::of(project.config(), models::variable)?.proxies();
+    let models = Models::of(project.config(), models::variable)?;
+    warn_of_faults(&project);
+    warn_of_models(&project, &models);
+    let proxies = models.proxies();
     let _telemetry = telemetry::start(&project.config().telemetry, Usual::Requests, proxies)?;
     runtime::block_on_many(serve(project, &dir, &place, globals.json))?
 }
@@ -55,6 +59,23 @@ fn flags(args: &ServeArgs) -> Result<Vec<(&'static str, String)>, Failure> {
         ("telemetry.log_format", args.log_format.clone()),
     ];
     Ok(flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+}
+
+/// Says which files can't be used: whatever needs them is refused until they are repaired.
+fn warn_of_faults(project: &Project) {
+    for lint in project.lint().iter().filter(|it| it.level == Level::Error) {
+        output::warn(&lint.to_string());
+    }
+}
+
+/// Says which models can't be called, each once: turns that need them fail.
+fn warn_of_models(project: &Project, models: &Models) {
+    let named = project.prompts().filter_map(|(_, it)| it.ok()?.definition().model.clone());
+    let all: BTreeSet<String> = named.chain(project.config().model.default.clone()).collect();
+    for failure in all.iter().filter_map(|it| models.check(Some(it)).err()) {
+        let hint = failure.to_json()["error"]["hint"].as_str().map(|it| format!("; {it}"));
+        output::warn(&format!("{}{}", failure.message(), hint.unwrap_or_default()));
+    }
 }
 
 async fn serve(project: Project, dir: &Path, place: &Place, as_json: bool) -> Result<Reply, Failure> {

@@ -39,7 +39,7 @@ fn a_new_session_has_a_name_that_can_be_read_and_looking_leaves_nothing() {
     let name = run.stderr.split_whitespace().nth(1).unwrap_or_default();
     assert_eq!(name.split('-').count(), 3, "{}", run.stderr);
     for shown in
-        ["/session ID", "The model is mock/m-1.", "is not known", "no tools", "Nothing was said yet."]
+        ["/session ID", "The model is mock/m-1.", "of 191808 tokens", "no tools", "Nothing was said yet."]
     {
         assert!(run.stdout.contains(shown), "{shown}: {}", run.stdout);
     }

@@ -35,10 +35,8 @@ fn served(replies: Vec<Reply>, compaction: &str) -> Served {
 fn small_window(served: &Served, compaction: &str) {
     let path = served.folder.path().join("contexture.toml");
     let config = std::fs::read_to_string(path).expect("it was written");
-    let more = format!(
-        "[models.\"mock/m-1\"]\ncontext_window = 3000\nmax_output = 500\n[compaction]\n{compaction}\n"
-    );
-    served.folder.write("contexture.toml", &format!("{config}{more}"));
+    let config = config.replace("context_window = 200000", "context_window = 3000\nmax_output = 500");
+    served.folder.write("contexture.toml", &format!("{config}[compaction]\n{compaction}\n"));
 }
 
 /// A session `s1` of six turns, of which nothing is summarised yet; then the model says more.

@@ -109,12 +109,13 @@ fn deep_and_large_json_is_refused_and_does_no_harm() {
         let (exit, error) = error(&folder, args, stdin);
         assert_eq!((exit, &error["code"]), (Some(2), &json!(code)), "{args:?}: {error}");
     }
-    let large = format!("{{\"question\": \"{}\"}}", "word ".repeat(50_000));
-    let run = folder.run_with(
-        &["resolve", "support", "--input", "-", "--input-budget", "9000", "--json"],
-        &large,
-        &[],
+    folder.write(
+        "prompts/ask.md",
+        "---\ninput: {question: string}\n---\n<user>\n{{ input.question }}\n</user>\n",
     );
+    let large = format!("{{\"question\": \"{}\"}}", "word ".repeat(50_000));
+    let run =
+        folder.run_with(&["resolve", "ask", "--input", "-", "--input-budget", "9000", "--json"], &large, &[]);
     assert_eq!((run.code, &run.json()["error"]["code"]), (Some(2), &json!("budget_exceeded")));
 }
 

@@ -12,6 +12,7 @@ mod flow_runs;
 mod judge;
 mod local;
 mod pages;
+mod readme;
 mod run;
 mod serve;
 mod served;

@@ -358,3 +358,33 @@ fn ctrl_c_stops_the_run_and_keeps_what_was_said() {
     let shown = served.run(&["sessions", "show", "s1"]).stdout;
     assert!(shown.contains("interrupted"), "{shown}");
 }
+
+#[test]
+fn resolve_shows_what_run_sends() {
+    let served = Served::new(Dialect::Openai, [says(Dialect::Openai, "Yes.")]);
+    let prompt = "---\nadapt:\n  openai: {settings: {temperature: 0.7}}\n---\nYou act for {{ ctx.tenant }}.";
+    served.folder.write("prompts/q.md", prompt);
+    let turn = [
+        "--provider",
+        "mock",
+        "--model",
+        "openai/gpt-4o",
+        "--user",
+        "Now?",
+        "--block",
+        "page=Cart",
+        "--remind",
+        "Be brief.",
+    ];
+    let resolved =
+        served.run(&[&["resolve", "q", "--json", "--wire", "openai"] as &[&str], &turn].concat()).json();
+    let run = served.run(&[&["run", "q"] as &[&str], &turn].concat());
+    assert_eq!(run.code, Some(0), "{}", run.shown());
+    let sent = &served.asked()[0].body;
+    assert_eq!((&sent["model"], &sent["temperature"]), (&json!("openai/gpt-4o"), &json!(0.7)));
+    assert!(sent["messages"][0]["content"].to_string().contains("You act for default."), "{sent}");
+    let body = resolved.get("body").unwrap_or(&resolved);
+    for field in ["model", "messages", "temperature"] {
+        assert_eq!(body[field], sent[field], "{field}: {resolved:#}");
+    }
+}

@@ -120,7 +120,7 @@ fn a_served_project_asks_for_the_keys_of_its_store() {
     let serving = Serving::start(&folder, &["--log-format", "json"]);
     let token = made["token"].as_str().unwrap_or_default();
     assert_eq!(serving.ask("GET", "/v1/prompts", None, &json!({})).0, 401);
-    assert_eq!(serving.ask("GET", "/v1/prompts?q=hidden", Some(token), &json!({})).0, 200);
+    assert_eq!(serving.ask("GET", "/v1/prompts?tag=hidden", Some(token), &json!({})).0, 200);
     #[cfg(unix)]
     {
         serving.signal("-INT");
@@ -281,4 +281,40 @@ fn the_folder_of_a_new_store_is_private() {
     let before = mode("mine");
     assert_eq!(folder.run(&["keys", "create", "--store", "sqlite:mine/x.db"]).code, Some(0));
     assert_eq!((mode("mine"), mode("mine/x.db")), (before, 0o600));
+}
+
+#[test]
+fn what_can_not_work_is_said_when_the_server_starts() {
+    let folder = Folder::new([
+        ("contexture.toml", "[model]\ndefault = \"openai/gpt-5-mini\"\n"),
+        ("prompts/good.md", "Be kind."),
+        ("prompts/bad.md", "---\nuse: [nobody]\n---\nHi."),
+    ]);
+    let serving = Serving::start(&folder, &["--store", "memory:"]);
+    let (status, body) = serving.ask("POST", "/v1/prompts/bad/run", None, &json!({"user": "hi"}));
+    assert_eq!(
+        (status, &body["code"], &body["at"]),
+        (422, &json!("prompt_invalid"), &json!("prompts/bad.md:2:7"))
+    );
+    // Without a key nothing is sent, so nothing is tried again.
+    let (status, body) = serving.ask("POST", "/v1/prompts/good/run", None, &json!({"user": "hi"}));
+    assert_eq!((status, &body["code"]), (502, &json!("model_auth")), "{body}");
+    serving.signal("-TERM");
+    let (_, said) = serving.end();
+    assert!(said.contains("warning: prompts/bad.md:2:7: error[unknown_entry]"), "{said}");
+    assert!(said.contains("model `openai/gpt-5-mini`: there is no key for provider `openai`"), "{said}");
+    assert!(said.contains("`OPENAI_API_KEY`"), "{said}");
+    assert!(!said.contains("last good version"), "{said}");
+}
+
+#[test]
+fn a_folder_without_a_project_is_not_served() {
+    for args in
+        [&["serve", "--listen", "127.0.0.1:0"] as &[&str], &["serve", "sub", "--listen", "127.0.0.1:0"]]
+    {
+        let folder = Folder::new([("sub/notes.txt", "x")]);
+        let run = folder.run(args);
+        assert_eq!(run.code, Some(2), "{}", run.shown());
+        assert!(run.stderr.contains("there is no project"), "{}", run.shown());
+    }
 }

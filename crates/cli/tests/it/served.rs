@@ -69,8 +69,9 @@ impl Served {
 
 /// A configuration with one provider, `mock`, and its model as the default.
 pub(crate) fn config(provider: &str) -> String {
-    let known = "[models.\"mock/m-1\"]\ncontext_window = 200000";
-    format!("[model]\ndefault = \"mock/m-1\"\n[providers.mock]\n{provider}\n{known}\n")
+    format!(
+        "[model]\ndefault = \"mock/m-1\"\n[models.\"mock/m-1\"]\ncontext_window = 200000\n[providers.mock]\n{provider}\n"
+    )
 }
 
 /// The model says something.

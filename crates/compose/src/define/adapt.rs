@@ -31,11 +31,14 @@ pub(crate) fn matching_keys<'a>(
     full: Option<&'a str>,
 ) -> Vec<&'a str> {
     let mut keys = vec!["*"];
-    let prefix = model.and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
-    keys.extend(prefix);
+    // The provider that is called may pass on to another, which its id of the model begins with: `openai/gpt-4o`.
+    let id = full.and_then(|it| it.split_once('/'));
+    keys.extend(id.and_then(|(_, id)| id.split_once('/')).map(|(prefix, _)| prefix));
+    keys.extend(id.map(|(provider, _)| provider));
     keys.extend(provider);
     // `openai/gpt-5` given as one name is the model `gpt-5` of `openai` too.
-    keys.extend(model.and_then(|it| it.split_once('/')).map(|(_, name)| name));
+    keys.extend(id.and_then(|(_, id)| id.rsplit_once('/')).map(|(_, name)| name));
+    keys.extend(id.map(|(_, id)| id));
     keys.extend(model);
     keys.extend(full);
     let mut seen = Vec::new();

@@ -6,7 +6,7 @@ use super::connect::AFTER;
 use super::expand::Flat;
 use crate::define::{JoinPolicy, NodeKind};
 use crate::fault::FlowFault;
-use crate::flow::FlowNode;
+use crate::flow::{FlowNode, Input};
 use crate::port::PortType;
 
 /// Checks the graph, and marks the nodes that run when somebody asks for their outputs.
@@ -27,6 +27,9 @@ pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<Flow
     found.extend(asked_twice(&nodes));
     if found.is_empty() {
         found.extend(unreachable(&nodes));
+    }
+    if found.is_empty() {
+        found.extend(starved(&nodes));
     }
     if found.is_empty() {
         found.extend(cycle(&nodes));
@@ -177,6 +180,51 @@ fn unreachable(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
         (idx, FlowFault::new("flow_unreachable", message))
     })
     .collect()
+}
+
+/// Finds nodes that can't begin even once: what they wait for comes after them. Each is named with the input that it
+/// lacks; nodes that only come after such a node are not.
+fn starved(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
+    let mut starts = vec![false; nodes.len()];
+    loop {
+        let next = (0..nodes.len()).find(|idx| !starts[*idx] && can_start(nodes, *idx, &starts));
+        let Some(idx) = next else { break };
+        starts[idx] = true;
+    }
+    let is_fed = |input: &Input| input.sources.iter().any(|(from, _)| starts[*from]);
+    let stuck = nodes.iter().enumerate().filter(|(idx, _)| !starts[*idx]);
+    let found = stuck.filter_map(|(idx, node)| {
+        // Something arrives, and something else never does: here the run would come to a halt.
+        let mut awaited = node.inputs.iter().filter(|it| it.is_awaited());
+        awaited.clone().find(|it| is_fed(it))?;
+        let lacks = awaited.find(|it| !is_fed(it))?;
+        let from = lacks.sources.first().map_or("", |(from, _)| &*nodes[*from].id);
+        let port =
+            if lacks.port.name == AFTER { String::new() } else { format!(" for `{}`", lacks.port.name) };
+        let message =
+            format!("node `{}` never starts: it waits{port} for `{from}`, which comes after it", node.id);
+        let hint =
+            "lead both ways to it through a `join` with `policy: any`, or give the loop an entry of its own";
+        Some((idx, FlowFault::new("flow_never_starts", message).hint(Some(hint.to_owned()))))
+    });
+    found.collect()
+}
+
+/// Whether a node can begin, given those that can.
+fn can_start(nodes: &[FlowNode], idx: usize, starts: &[bool]) -> bool {
+    let node = &nodes[idx];
+    if idx == 0 || node.is_pulled {
+        return true;
+    }
+    let is_fed = |input: &&Input| input.sources.iter().any(|(from, _)| starts[*from]);
+    let mut awaited = node.inputs.iter().filter(|it| it.is_awaited());
+    match node.traits.join {
+        JoinPolicy::All => awaited.all(|it| is_fed(&it)),
+        JoinPolicy::Any => {
+            let (rounds, others): (Vec<_>, Vec<_>) = awaited.partition(|it| it.is_round());
+            (rounds.is_empty() || rounds.iter().any(is_fed)) && others.iter().all(is_fed)
+        }
+    }
 }
 
 /// Finds a loop that no pause is part of, or in which a node asks for its own output.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use contexture_agent::{AgentError, Ended, Event, GoOn, Outcome, Pending, Run, RunRequest, Verdict};
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
-use contexture_message::{Message, Usage};
+use contexture_message::{Message, Part, Usage};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -115,6 +115,7 @@ impl Node for LlmNode {
         vec![
             Port::new("text", PortType::STRING),
             Port::new("output", PortType::ANY),
+            Port::new("reasoning", PortType::STRING),
             Port::new("thread", PortType::Thread),
             Port::new("ended", PortType::STRING),
             Port::new("steps", PortType::data(JsonType::Integer)),
@@ -145,10 +146,21 @@ fn answered(cx: &NodeContext, outcome: &Outcome) -> Option<Step> {
     Some(Step::done([
         ("text", PortValue::data(text)),
         ("output", PortValue::data(output)),
+        ("reasoning", PortValue::data(reasoning(outcome))),
         ("thread", PortValue::Thread(cx.thread.id().clone())),
         ("ended", PortValue::data(outcome.ended.as_str())),
         ("steps", PortValue::data(outcome.steps)),
     ]))
+}
+
+/// Returns the readable thinking of the last message; nothing where the model shows none.
+fn reasoning(outcome: &Outcome) -> String {
+    let parts = outcome.message.iter().flat_map(|it| &it.content);
+    let thoughts = parts.filter_map(|it| match it {
+        Part::Thinking(thinking) if !thinking.text.is_empty() => Some(thinking.text.as_str()),
+        _ => None,
+    });
+    thoughts.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Finds a prompt.

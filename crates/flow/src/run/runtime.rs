@@ -116,6 +116,13 @@ impl Runtime {
         }
     }
 
+    /// Whether another process drives a run, or was killed while it did and still holds it.
+    pub async fn is_driven(&self, run: &RunId) -> Result<bool, RunError> {
+        let keys = self.keys(run);
+        let (book, _) = book::book(self.records(), &keys).await?;
+        Ok(!book.status.is_over() && book.is_driven && !self.is_silent(&keys, self.parts.time.now()).await?)
+    }
+
     /// Takes a run up, if it is not over.
     pub(super) async fn acquire(&self, keys: &Keys) -> Result<Option<Driver>, RunError> {
         let (mut book, _) = book::book(self.records(), keys).await?;

@@ -80,6 +80,22 @@ fn a_node_that_nothing_leads_to_never_runs() {
 }
 
 #[test]
+fn a_node_that_waits_for_what_comes_after_it_never_starts() {
+    let document = |edge: &str| {
+        json!({
+            "nodes": {
+                "all": {"type": "user_input"},
+                "pick": {"type": "transform", "template": "x", "inputs": {"data": "string"}},
+                "which": {"type": "user_input"},
+            },
+            "edges": ["start -> all", "all.value -> pick.data", "pick -> which", edge],
+        })
+    };
+    assert_eq!(faults(document("which -> all")), "");
+    insta::assert_snapshot!(faults(document("which -> pick")), @"nodes.pick: node `pick` never starts: it waits for `which`, which comes after it (lead both ways to it through a `join` with `policy: any`, or give the loop an entry of its own) [flow_never_starts]");
+}
+
+#[test]
 fn a_loop_goes_through_a_pause() {
     let document = |third: &str| {
         json!({

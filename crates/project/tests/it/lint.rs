@@ -147,3 +147,21 @@ fn small_slips_are_found() {
     skills/s/SKILL.md:2:1: warning[skill_incomplete]: the skill has no `description` [a model decides by name and description whether to load a skill]
     ");
 }
+
+#[test]
+fn a_user_text_that_is_filled_from_defaults_is_told() {
+    let prompt = |schema: &str| {
+        format!(
+            "---\ninput: {schema}\n---\n<system>\nBe kind.\n</system>\n\n<user>\n{{{{ input.question }}}}\n</user>\n"
+        )
+    };
+    let defaulted = prompt("{type: object, properties: {question: {type: string, default: Where is it?}}}");
+    insta::assert_snapshot!(linted(&[("prompts/p.md", &defaulted)]), @"prompts/p.md:9:4: warning[user_text_default]: the user text is filled from defaults (`input.question`): `chat` and the server may send it beside the user's message [remove the user text and pass `--user`, or remove the default so that callers must say it]");
+    assert_eq!(
+        linted(&[(
+            "prompts/p.md",
+            &prompt("{type: object, properties: {question: {type: string}}, required: [question]}")
+        )]),
+        ""
+    );
+}

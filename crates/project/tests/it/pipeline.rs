@@ -137,3 +137,35 @@ fn two_providers_of_one_kind_are_a_fault() {
     };
     insta::assert_snapshot!(faults, @"prompts/p.md duplicate_id: two different entries have the id `identity`: providers[0] and providers[1] [rename one of them, or use the same entry twice: it renders once]");
 }
+
+/// Returns what the providers of a prompt in a folder say.
+fn provided(providers: &str) -> Vec<String> {
+    let front = format!("---\nproviders:\n{providers}---\nOwn.");
+    let folder = Temporary::new();
+    folder.write("app/main.py", "").write("docs/index.md", "").write("prompts/p.md", &front);
+    let project = Project::open(&folder.0).unwrap();
+    let prompt = project.prompt("p").unwrap_or_else(|err| panic!("{err}"));
+    let scope = Scope { now: Some("2026-03-01T08:30:00Z".into()), ..Scope::default() };
+    let options = ResolveOptions { scope, ..ResolveOptions::default() };
+    let pass = futures::executor::block_on(prompt.resolve(options)).unwrap();
+    pass.request().messages[1..].iter().filter_map(|it| it.as_text().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_date_beside_an_identity_is_said_once() {
+    assert_eq!(
+        provided("  - date\n  - identity: You act for Acme.\n"),
+        ["You act for Acme.\nToday's date is 2026-03-01."]
+    );
+}
+
+#[test]
+fn several_workspaces_are_told_apart_and_may_be_listed_in_every_turn() {
+    assert_eq!(
+        provided("  - workspace: app\n  - workspace: {path: docs, mode: real_time}\n"),
+        [
+            "The files of the workspace, as they were when this was first asked for:\n\nmain.py",
+            "The files of the workspace in `docs`, as they are now:\n\nindex.md",
+        ]
+    );
+}

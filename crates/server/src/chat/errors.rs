@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::to_bytes;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -96,13 +96,25 @@ fn known(code: &str, status: StatusCode) -> (StatusCode, &str) {
     }
 }
 
+/// Whether a request comes from one of OpenAI's own clients.
+fn is_openai_client(headers: &HeaderMap) -> bool {
+    let agent = headers.get(header::USER_AGENT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    headers.contains_key("x-stainless-lang")
+        || agent.starts_with("OpenAI/")
+        || agent.starts_with("AsyncOpenAI/")
+}
+
 /// Puts problem documents of these routes into OpenAI's shape, wherever they come from: also those of the gate before
 /// them. It must stand outside of everything that answers with problems.
 pub async fn in_openai_shape(request: Request, next: Next) -> Response {
     const LARGEST: usize = 64 * 1024;
     let path = request.uri().path();
     let is_ours = path == "/v1/chat/completions" || path == "/v1/models" || path.starts_with("/v1/models/");
+    // What OpenAI has and we have not, asked for by one of its clients.
+    let may_be_theirs = path.starts_with("/v1/") && is_openai_client(request.headers());
     let response = next.run(request).await;
+    let is_missing = matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    let is_ours = is_ours || (may_be_theirs && is_missing);
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !is_ours || kind.is_none_or(|it| it != "application/problem+json") {
         return response;

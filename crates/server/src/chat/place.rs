@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::recognise::{Hints, Listed, Recognised, recognise};
 use super::stored::Stored;
+use crate::Problem;
 
 /// The label of branches.
 const LABEL: &str = "chat";
@@ -29,6 +30,29 @@ pub(crate) enum Step {
     Answer(Vec<(String, ToolOutput)>),
     /// Nothing: the request had this turn before.
     Replay(TurnNo),
+}
+
+/// Why a list has no place.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlaceError {
+    /// The store says no.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Nothing waits for the result of this call: it would be lost.
+    #[error("nothing waits for a result of call `{0}`")]
+    Unexpected(String),
+}
+
+impl From<PlaceError> for Problem {
+    fn from(err: PlaceError) -> Self {
+        match err {
+            PlaceError::Session(err) => err.into(),
+            PlaceError::Unexpected(call) => {
+                let shown = PlaceError::Unexpected(crate::input::shown(&call).to_string());
+                Problem::new("tool_result_unexpected", shown.to_string()).at("messages")
+            }
+        }
+    }
 }
 
 /// A thread that a request may go on with.
@@ -62,7 +86,7 @@ pub(crate) async fn place(
     session: &Session,
     listed: &Listed,
     hints: Hints,
-) -> Result<(Thread, Step), SessionError> {
+) -> Result<(Thread, Step), PlaceError> {
     let mut candidates = Vec::new();
     for thread in threads(session).await? {
         candidates.push(Candidate::of(thread).await?);
@@ -100,7 +124,7 @@ async fn settle(
     (found, meaning): (Candidate, Recognised),
     listed: &Listed,
     hints: Hints,
-) -> Result<(Thread, Step), SessionError> {
+) -> Result<(Thread, Step), PlaceError> {
     let Candidate { thread, stored } = found;
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {
@@ -108,11 +132,15 @@ async fn settle(
             match recognise(&branch.stored, listed, hints) {
                 // A copy ends where the list goes on; whatever else it is, the user's words are new there.
                 Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
-                    Ok((branch.thread, Step::Run(said(listed.user.clone()))))
+                    match listed.results.first() {
+                        Some((call, _)) => Err(PlaceError::Unexpected(call.clone())),
+                        None => Ok((branch.thread, Step::Run(said(listed.user.clone())))),
+                    }
                 }
-                meaning @ (Recognised::Continues(_) | Recognised::Thin(_) | Recognised::Answers { .. }) => {
-                    go_on(branch.thread, &branch.stored, meaning).await
-                }
+                meaning @ (Recognised::Continues(_)
+                | Recognised::Thin(_)
+                | Recognised::Answers { .. }
+                | Recognised::Unexpected(_)) => go_on(branch.thread, &branch.stored, meaning).await,
             }
         }
         Recognised::Foreign if stored.is_empty() => import(thread, listed).await,
@@ -123,11 +151,12 @@ async fn settle(
         meaning @ (Recognised::Continues(_)
         | Recognised::Thin(_)
         | Recognised::Answers { .. }
+        | Recognised::Unexpected(_)
         | Recognised::Retried(_)) => go_on(thread, &stored, meaning).await,
     }
 }
 
-async fn go_on(thread: Thread, stored: &Stored, meaning: Recognised) -> Result<(Thread, Step), SessionError> {
+async fn go_on(thread: Thread, stored: &Stored, meaning: Recognised) -> Result<(Thread, Step), PlaceError> {
     let step = match meaning {
         Recognised::Continues(user) | Recognised::Thin(user) => Step::Run(said(user)),
         Recognised::Answers { results, user } if user.is_empty() => Step::Answer(results),
@@ -142,13 +171,17 @@ async fn go_on(thread: Thread, stored: &Stored, meaning: Recognised) -> Result<(
             Step::Run(said(user))
         }
         Recognised::Retried(turn) => Step::Replay(turn),
+        Recognised::Unexpected(call) => return Err(PlaceError::Unexpected(call)),
         Recognised::Branches { .. } | Recognised::Foreign => Step::Run(None),
     };
     Ok((thread, step))
 }
 
 /// Takes over a conversation that was held elsewhere.
-async fn import(thread: Thread, listed: &Listed) -> Result<(Thread, Step), SessionError> {
+async fn import(thread: Thread, listed: &Listed) -> Result<(Thread, Step), PlaceError> {
+    if let Some(call) = listed.orphan() {
+        return Err(PlaceError::Unexpected(call.to_owned()));
+    }
     let mut messages = listed.known.clone();
     let results = listed.results.iter().map(|(call_id, output)| {
         let (call_id, name) = (call_id.clone(), called(&listed.known, call_id));

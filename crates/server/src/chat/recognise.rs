@@ -12,7 +12,9 @@
 //!    again, if it says that it is one, is given the turn that it has had.
 //! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for one
 //!    that is known to send everything.
-//! 6. Turns that failed or were stopped may be known in part: a client heard less than was said, or dropped all of it.
+//! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result that
+//!    nothing waits for, and that is not stored, is unexpected.
+//! 7. Turns that failed or were stopped may be known in part: a client heard less than was said, or dropped all of it.
 //!
 //! Nothing is read or written here.
 
@@ -65,6 +67,12 @@ impl Listed {
         self.tokens.is_empty()
     }
 
+    /// Returns a call of a result that the list has no call for.
+    pub(crate) fn orphan(&self) -> Option<&str> {
+        let calls = self.calls();
+        self.results.iter().map(|it| it.0.as_str()).find(|it| !calls.contains(it))
+    }
+
     fn calls(&self) -> BTreeSet<&str> {
         let each = self.tokens.iter().filter_map(|it| match it {
             Token::Call(id) => Some(id.as_str()),
@@ -101,6 +109,8 @@ pub(crate) enum Recognised {
     },
     /// It was sent before, and had this turn.
     Retried(TurnNo),
+    /// It has a result that nothing waits for; this is the call.
+    Unexpected(String),
     /// It goes on at an earlier place.
     Branches {
         /// The end of the copy that it goes on with; nothing of the thread is shared without one.
@@ -120,7 +130,7 @@ impl Recognised {
             Recognised::Continues(_) => (3, 0),
             Recognised::Branches { shared, .. } if *shared > 0 => (2, *shared),
             Recognised::Thin(_) => (1, 1),
-            Recognised::Branches { .. } => (1, 0),
+            Recognised::Branches { .. } | Recognised::Unexpected(_) => (1, 0),
             Recognised::Foreign => (0, 0),
         }
     }
@@ -128,6 +138,9 @@ impl Recognised {
 
 /// Says what a list means for a thread.
 pub(crate) fn recognise(stored: &Stored, listed: &Listed, hints: Hints) -> Recognised {
+    if listed.is_thin() && !listed.results.is_empty() {
+        return only_results(stored, listed, hints);
+    }
     if listed.is_thin() {
         return thin(stored, listed, hints);
     }
@@ -137,6 +150,36 @@ pub(crate) fn recognise(stored: &Stored, listed: &Listed, hints: Hints) -> Recog
         Some(place) => align.behind(place, listed),
         None => Recognised::Foreign,
     }
+}
+
+/// Says what results mean that come without the calls they belong to.
+fn only_results(stored: &Stored, listed: &Listed, hints: Hints) -> Recognised {
+    let newest = stored.turns.last().filter(|it| is_over(it.1)).map(|it| it.0);
+    let is_known = listed.results.iter().all(|it| stored.answered.contains(&it.0));
+    match newest {
+        Some(turn) if hints.is_retry && is_known && stored.resumed_at.is_some() => Recognised::Retried(turn),
+        _ => answers(stored, listed, |_| false),
+    }
+}
+
+/// Says what results mean at the end of a thread; `is_stored` says which calls may have their results by now.
+fn answers(stored: &Stored, listed: &Listed, is_stored: impl Fn(&str) -> bool) -> Recognised {
+    let is_waiting = |id: &str| stored.waiting.iter().any(|it| it.id == id);
+    let unexpected = listed.results.iter().find(|it| !is_waiting(&it.0) && !is_stored(&it.0));
+    if let Some((call, _)) = unexpected {
+        return Recognised::Unexpected(call.clone());
+    }
+    let results: Vec<_> = listed.results.iter().filter(|it| is_waiting(&it.0)).cloned().collect();
+    let user = listed.user.clone();
+    match results.is_empty() {
+        true => Recognised::Continues(user),
+        false => Recognised::Answers { results, user },
+    }
+}
+
+/// Whether a turn came to something that can be answered again.
+fn is_over(status: TurnStatus) -> bool {
+    matches!(status, TurnStatus::Completed | TurnStatus::Suspended)
 }
 
 fn thin(stored: &Stored, listed: &Listed, hints: Hints) -> Recognised {
@@ -212,21 +255,14 @@ impl Align<'_> {
     }
 
     fn at_the_end(&self, listed: &Listed) -> Recognised {
-        let is_waiting = |id: &str| self.stored.waiting.iter().any(|it| it.id == id);
-        let results: Vec<_> = listed.results.iter().filter(|it| is_waiting(&it.0)).cloned().collect();
-        let user = listed.user.clone();
-        match results.is_empty() {
-            true => Recognised::Continues(user),
-            false => Recognised::Answers { results, user },
-        }
+        answers(self.stored, listed, |call| self.stored.answered.contains(call))
     }
 
     /// Returns the turn that a request had before, if it says that it is sent again and the turn came to something.
     fn is_retry_of(&self, place: usize, listed: &Listed) -> Option<TurnNo> {
         let turn = self.heard.get(place)?.turn;
         let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == turn);
-        let came_to_something =
-            matches!(self.stored.status(turn), TurnStatus::Completed | TurnStatus::Suspended);
+        let came_to_something = is_over(self.stored.status(turn));
         // What it was answered is the end of the turn: the client has brought no results since.
         let behind = place.checked_sub(1).map(|it| &self.heard[it]).filter(|it| it.turn == turn);
         let is_last = self.stored.resumed_at == behind.map(|it| it.after);

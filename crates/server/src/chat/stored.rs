@@ -63,6 +63,14 @@ pub(crate) fn tell(message: &Message, mut add: impl FnMut(Token)) {
     }
 }
 
+/// Lists the calls whose results a message has.
+fn results_of(message: &Message) -> impl Iterator<Item = String> + '_ {
+    message.content.iter().filter_map(|it| match it {
+        Part::ToolResult(result) => Some(result.call_id.clone()),
+        _ => None,
+    })
+}
+
 /// A token of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Heard {
@@ -82,6 +90,8 @@ pub(crate) struct Stored {
     pub(crate) is_whole: bool,
     /// Calls that wait for the client.
     pub(crate) waiting: Vec<ToolCall>,
+    /// Calls that have their results.
+    pub(crate) answered: BTreeSet<String>,
     /// Where the newest turn was suspended before it went on for the last time, if it did.
     pub(crate) resumed_at: Option<Seq>,
 }
@@ -125,6 +135,7 @@ impl Stored {
                     self.turns.push((turn, TurnStatus::Completed));
                 }
                 tell(message, |token| self.heard.push(Heard { token, turn, after }));
+                self.answered.extend(results_of(message));
             }
             Body::Message(_)
             | Body::Change(_)

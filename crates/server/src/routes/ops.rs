@@ -7,6 +7,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::audit::{self, Entry, audit_log};
@@ -19,13 +20,20 @@ use crate::{App, Caller, Problem};
 
 /// Returns the routes that need no caller.
 pub(crate) fn open() -> Router<App> {
-    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready))
+    Router::new().route("/", get(welcome)).route("/healthz", get(alive)).route("/readyz", get(ready))
 }
 
 /// How the server is.
 #[derive(Debug, Serialize)]
 struct Health {
     status: &'static str,
+}
+
+/// Says what this is to whoever opens the address in a browser.
+async fn welcome() -> Json<Value> {
+    Json(
+        json!({"name": "contexture", "openapi": "/openapi.json", "health": "/healthz", "openai_base_url": "/v1"}),
+    )
 }
 
 async fn alive() -> Json<Health> {

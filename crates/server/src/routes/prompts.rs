@@ -6,17 +6,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use contexture_agent::resolve_reminded;
 use contexture_compose::{Pass, Prompt, ResolveOptions};
 use contexture_history::Turn;
 use contexture_project::Fault;
 use contexture_session::{MemoryStore, SessionConfig, SessionStart, Sessions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use super::turn_shapes::{TurnRequest, TurnResult};
+use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
-use crate::input::{Body, Id};
+use crate::input::{Asked, Body, Id};
 use crate::openapi::params::PromptPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -31,6 +32,11 @@ pub(crate) struct PromptView {
     id: String,
     /// Its place in the project, such as `support/refund`.
     path: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// Its tags.
+    tags: Vec<String>,
     /// The model it names.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -72,22 +78,41 @@ pub(crate) struct PromptList {
     prompts: Vec<PromptView>,
 }
 
+/// Which prompts are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PromptFilter {
+    /// Only prompts that have this tag.
+    tag: Option<String>,
+}
+
 /// List the prompts.
-#[utoipa::path(get, path = "/v1/prompts", operation_id = "list_prompts", tag = "prompts", responses((status = 200, description = "The prompts.", body = PromptList), Refused))]
-pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<PromptList> {
+#[utoipa::path(
+    get, path = "/v1/prompts", operation_id = "list_prompts", tag = "prompts", params(PromptFilter),
+    responses((status = 200, description = "The prompts.", body = PromptList), Refused)
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    _: Caller,
+    Asked(filter): Asked<PromptFilter>,
+) -> Json<PromptList> {
     let world = app.world();
     let views = world.project.prompts().map(|(path, prompt)| match prompt {
         Ok(prompt) => view(&world, path, prompt),
         Err(err) => PromptView {
             id: path.to_owned(),
             path: path.to_owned(),
+            description: None,
+            tags: Vec::new(),
             model: None,
             input: None,
             output: None,
             faults: err.faults.iter().map(FaultView::from).collect(),
         },
     });
-    Json(PromptList { prompts: views.collect() })
+    let is_meant = |it: &PromptView| filter.tag.as_ref().is_none_or(|tag| it.tags.contains(tag));
+    Json(PromptList { prompts: views.filter(is_meant).collect() })
 }
 
 fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
@@ -97,6 +122,8 @@ fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
     PromptView {
         id: prompt.id().to_owned(),
         path: path.to_owned(),
+        description: definition.description.clone(),
+        tags: definition.tags.clone(),
         model: definition.model.clone(),
         input: Some(prompt.input_schema()),
         output: definition.output.as_ref().map(|it| (**it.value()).clone()),
@@ -136,14 +163,14 @@ pub(crate) struct Resolved {
 
 /// Show what would be sent to the model, without calling it.
 #[utoipa::path(
-    post, path = "/v1/prompts/{id}/resolve", operation_id = "resolve_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
+    post, path = "/v1/prompts/{id}/resolve", operation_id = "resolve_prompt", tag = "prompts", params(PromptPath), request_body = PassRequest,
     responses((status = 200, description = "The request and its explanation.", body = Resolved), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn resolve(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id<String>,
-    Body(request): Body<TurnRequest>,
+    Body(request): Body<PassRequest>,
 ) -> Result<Json<Resolved>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
     Ok(Json(Resolved {
@@ -155,20 +182,21 @@ pub(crate) async fn resolve(
 
 /// Show where every token would come from, without calling the model.
 #[utoipa::path(
-    post, path = "/v1/prompts/{id}/inspect", operation_id = "inspect_prompt", tag = "prompts", params(PromptPath), request_body = TurnRequest,
+    post, path = "/v1/prompts/{id}/inspect", operation_id = "inspect_prompt", tag = "prompts", params(PromptPath), request_body = PassRequest,
     responses((status = 200, description = "The explanation.", body = shapes::Explanation), Refused, NotThere, Unusable, Failed)
 )]
 pub(crate) async fn inspect(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id<String>,
-    Body(request): Body<TurnRequest>,
+    Body(request): Body<PassRequest>,
 ) -> Result<Json<Value>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
     Ok(Json(serde_json::to_value(pass.explain()).unwrap_or_default()))
 }
 
-async fn pass(app: &App, caller: &Caller, id: &str, request: &TurnRequest) -> Result<Pass, Problem> {
+async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Result<Pass, Problem> {
+    let request = &asked.turn;
     let world = app.world();
     let prompt = world.prompt(Some(id))?;
     request.check_unkept()?;
@@ -179,11 +207,14 @@ async fn pass(app: &App, caller: &Caller, id: &str, request: &TurnRequest) -> Re
         scope: run.scope,
         settings: run.settings,
         blocks: run.blocks,
+        tools: run.client_tools,
+        budget: asked.budget(),
         in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
         engine: Some(contexture::engine()),
         ..world.project.options(&prompt, None, run.model.as_deref())
     };
-    prompt.resolve(options).await.map_err(|err| world.project.error(&err).into())
+    let pass = resolve_reminded(&prompt, options, &run.reminders).await;
+    pass.map_err(|err| world.project.error(&err).into())
 }
 
 /// Run a prompt once, without a session: nothing of it is kept.

@@ -1,12 +1,13 @@
 //! What a turn is asked for, and what it comes to, as JSON.
 
 use contexture_agent::{ApprovalRequest, Outcome, RunRequest};
-use contexture_compose::{InlineBlock, SchemaValidator, Scope};
+use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
 use contexture_history::{Timestamp, TurnStatus};
-use contexture_message::{Message, Part, Role, Settings, Tool, ToolCall};
+use contexture_message::{Message, Part, Role, Settings, Tokens, Tool, ToolCall};
 use contexture_session::{Policy, SessionId};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::input::{object, objects};
@@ -58,6 +59,42 @@ pub(crate) struct TurnRequest {
     user_id: Option<String>,
     /// Stops the turn when the client that asked for it is gone; otherwise it goes on.
     pub(crate) cancel_on_disconnect: bool,
+}
+
+/// What a pass is asked for: a turn, and limits of its request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub(crate) struct PassRequest {
+    #[serde(flatten)]
+    pub(crate) turn: TurnRequest,
+    /// The limit of the composed system text, in tokens; by default the prompt's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_budget: Option<u32>,
+    /// The limit of the whole request, in tokens; by default the prompt's, or the model's window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_budget: Option<u32>,
+}
+
+impl PassRequest {
+    /// Returns the limits.
+    pub(crate) fn budget(&self) -> Budget {
+        let (token_budget, input_budget) = (self.token_budget.map(Tokens), self.input_budget.map(Tokens));
+        Budget { token_budget, input_budget, ..Budget::default() }
+    }
+}
+
+// By hand: a flattened struct could not refuse fields that nobody knows.
+impl<'de> Deserialize<'de> for PassRequest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        let mut limit = |name: &str| {
+            let value = fields.remove(name).unwrap_or_default();
+            let limit: Result<Option<u32>, _> = serde_json::from_value(value);
+            limit.map_err(|err| D::Error::custom(format!("`{name}`: {err}")))
+        };
+        let (token_budget, input_budget) = (limit("token_budget")?, limit("input_budget")?);
+        let turn = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { turn, token_budget, input_budget })
+    }
 }
 
 /// What a turn came to.

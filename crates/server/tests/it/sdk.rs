@@ -375,6 +375,59 @@ async fn a_key_gives_the_answer_it_had_and_the_user_may_speak_instead_of_waiting
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn results_alone_continue_the_turn_that_waits_and_are_never_discarded() {
+    let script = vec![calls(&["a"], "Rome"), says("It rains."), says("Nothing yet.")];
+    let stage = Stage::new(script).await;
+    let tool = json!({"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}});
+    let session = [("x-contexture-session", "s")];
+    let result = |call: &str| {
+        let result = json!({"role": "tool", "tool_call_id": call, "content": "rain"});
+        hi(json!({"tools": [tool], "messages": [result]}))
+    };
+    // Nothing waits on an empty thread, nor without a session.
+    let (status, _, answer) = ask(&stage, result("a"), &session).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("tool_result_unexpected")), "{answer}");
+    let (status, _, answer) = ask(&stage, result("a"), &[]).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("tool_result_unexpected")), "{answer}");
+
+    ask(&stage, hi(json!({"tools": [tool]})), &session).await;
+    let (status, _, answer) = ask(&stage, result("other"), &session).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("tool_result_unexpected")), "{answer}");
+    let (status, _, answer) = ask(&stage, result("a"), &session).await;
+    assert_eq!((status, &answer["choices"][0]["message"]["content"]), (200, &json!("It rains.")), "{answer}");
+    // The same request again has the answer that it had; without saying so it is refused.
+    let again = [session[0], ("x-stainless-retry-count", "1")];
+    let (_, _, answer) = ask(&stage, result("a"), &again).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "It rains.", "{answer}");
+    let (status, _, answer) = ask(&stage, result("a"), &session).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("tool_result_unexpected")), "{answer}");
+    insta::assert_snapshot!(stage.said(&stage.main("s").await).await, @r#"
+    user: hi
+    assistant: weather()
+    tool: "rain"
+    assistant: It rains.
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_said_in_the_shape_of_the_client() {
+    let stage = Stage::new(Vec::new()).await;
+    let client = contexture_model::http_client(Vec::new(), None).unwrap();
+    let of = async |agent: &str| {
+        let request =
+            client.post(format!("{}/v1/embeddings", stage.url)).bearer_auth(&stage.key).json(&json!({}));
+        let answer = request.header("user-agent", agent).send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let (status, theirs) = of("OpenAI/Python 2.0.0").await;
+    assert_eq!((status, &theirs["error"]["code"]), (404, &json!("route_unknown")), "{theirs}");
+    let (status, ours) = of("curl/8").await;
+    assert_eq!((status, &ours["code"]), (404, &json!("route_unknown")), "{ours}");
+    let root = client.get(&stage.url).send().await.unwrap();
+    assert_eq!(root.json::<Value>().await.unwrap()["name"], "contexture");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_model_may_have_slashes_in_its_name() {
     let stage = Stage::new(Vec::new()).await;
     let client = contexture_model::http_client(Vec::new(), None).unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::scene::{answering, json_of};
+use crate::scene::{Ground, answering, json_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_is_kept() {
@@ -56,4 +56,49 @@ async fn what_is_wrong_is_told_in_a_problem_document() {
         code("/v1/prompts/greet/resolve", json!({})).await,
         "422 template_error prompts/greet.md:10:9"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_has_the_reminders_and_the_budget_that_are_asked_for() {
+    let scene = answering(&[]).await;
+    let body = json!({"user": "hi", "reminders": ["Be brief."], "blocks": [{"name": "page", "body": "Cart"}], "input_budget": 3000});
+    let (status, resolved) =
+        json_of(scene.post("/v1/prompts/chat/resolve", body.clone()).send().await.unwrap()).await;
+    assert_eq!(status, 200, "{resolved}");
+    let parts = resolved["request"]["messages"][1]["content"].as_array().unwrap();
+    let texts: Vec<&str> = parts.iter().filter_map(|it| it["text"].as_str()).collect();
+    assert_eq!(texts.len(), 3, "{resolved}");
+    assert!(texts[1].contains("Cart") && texts[2].contains("Be brief."), "{texts:?}");
+    let (_, explained) = json_of(scene.post("/v1/prompts/chat/inspect", body).send().await.unwrap()).await;
+    assert_eq!(explained["budget"]["input_budget"], 3000, "{explained}");
+    let small = json!({"user": "hi", "input_budget": 1});
+    let (status, refused) =
+        json_of(scene.post("/v1/prompts/chat/inspect", small).send().await.unwrap()).await;
+    assert_eq!((status, &refused["code"]), (422, &json!("budget_exceeded")), "{refused}");
+    let (status, refused) =
+        json_of(scene.post("/v1/prompts/chat/inspect", json!({"budgte": 1})).send().await.unwrap()).await;
+    assert_eq!(status, 400, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prompts_are_listed_with_what_their_files_say_and_by_tag() {
+    let files = [
+        ("prompts/a.md", "---\ndescription: Sorts.\ntags: [mail]\noutput: {queue: string}\n---\nSort."),
+        ("prompts/b.md", "Be kind."),
+    ];
+    let project = contexture_project::Project::from_files(std::sync::Arc::new(
+        contexture_project::InMemory::new(files),
+    ))
+    .unwrap();
+    let model = contexture_model::Scripted::new([]);
+    let scene = Ground::memory()
+        .instance_of(project, std::sync::Arc::new(move |_| Ok(contexture::agent(model.clone()))))
+        .await;
+    let (_, all) = json_of(scene.get("/v1/prompts").send().await.unwrap()).await;
+    let first = &all["prompts"][0];
+    assert_eq!((&first["description"], &first["tags"]), (&json!("Sorts."), &json!(["mail"])), "{all}");
+    assert_eq!(all["prompts"].as_array().unwrap().len(), 2);
+    let (_, tagged) = json_of(scene.get("/v1/prompts?tag=mail").send().await.unwrap()).await;
+    assert_eq!(tagged["prompts"].as_array().unwrap().len(), 1, "{tagged}");
+    assert_eq!(scene.get("/v1/prompts?tga=mail").send().await.unwrap().status(), 400);
 }

@@ -1,5 +1,9 @@
 //! `flow run`, `flow resume`, `flow cancel`: a run is driven as far as it gets, and shown as it goes.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use contexture_agent::CancellationToken;
 use contexture_flow::{RunError, RunEvent, RunId, RunInfo, RunStart, RunStatus};
 use contexture_session::SessionId;
@@ -7,11 +11,12 @@ use futures::StreamExt;
 use serde_json::{Map, Value, json};
 
 use super::desk::Desk;
+use super::speakers::{Shown, Speakers};
 use super::waits::{Respondent, value};
 use crate::args::{DriveArgs, FlowCancelArgs, FlowResumeArgs, FlowRunArgs, Globals};
 use crate::error::{Exit, Failure};
 use crate::live::{Form, Voice};
-use crate::output::{Reply, Screen};
+use crate::output::{self, Reply, Screen};
 use crate::pass;
 use crate::runtime;
 use crate::store::Missing;
@@ -56,6 +61,7 @@ pub(super) fn resume(args: &FlowResumeArgs, globals: &Globals, screen: Screen) -
             };
             desk.runtime.answer(&run, wait, value).await?;
         }
+        free(&desk, &run).await?;
         driven(&desk, &run, last, &args.drive, globals.json, screen).await
     };
     runtime::block_on(work)?
@@ -81,6 +87,22 @@ pub(super) fn cancel(args: &FlowCancelArgs, globals: &Globals) -> Result<Reply, 
     runtime::block_on(work)?
 }
 
+/// Waits until nobody else drives a run: a process that was killed holds it until its lease ends.
+async fn free(desk: &Desk, run: &RunId) -> Result<(), Failure> {
+    let patience = Duration::from_secs(desk.project.config().server.lease_seconds.saturating_add(2));
+    let end = Instant::now() + patience;
+    let mut has_told = false;
+    while desk.runtime.is_driven(run).await? && Instant::now() < end {
+        if !has_told {
+            let seconds = patience.as_secs();
+            output::aside(&format!("another process had the run; it is free in at most {seconds} s"));
+            has_told = true;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
 /// Drives a run, answers what it waits for as long as somebody does, and says what became of it.
 async fn driven(
     desk: &Desk,
@@ -95,11 +117,16 @@ async fn driven(
         (true, false) => Form::Nothing,
         (false, false) => Form::Text,
     };
-    let mut voice = Voice::new(form, args.thinking, screen);
+    let mut voice = Narrator {
+        form,
+        voice: Voice::new(form, args.thinking, screen),
+        speakers: Speakers::default(),
+        begun: BTreeMap::new(),
+    };
     let mut respondent = Respondent::new(form == Form::Text && !args.detach, args.yes)?;
     loop {
-        let info = stretch(desk, run, &mut after, form, &mut voice).await?;
-        voice.end_line();
+        let info = stretch(desk, run, &mut after, &mut voice).await?;
+        voice.voice.end_line();
         let mut is_answered = false;
         for wait in &info.waits {
             let Some(value) = respondent.answer(wait)? else { break };
@@ -117,8 +144,7 @@ async fn stretch(
     desk: &Desk,
     run: &RunId,
     after: &mut u64,
-    form: Form,
-    voice: &mut Voice,
+    narrator: &mut Narrator,
 ) -> Result<RunInfo, Failure> {
     let stop = CancellationToken::new();
     let mut drive = Box::pin(desk.runtime.drive(run, stop.clone()));
@@ -130,7 +156,7 @@ async fn stretch(
             Some(event) = events.next() => {
                 let (number, event) = event?;
                 *after = number;
-                show(&event, number, form, voice);
+                narrator.show(&event, number);
             }
             info = &mut drive => break info?,
             Ok(()) = tokio::signal::ctrl_c() => stop.cancel(),
@@ -138,31 +164,76 @@ async fn stretch(
     };
     for (number, event) in desk.runtime.events(run, *after, usize::MAX >> 1).await? {
         *after = number;
-        show(&event, number, form, voice);
+        narrator.show(&event, number);
     }
     Ok(info)
 }
 
-fn show(event: &RunEvent, number: u64, form: Form, voice: &mut Voice) {
-    if form == Form::Events {
-        let mut document = json!(event);
-        document["id"] = json!(number);
-        voice.line(&document);
-    }
-    if form != Form::Text {
-        return;
-    }
-    match event {
-        RunEvent::NodeEvent { event, .. } => voice.hear(event),
-        RunEvent::NodeStart { node, .. } => voice.aside(&format!("· {node}"), false),
-        RunEvent::NodeRetry { node, attempt, error, .. } => {
-            voice.aside(&format!("· {node}: {error}; attempt {attempt}"), true);
+/// Tells what happens in a run.
+struct Narrator {
+    form: Form,
+    voice: Voice,
+    speakers: Speakers,
+    /// When nodes began that are not done.
+    begun: BTreeMap<Arc<str>, Instant>,
+}
+
+impl Narrator {
+    fn show(&mut self, event: &RunEvent, number: u64) {
+        if self.form == Form::Events {
+            let mut document = json!(event);
+            document["id"] = json!(number);
+            self.voice.line(&document);
         }
-        RunEvent::NodeEnd { node, error: Some(error), .. } => {
-            voice.aside(&format!("· {node}: {error}"), true)
+        if self.form == Form::Text {
+            self.tell(event);
         }
-        RunEvent::RunResume {} => voice.aside("· goes on where it was left", false),
-        _ => voice.end_line(),
+    }
+
+    fn tell(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::NodeEvent { node, event, .. } => {
+                let shown = self.speakers.hear(node, event);
+                self.print(shown);
+            }
+            RunEvent::NodeStart { node, .. } => {
+                self.begun.insert(Arc::clone(node), Instant::now());
+                self.speakers.begin(node);
+                self.voice.aside(&format!("· {node}"), false);
+            }
+            RunEvent::NodeRetry { node, attempt, error, .. } => {
+                self.voice.aside(&format!("· {node}: {error}; attempt {attempt}"), true);
+            }
+            RunEvent::NodeEnd { node, error, .. } => {
+                self.voice.end_line();
+                let took = self.begun.remove(node).map(|it| it.elapsed()).unwrap_or_default();
+                let shown = self.speakers.end(node, took);
+                self.print(shown);
+                if let Some(error) = error {
+                    self.voice.aside(&format!("· {node}: {error}"), true);
+                }
+            }
+            RunEvent::RunResume {} => self.voice.aside("· continues where it was left", false),
+            _ => self.voice.end_line(),
+        }
+    }
+
+    fn print(&mut self, shown: Vec<Shown>) {
+        for it in shown {
+            match it {
+                Shown::Speaker(node) => self.voice.aside(&format!("· {node} says"), false),
+                Shown::Event(event) => self.voice.hear(&event),
+                Shown::Spent(node, spent) => {
+                    let line = format!(
+                        "· {node}: {:.1} s, {} tokens in, {} out",
+                        spent.took.as_secs_f64(),
+                        spent.input,
+                        spent.output
+                    );
+                    self.voice.aside(&line, false);
+                }
+            }
+        }
     }
 }
 

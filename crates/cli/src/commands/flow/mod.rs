@@ -8,6 +8,7 @@ mod graph;
 mod list;
 mod runs;
 mod show;
+mod speakers;
 mod waits;
 
 use contexture_flow::Flow;
