@@ -127,6 +127,8 @@ pub(crate) fn append_many(data: &SessionData) -> Result<Runner<'_>, Box<dyn Erro
     let threads: Vec<Thread> = (0..data.sessions).map(open).collect::<Result<_, Box<dyn Error>>>()?;
     let mut next = Next::new(data);
     Ok(Box::new(move || {
+        // The whole place: its folder must not go before the store.
+        let place = &place;
         let appends: Vec<_> = threads.iter().map(|it| it.add_messages(next.take())).collect();
         place.runtime.block_on(try_join_all(appends))?;
         Ok(Answer::Items { items: TURN * threads.len(), disk_mb_per_turn: None })

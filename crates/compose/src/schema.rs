@@ -176,7 +176,7 @@ fn without_annotations(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let kept =
-                fields.iter().filter(|(key, it)| !(ANNOTATIONS.contains(&key.as_str()) && !it.is_object()));
+                fields.iter().filter(|(key, it)| !ANNOTATIONS.contains(&key.as_str()) || it.is_object());
             let bare = |(key, it): (&String, &Value)| match (key.as_str(), it) {
                 ("const" | "enum" | "default", it) => (key.clone(), it.clone()),
                 (_, it) => (key.clone(), without_annotations(it)),

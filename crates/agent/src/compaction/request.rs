@@ -110,7 +110,7 @@ impl Inquiry<'_> {
             Some(model) => (Some(model.to_owned()), Settings::default()),
             None => (sent.model.clone(), roomy(&sent.settings, &self.prompt)),
         };
-        Request { model, messages, tools, tool_choice, output, settings, breakpoints, ..sent.clone() }
+        Request { model, messages, tools, tool_choice, output, settings, breakpoints }
     }
 }
 

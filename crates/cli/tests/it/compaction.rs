@@ -190,7 +190,7 @@ fn nothing_to_do_is_told_and_no_error() {
     served.piped(&["chat", "--session", "s1"], "Hi.\n");
     let run = served.run(&["compact", "s1"]);
     assert_eq!(run.code, Some(0), "{}", run.shown());
-    assert_shown(&run.stdout, &["nothing is summarised, ", "tokens stay: everything is recent"]);
+    assert_shown(&run.stdout, &["nothing is summarised, ", "would gain nothing"]);
     let report = document(&served.run(&["compact", "s1", "--json"]));
     assert_eq!((&report["made"], report.get("archive")), (&json!("unchanged"), None));
     assert_eq!(served.asked().len(), 1, "nobody was asked");

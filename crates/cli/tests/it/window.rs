@@ -210,9 +210,11 @@ fn older_function_calls_are_paired_by_name() {
 #[test]
 fn a_turn_that_says_nothing_is_dropped_with_the_reason() {
     let chat = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\" \"}";
-    let document = document(chat, &["--turns", "1"]);
-    assert_eq!(document["turns"], json!(["t1"]));
-    assert_eq!(document["dropped"], json!([{"turn": "t2", "reason": "it is empty: nothing is said in it"}]));
+    let kept = document(chat, &["--turns", "2"]);
+    assert_eq!(kept["turns"], json!(["t1"]));
+    assert_eq!(kept["dropped"], json!([{"turn": "t2", "reason": "it is empty: nothing is said in it"}]));
+    // It takes a place all the same.
+    assert_eq!(document(chat, &["--turns", "1"])["turns"], json!([]));
 }
 
 #[test]

@@ -273,7 +273,13 @@ impl Database {
         let written = self.write_parts(client, prepared).await;
         match &written {
             Ok(written) if written.is_whole => {}
-            Ok(_) | Err(Failure::Answer(StoreError::NotFound { .. })) => self.check_current(client).await?,
+            Ok(_) => self.check_current(client).await?,
+            Err(Failure::Answer(StoreError::NotFound { .. })) => {
+                // Another part may have failed behind it: then the transaction answers nothing any more.
+                if let Err(newer @ Failure::Answer(_)) = self.check_current(client).await {
+                    return Err(newer);
+                }
+            }
             Err(_) => {}
         }
         Ok(written?.numbers)
