@@ -149,6 +149,7 @@ fn read(data: &SessionData, limit: Option<Limit>) -> Result<Runner<'_>, Box<dyn 
     let place = Place::open(&data.place)?;
     let session = place.filled(&data.messages)?;
     Ok(Box::new(move || {
+        let place = &place;
         let items = place.runtime.block_on(session.main().all(limit))?;
         Ok(Answer::Log(items))
     }))

@@ -92,6 +92,8 @@ pub(crate) fn turn<'a>(data: &'a Conversation, place: &StorePlace) -> Result<Run
     let agent = Agent::builder(model, Arc::new(SystemTime), NoSecrets).engine(engine()).build()?;
     let mut phases = Phases::default();
     Ok(Box::new(move || {
+        // The whole store: its folder must not go before it.
+        let store = &store;
         let start = Instant::now();
         let run = agent.run(&prompt, &thread, RunRequest::user(QUESTION));
         store.runtime.block_on(run.outcome())?;

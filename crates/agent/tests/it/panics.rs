@@ -82,8 +82,8 @@ async fn an_entry_that_panics_between_steps_fails_the_turn() {
     let prompt = builder().include(entry).build().unwrap();
     let agent = agent(&Scripted::always(calls([("a", "echo", json!({}))]))).tool(echo("echo"));
     insta::assert_snapshot!(ended(agent, &prompt).await, @r#"
-    error {"code":"panicked","message":"a model, check or entry panicked"}
-    t1 {"turn_ended":{"status":"failed","reason":"a model, check or entry panicked"}}
+    error {"code":"contributor_failed","message":"contributor:breaks: the contributor failed: it panicked: of the entry"}
+    t1 {"turn_ended":{"status":"failed","reason":"contributor:breaks: the contributor failed: it panicked: of the entry"}}
     "#);
 }
 

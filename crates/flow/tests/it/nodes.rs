@@ -149,8 +149,9 @@ async fn what_is_told_names_its_turn() {
         }
         _ => None,
     });
-    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r"
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
     say s/t1 turn.start
+    say s/t1 warning
     say s/t1 text.delta
     say s/t1 context_usage
     say s/t1 turn.end
