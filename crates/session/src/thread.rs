@@ -210,8 +210,8 @@ impl Thread {
         self.read(Span::After { seq, max }).await
     }
 
-    /// Returns the newest items before a position, oldest first; of a user interface only those that it shows. Says besides
-    /// where those before them end, if there may be any.
+    /// Returns the newest items before a position, oldest first; for a `client` only those that a user interface shows. Also
+    /// returns the position before which there are more, if there are any.
     pub async fn before(
         &self,
         seq: Seq,
@@ -219,19 +219,22 @@ impl Thread {
         client: bool,
     ) -> Result<(Vec<Item>, Option<Seq>), SessionError> {
         let (mut end, mut found) = (seq.0.min(self.get().state().end.0.saturating_add(1)), Vec::new());
-        while found.len() < max && end > 1 {
+        // One more than is asked for says whether there are any before.
+        while found.len() <= max && end > 1 {
             // Positions have no gaps, so that a page backwards is a page forwards from further back.
-            let page = u64::try_from((max - found.len()).clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
+            let page = u64::try_from(max.clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
             let span =
                 Span::After { seq: Seq(end - 1 - page), max: usize::try_from(page).unwrap_or(usize::MAX) };
-            let mut items = self.read(span).await?;
-            items.retain(|it| it.seq.0 < end && (!client || it.visibility.client));
-            found.extend(items.into_iter().rev().take(max - found.len()));
+            let items = self.read(span).await?.into_iter().rev();
+            let seen = items.filter(|it| it.seq.0 < end && (!client || it.visibility.client));
+            found.extend(seen.take(max.saturating_add(1) - found.len()));
             end -= page;
         }
+        let more = found.len() > max;
+        found.truncate(max);
         found.reverse();
-        let first = found.first().map_or(seq, |it| it.seq);
-        Ok((found, Some(first).filter(|it| it.0 > 1 && end > 1)))
+        let first = found.first().map(|it| it.seq).filter(|_| more);
+        Ok((found, first))
     }
 
     pub(crate) async fn read(&self, span: Span) -> Result<Vec<Item>, SessionError> {

@@ -210,11 +210,14 @@ fn older_function_calls_are_paired_by_name() {
 #[test]
 fn a_turn_that_says_nothing_is_dropped_with_the_reason() {
     let chat = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\" \"}";
-    let kept = document(chat, &["--turns", "2"]);
-    assert_eq!(kept["turns"], json!(["t1"]));
-    assert_eq!(kept["dropped"], json!([{"turn": "t2", "reason": "it is empty: nothing is said in it"}]));
-    // It takes a place all the same.
-    assert_eq!(document(chat, &["--turns", "1"])["turns"], json!([]));
+    let empty = json!({"turn": "t2", "reason": "it is empty: nothing is said in it"});
+    let whole = document(chat, &["--turns", "2"]);
+    assert_eq!((&whole["turns"], &whole["dropped"]), (&json!(["t1"]), &json!([empty])));
+    // It uses its slot, also as the newest.
+    let newest = document(chat, &["--turns", "1"]);
+    let older = json!({"turn": "t1", "reason": "older than the newest turn"});
+    assert_eq!((&newest["turns"], &newest["dropped"]), (&json!([]), &json!([older, empty])));
+    assert_eq!(document(chat, &["--turns", "0"])["turns"], json!([]));
 }
 
 #[test]
