@@ -8,6 +8,8 @@ pub(crate) mod params;
 pub(crate) mod refusals;
 pub(crate) mod shapes;
 
+use std::collections::BTreeMap;
+
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -78,13 +80,7 @@ fn text(mut document: Document) -> String {
 /// Says where a body may be missing: where nothing of it is required, no body is an empty one.
 fn allow_no_body(document: &mut Document) {
     let schemas = document.components.as_ref().map(|it| it.schemas.clone()).unwrap_or_default();
-    let needs_nothing = |schema: &RefOr<Schema>| match schema {
-        RefOr::Ref(to) => {
-            let name = to.ref_location.rsplit('/').next().unwrap_or_default();
-            matches!(schemas.get(name), Some(RefOr::T(Schema::Object(it))) if it.required.is_empty())
-        }
-        RefOr::T(_) => false,
-    };
+    let needs_nothing = |schema: &RefOr<Schema>| needs_nothing(schema, &schemas);
     for item in document.paths.paths.values_mut() {
         let bodies =
             [&mut item.post, &mut item.put].into_iter().flatten().filter_map(|it| it.request_body.as_mut());
@@ -98,6 +94,19 @@ fn allow_no_body(document: &mut Document) {
                 body.required = Some(Required::False);
             }
         }
+    }
+}
+
+/// Whether an empty object is all that a schema asks for.
+fn needs_nothing(schema: &RefOr<Schema>, schemas: &BTreeMap<String, RefOr<Schema>>) -> bool {
+    match schema {
+        RefOr::Ref(to) => {
+            let name = to.ref_location.rsplit('/').next().unwrap_or_default();
+            schemas.get(name).is_some_and(|it| needs_nothing(it, schemas))
+        }
+        RefOr::T(Schema::Object(it)) => it.required.is_empty(),
+        RefOr::T(Schema::AllOf(all)) => all.items.iter().all(|it| needs_nothing(it, schemas)),
+        RefOr::T(_) => false,
     }
 }
 

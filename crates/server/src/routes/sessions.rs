@@ -308,12 +308,12 @@ pub(crate) async fn items(
         None => Limit::Turns(n),
     };
     let view = query.view.unwrap_or(ViewName::Client);
-    let (items, before) = match (view, query.before, query.tokens) {
+    let (items, before) = match (view, numbered(query.before)?, query.tokens) {
         (ViewName::History, Some(_), _) => {
-            return Err(Problem::new("query_invalid", "`before` is for the views `client` and `all`"));
+            return Err(Problem::new("input_invalid", "`before` is for the views `client` and `all`"));
         }
         (_, Some(_), Some(_)) => {
-            return Err(Problem::new("query_invalid", "`before` and `tokens` exclude each other"));
+            return Err(Problem::new("input_invalid", "`before` and `tokens` exclude each other"));
         }
         (ViewName::History, None, _) => {
             let limit = match limit {
