@@ -138,7 +138,7 @@ impl Running {
         if let Some(window) = facts.context_window.filter(|_| is_assumed && self.turn.turn() == TurnNo(1)) {
             let message =
                 format!("the context window of `{model}` is not known: {window} tokens are assumed");
-            self.remarks(vec![Remark { source: "model".to_owned(), message }]);
+            self.remarks(vec![Remark { source: "window".to_owned(), message }]);
         }
     }
 

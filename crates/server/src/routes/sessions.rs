@@ -292,7 +292,7 @@ pub(crate) struct Items {
 /// Read a thread: what people see, what the model reads, or everything.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/items", operation_id = "list_items", tag = "sessions", params(SessionPath, ItemsQuery),
-    responses((status = 200, description = "The items.", body = Items), Refused, NotThere)
+    responses((status = 200, description = "The items.", body = Items), Refused, NotThere, Unusable)
 )]
 pub(crate) async fn items(
     State(app): State<App>,
@@ -309,6 +309,7 @@ pub(crate) async fn items(
     };
     let view = query.view.unwrap_or(ViewName::Client);
     let (items, before) = match (view, numbered(query.before)?, query.tokens) {
+        (_, Some(0), _) => return Err(Problem::new("query_invalid", "`before` is 0; it is at least 1")),
         (ViewName::History, Some(_), _) => {
             return Err(Problem::new("input_invalid", "`before` is for the views `client` and `all`"));
         }

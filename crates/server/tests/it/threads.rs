@@ -136,5 +136,5 @@ async fn views_have_a_cursor_and_the_history_is_what_the_window_holds() {
         assert_eq!(json!(pages), whole["items"], "{view}");
     }
     let (status, wrong) = get(&scene, "/v1/sessions/demo/items?view=history&before=3").await;
-    assert_eq!((status, wrong["code"].as_str()), (400, Some("query_invalid")));
+    assert_eq!((status, wrong["code"].as_str()), (422, Some("input_invalid")));
 }
