@@ -298,7 +298,7 @@ fn what_can_not_work_is_said_when_the_server_starts() {
     );
     // Without a key nothing is sent, so nothing is tried again.
     let (status, body) = serving.ask("POST", "/v1/prompts/good/run", None, &json!({"user": "hi"}));
-    assert_eq!((status, &body["code"]), (502, &json!("model_auth")), "{body}");
+    assert_eq!((status, &body["code"]), (422, &json!("model_auth")), "{body}");
     serving.signal("-TERM");
     let (_, said) = serving.end();
     assert!(said.contains("warning: prompts/bad.md:2:7: error[unknown_entry]"), "{said}");
