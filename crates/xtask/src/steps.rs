@@ -26,7 +26,8 @@ pub(crate) fn test() -> Result<(), String> {
         (NODE_VARIABLE, node::folder()?.display().to_string()),
     ];
     cargo_with(&env, &["test", "--workspace", "--doc", "--locked"])?;
-    cargo_with(&env, &["test", "--workspace", "--all-targets", "--locked"])
+    // Every failure of a run, not only those of the first crate that fails.
+    cargo_with(&env, &["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"])
 }
 
 /// Prints a Python that has the official SDKs.
