@@ -16,7 +16,7 @@ use crate::said::SaidBlocks;
 use crate::setup::Setup;
 use crate::{Error, Pass, Prompt, ResolveOptions, Sent, Source};
 
-impl Prompt {
+impl<In, Out> Prompt<In, Out> {
     /// Resolves the prompt for an input, without calling a model.
     ///
     /// ```
@@ -36,7 +36,7 @@ impl Prompt {
     /// ```
     pub async fn resolve(&self, options: ResolveOptions) -> Result<Pass, Error> {
         let hooks = &self.definition().hooks;
-        match run(self, &options).await {
+        match run(&self.untyped(), &options).await {
             Ok(pass) => {
                 hooks.prepared(&pass);
                 Ok(pass)
@@ -88,13 +88,13 @@ async fn fitted(
     let options = setup.options;
     let rewritten = rewrite(prompt, options)?.previewed(options, &*setup.counter);
     let said = SaidBlocks::of(setup, &rewritten);
-    let mut gated = gate(&prompt.0, &setup.call().with_said(said.besides(left_out)))?;
-    let inline = lower_inline(&options.blocks, |name| prompt.0.place_of(name))?;
+    let mut gated = gate(&prompt.compiled, &setup.call().with_said(said.besides(left_out)))?;
+    let inline = lower_inline(&options.blocks, |name| prompt.compiled.place_of(name))?;
     gated.steps.extend(inline.into_iter().map(Step::Active));
     if options.enclosed {
         gated.steps.iter_mut().for_each(Step::enclose);
     }
-    let providers = lower_providers(&options.providers, |source| prompt.0.place(source))?;
+    let providers = lower_providers(&options.providers, |source| prompt.compiled.place(source))?;
     gated.steps.extend(providers.into_iter().map(Step::Active));
     let gathered = gather(gated, setup, &rewritten, before).await?; // The only stage that waits for anything.
     let known = known(&gathered);

@@ -158,6 +158,9 @@ pub struct RepairInfo {
 pub struct TimingInfo {
     /// Who.
     pub source: String,
+    /// The family of contributors that it belongs to, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
     /// How long, in milliseconds.
     pub ms: f64,
 }
@@ -287,6 +290,7 @@ fn repairs(arranged: &Arranged) -> Vec<RepairInfo> {
 fn timings(arranged: &Arranged) -> Vec<TimingInfo> {
     let info = |it: &crate::gather::Timing| TimingInfo {
         source: it.source.to_string(),
+        family: it.family.clone(),
         ms: it.took.as_secs_f64() * 1000.0,
     };
     arranged.draft.timings.iter().filter(|it| !it.took.is_zero()).map(info).collect()

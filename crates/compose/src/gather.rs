@@ -45,6 +45,8 @@ pub(crate) enum Outcome {
 pub struct Timing {
     /// Who.
     pub source: Source,
+    /// The family of contributors that it belongs to, if it has one.
+    pub family: Option<String>,
     /// How long.
     pub took: Duration,
 }
@@ -234,7 +236,7 @@ impl Gathering<'_> {
         let took = self.engine.clock.now().saturating_sub(started);
         let source = node.source.clone();
         self.engine.sink.record(Event::Contributed { source: source.clone(), took, ok: result.is_ok() });
-        let timing = Some(Timing { source: source.clone(), took });
+        let timing = Some(Timing { source: source.clone(), family: node.family.clone(), took });
         let result = match result {
             Ok(contribution) => self.reenter(&node, &contribution, depth).await.map(|it| (contribution, it)),
             Err(err) => Err(err),

@@ -56,9 +56,9 @@ pub use define::{
     Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
     Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration, Definition,
     Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder,
-    MessageText, ModelLimits, OnError, Piece, Pin, Placement, Predicate, Priority, PriorityOutOfRange,
-    Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue, Text, UserMessage, UserPart,
-    When, contributor, injectable, matching, provider, when,
+    MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Pin, Placement, Predicate,
+    Priority, PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue,
+    Text, UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};
@@ -73,7 +73,9 @@ pub use options::{Absence, ResolveOptions};
 pub use pass::{CachedBlock, Pass};
 pub use planner::{Edit, EditDecision, Prospect, forced, weigh};
 pub use ports::Engine;
-pub use registry::Prompts;
+#[doc(hidden)]
+pub use registry::below;
+pub use registry::{PromptTree, Prompts};
 pub use results::{ResultView, ShortenedResult};
 pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
 pub use sent::Sent;

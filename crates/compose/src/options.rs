@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::{Transform, Transforms};
-use contexture_message::{Message, Settings, Tool, ToolChoice};
+use contexture_message::{Message, Settings, Tokens, Tool, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -118,6 +118,34 @@ impl ResolveOptions {
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
+        self
+    }
+
+    /// Sets the provider and the model.
+    #[must_use]
+    pub fn provider_model(mut self, provider: impl Into<String>, model: impl Into<String>) -> Self {
+        (self.provider, self.model) = (Some(provider.into()), Some(model.into()));
+        self
+    }
+
+    /// Bounds the composed system text.
+    #[must_use]
+    pub fn token_budget(mut self, tokens: u32) -> Self {
+        self.budget.token_budget = Some(Tokens(tokens));
+        self
+    }
+
+    /// Bounds the whole request.
+    #[must_use]
+    pub fn input_budget(mut self, tokens: u32) -> Self {
+        self.budget.input_budget = Some(Tokens(tokens));
+        self
+    }
+
+    /// Sets settings that win over the prompt's and its adaptations'.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
         self
     }
 

@@ -4,7 +4,7 @@ use contexture_message::{Part, Role};
 use futures::future::{try_join_all, try_join5};
 use serde_json::Value;
 
-use crate::panics::caught_in;
+use crate::panics::{caught, caught_in};
 use crate::segment::{SharedText, Volatility};
 use crate::setup::Setup;
 use crate::{Adaptation, Call, Definition, Error, MessageText, Source, Text, UserMessage, UserPart};
@@ -87,7 +87,9 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     let mut system = adapted(setup, |it| it.prepend_system.as_ref());
     system.extend(definition.system.as_ref().map(|it| (Source::prompt(), it)));
     system.extend(adapted(setup, |it| it.append_system.as_ref()));
-    let (listed, last) = listed_messages(definition);
+    let failed = |err| Error::of_function(&Source::prompt(), "the messages", err);
+    let all_listed = caught(|| definition.messages.list(call)).map_err(failed)?;
+    let (listed, last) = listed_messages(definition, &all_listed);
     let messages = listed.iter().map(|it| (Source::prompt(), &it.text)).collect();
     let section = definition.context_section.iter().map(|it| (Source::prompt(), it)).collect();
     let context = definition.context.iter().map(|it| caught_in(|| it.evaluate(call)));
@@ -118,12 +120,15 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
 }
 
 /// Splits the prompt's own list: a user message at its end is this turn's, if nothing else is.
-fn listed_messages(definition: &Definition) -> (&[MessageText], Option<&Text>) {
-    match definition.messages.split_last() {
+fn listed_messages<'a>(
+    definition: &Definition,
+    messages: &'a [MessageText],
+) -> (&'a [MessageText], Option<&'a Text>) {
+    match messages.split_last() {
         Some((last, rest)) if last.role == Role::User && definition.user.is_empty() => {
             (rest, Some(&last.text))
         }
-        _ => (&definition.messages, None),
+        _ => (messages, None),
     }
 }
 

@@ -1,9 +1,11 @@
 //! A pass: what is sent, and why.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use contexture_history::neutral::neutralise;
-use contexture_message::{Request, Tokens, Usage};
+use contexture_message::{Message, Request, Role, Tokens, Usage};
+use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::arrange::Arranged;
@@ -50,6 +52,22 @@ impl Pass {
     /// Returns what is sent.
     pub fn request(&self) -> &Request {
         &self.0.rendered.request
+    }
+
+    /// Returns the text of the composed system message, if there is one.
+    pub fn system(&self) -> Option<&str> {
+        self.0.arranged.system.as_deref().and_then(Message::as_text)
+    }
+
+    /// Returns the text of the user's turn: that of the last message, if it is the user's.
+    pub fn user(&self) -> Option<String> {
+        let last = self.request().messages.last().filter(|it| it.role == Role::User)?;
+        Some(last.joined_text())
+    }
+
+    /// Returns what contributors left for the application, by source.
+    pub fn metadata(&self) -> &BTreeMap<String, BTreeMap<String, Value>> {
+        &self.extras().metadata
     }
 
     /// Returns what the whole request costs.

@@ -22,8 +22,8 @@ pub struct Prompts {
 
 impl Prompts {
     /// Adds a prompt at a path; refuses an id that is there already, naming both paths.
-    pub fn insert(&mut self, path: impl Into<String>, prompt: Prompt) -> Result<(), Error> {
-        let path = path.into();
+    pub fn insert<In, Out>(&mut self, path: impl Into<String>, prompt: Prompt<In, Out>) -> Result<(), Error> {
+        let (path, prompt) = (path.into(), prompt.untyped());
         let taken = self.by_path.iter().find(|(known, it)| it.id() == prompt.id() || **known == path);
         if let Some((first, _)) = taken {
             let (id, first) = (prompt.id().to_owned(), first.clone());
@@ -31,6 +31,13 @@ impl Prompts {
         }
         self.by_path.insert(path, prompt);
         Ok(())
+    }
+
+    /// Returns the registry of a typed tree, see [`prompt_tree`](crate::prompt_tree).
+    pub fn of_tree(tree: &impl PromptTree) -> Result<Self, Error> {
+        let mut prompts = Self::default();
+        tree.register("", &mut prompts)?;
+        Ok(prompts)
     }
 
     /// Returns the prompt with that id, or at that path.
@@ -54,4 +61,68 @@ impl Prompts {
     fn ids(&self) -> Vec<String> {
         self.by_path.values().map(|it| it.id().to_owned()).collect()
     }
+}
+
+/// A tree of prompts whose nodes are fields: each prompt keeps its types. Made by [`prompt_tree`](crate::prompt_tree).
+pub trait PromptTree {
+    /// Adds all prompts of the tree to a registry, below a path.
+    fn register(&self, path: &str, prompts: &mut Prompts) -> Result<(), Error>;
+}
+
+impl<In, Out> PromptTree for Prompt<In, Out> {
+    fn register(&self, path: &str, prompts: &mut Prompts) -> Result<(), Error> {
+        prompts.insert(path, self.clone())
+    }
+}
+
+/// Declares a tree of prompts as a struct: each field is a [`Prompt`](crate::Prompt) or another tree.
+///
+/// ```
+/// use contexture_compose::{Prompt, Prompts, prompt_tree};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Ticket { question: String }
+/// prompt_tree! {
+///     /// What the help desk says.
+///     struct Support {
+///         refund: Prompt<Ticket>,
+///     }
+/// }
+///
+/// let refund = Prompt::builder("refund").input::<Ticket>().user_with(|it| it.question.clone()).build()?;
+/// let support = Support { refund };
+/// let typed: &Prompt<Ticket> = &support.refund;
+/// let dynamic = Prompts::of_tree(&support)?;
+/// assert!(dynamic.get("refund")?.is_same(typed));
+/// # Ok::<(), contexture_compose::Error>(())
+/// ```
+#[macro_export]
+macro_rules! prompt_tree {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($(#[$field_meta:meta])* $field_vis:vis $field:ident : $kind:ty),* $(,)?
+    }) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[$field_meta])* $field_vis $field: $kind,)*
+        }
+
+        impl $crate::PromptTree for $name {
+            fn register(
+                &self,
+                path: &str,
+                prompts: &mut $crate::Prompts,
+            ) -> ::std::result::Result<(), $crate::Error> {
+                $($crate::PromptTree::register(
+                    &self.$field,
+                    &$crate::below(path, stringify!($field)),
+                    prompts,
+                )?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+/// Joins two parts of a path. For [`prompt_tree`](crate::prompt_tree).
+#[doc(hidden)]
+pub fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
 }

@@ -55,7 +55,7 @@ impl<'a> Setup<'a> {
         let adapted = adaptations
             .iter()
             .fold(definition.settings.clone(), |settings, (_, it)| settings.overridden_by(&it.settings));
-        let engine = options.engine.as_ref().unwrap_or(&prompt.1);
+        let engine = options.engine.as_ref().unwrap_or(prompt.engine());
         let counter = engine.counters.for_model(model.as_deref());
         Self {
             prompt,

@@ -75,13 +75,7 @@ impl Answer {
 
     /// Returns all text parts joined.
     pub fn joined_text(&self) -> String {
-        let texts = self.message.content.iter().filter_map(|it| match it {
-            Part::Text { text } => Some(text.as_str()),
-            Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
-                None
-            }
-        });
-        texts.collect()
+        self.message.joined_text()
     }
 }
 

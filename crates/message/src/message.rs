@@ -97,6 +97,17 @@ impl Message {
         self
     }
 
+    /// Returns all text parts joined.
+    pub fn joined_text(&self) -> String {
+        let texts = self.content.iter().filter_map(|it| match it {
+            Part::Text { text } => Some(text.as_str()),
+            Part::Image(_) | Part::File(_) | Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
+                None
+            }
+        });
+        texts.collect()
+    }
+
     /// Returns the text of a message that is a single text part.
     pub fn as_text(&self) -> Option<&str> {
         match self.content.as_slice() {

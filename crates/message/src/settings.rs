@@ -36,6 +36,68 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns settings that leave everything to the provider.
+    ///
+    /// ```
+    /// use contexture_message::Settings;
+    ///
+    /// let settings = Settings::new().temperature(0.2).max_tokens(500);
+    /// assert_eq!(settings.temperature.and_then(|it| it.as_f64()), Some(0.2));
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how freely the model chooses. A number that JSON does not have (NaN, infinity) sets nothing.
+    #[must_use]
+    pub fn temperature(self, temperature: f64) -> Self {
+        Self { temperature: Number::from_f64(temperature), ..self }
+    }
+
+    /// Sets the most tokens the model may write.
+    #[must_use]
+    pub fn max_tokens(self, tokens: u32) -> Self {
+        Self { max_tokens: Some(tokens), ..self }
+    }
+
+    /// Sets nucleus sampling. A number that JSON does not have (NaN, infinity) sets nothing.
+    #[must_use]
+    pub fn top_p(self, top_p: f64) -> Self {
+        Self { top_p: Number::from_f64(top_p), ..self }
+    }
+
+    /// Sets sampling among the best k.
+    #[must_use]
+    pub fn top_k(self, top_k: u32) -> Self {
+        Self { top_k: Some(top_k), ..self }
+    }
+
+    /// Adds a text that ends the generation.
+    #[must_use]
+    pub fn stop(mut self, text: impl Into<String>) -> Self {
+        self.stop.push(text.into());
+        self
+    }
+
+    /// Sets the provider's random seed.
+    #[must_use]
+    pub fn seed(self, seed: i64) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+
+    /// Sets how much the model should think before it answers.
+    #[must_use]
+    pub fn reasoning(self, reasoning: Reasoning) -> Self {
+        Self { reasoning: Some(reasoning), ..self }
+    }
+
+    /// Passes a setting through to the provider as it is.
+    #[must_use]
+    pub fn provider(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.provider.insert(key.into(), value.into());
+        self
+    }
+
     /// Returns these settings with every field that `over` sets replaced.
     #[must_use]
     pub fn overridden_by(mut self, over: &Settings) -> Settings {

@@ -139,7 +139,7 @@ fn texts(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &
         }
     }
     if let Some(node) = fields.get("messages") {
-        definition.messages = messages(reader, node);
+        definition.messages = messages(reader, node).into();
     }
 }
 

@@ -17,12 +17,12 @@ use contexture_compose::{Error, Pass, Prompt, ResolveOptions};
 use serde_json::Value;
 
 /// Resolves a prompt on a runtime of its own, whose timers work without taking any time.
-pub fn resolve(prompt: &Prompt, options: ResolveOptions) -> Result<Pass, Error> {
+pub fn resolve<In, Out>(prompt: &Prompt<In, Out>, options: ResolveOptions) -> Result<Pass, Error> {
     runtime().block_on(prompt.resolve(options))
 }
 
 /// Resolves a prompt for an input.
-pub fn resolve_input(prompt: &Prompt, input: Value) -> Result<Pass, Error> {
+pub fn resolve_input<In, Out>(prompt: &Prompt<In, Out>, input: Value) -> Result<Pass, Error> {
     resolve(prompt, ResolveOptions::new(input))
 }
 

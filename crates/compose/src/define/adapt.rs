@@ -21,6 +21,58 @@ pub struct Adaptation {
     pub tool_choice: Option<ToolChoice>,
 }
 
+impl Adaptation {
+    /// Returns an adaptation that changes nothing.
+    ///
+    /// ```
+    /// use contexture_compose::{Adaptation, Prompt};
+    /// use contexture_message::Settings;
+    ///
+    /// let terse = Adaptation::new().append_system("Answer in one line.").settings(Settings::new().temperature(0.0));
+    /// let prompt = Prompt::builder("p").system("You answer questions.").adapt("anthropic", terse).build()?;
+    /// # Ok::<(), contexture_compose::Error>(())
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts a text before the prompt's own system text.
+    #[must_use]
+    pub fn prepend_system(self, text: impl Into<Text>) -> Self {
+        Self { prepend_system: Some(text.into()), ..self }
+    }
+
+    /// Puts a text after the prompt's own system text.
+    #[must_use]
+    pub fn append_system(self, text: impl Into<Text>) -> Self {
+        Self { append_system: Some(text.into()), ..self }
+    }
+
+    /// Puts a text before the prompt's user text.
+    #[must_use]
+    pub fn prepend_prompt(self, text: impl Into<Text>) -> Self {
+        Self { prepend_prompt: Some(text.into()), ..self }
+    }
+
+    /// Puts a text after the prompt's user text.
+    #[must_use]
+    pub fn append_prompt(self, text: impl Into<Text>) -> Self {
+        Self { append_prompt: Some(text.into()), ..self }
+    }
+
+    /// Sets settings that replace the prompt's.
+    #[must_use]
+    pub fn settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
+    }
+
+    /// Replaces the prompt's tool choice.
+    #[must_use]
+    pub fn tool_choice(self, choice: ToolChoice) -> Self {
+        Self { tool_choice: Some(choice), ..self }
+    }
+}
+
 /// The adaptation keys that apply to a model, the least specific first.
 ///
 /// A model is named `model` or `provider/model`; the provider may also be given on its own. `full` is the name that

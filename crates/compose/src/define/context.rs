@@ -1,11 +1,14 @@
 //! A context: the entry that authors write most.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_message::{Tokens, Tool};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::checks::{Constraint, Guardrail};
 use super::{Entry, OnError, Placement, Predicate, Profile, Schema, TagValue, Text};
@@ -15,16 +18,21 @@ use crate::segment::{Trust, Volatility};
 ///
 /// A clone is the same context: included twice, it is rendered once.
 ///
+/// `In` is the input that its functions read, see [`input`](Self::input).
+///
 /// ```
-/// use contexture_compose::{Context, Text};
+/// use contexture_compose::Context;
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Ticket { plan: String }
 /// let refunds = Context::text("refunds", "Refunds take five days.").priority(80);
-/// let plan = Context::text("plan", Text::of(|it: &Ticket| format!("The plan is {}.", it.plan)))
+/// let plan = Context::new("plan")
 ///     .input::<Ticket>()
-///     .when(|it: &Ticket| it.plan != "free");
+///     .text_with(|it| format!("The plan is {}.", it.plan))
+///     .when(|it| it.plan != "free");
 /// ```
-#[derive(Clone, Debug)]
-pub struct Context(pub(crate) Arc<ContextParts>);
+pub struct Context<In = Value> {
+    pub(crate) parts: Arc<ContextParts>,
+    types: PhantomData<fn(&In)>,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContextParts {
@@ -42,10 +50,28 @@ pub(crate) struct ContextParts {
     pub(crate) profile: Profile,
 }
 
+impl<In> Clone for Context<In> {
+    fn clone(&self) -> Self {
+        Self { parts: Arc::clone(&self.parts), types: PhantomData }
+    }
+}
+
+impl<In> fmt::Debug for Context<In> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(&self.parts).finish()
+    }
+}
+
+impl From<ContextParts> for Context {
+    fn from(parts: ContextParts) -> Self {
+        Self { parts: Arc::new(parts), types: PhantomData }
+    }
+}
+
 impl Context {
     /// Returns a context with an id and nothing else: for values, tools or checks alone.
     pub fn new(id: impl Into<String>) -> Self {
-        Self(Arc::new(ContextParts { id: Some(id.into()), ..ContextParts::default() }))
+        Self::from(ContextParts { id: Some(id.into()), ..ContextParts::default() })
     }
 
     /// Returns a context with a text.
@@ -55,9 +81,38 @@ impl Context {
 
     /// Returns a context without an id, explained by its place: `context[2]`.
     pub fn unnamed(text: impl Into<Text>) -> Self {
-        Self(Arc::new(ContextParts { text: Some(text.into()), ..ContextParts::default() }))
+        Self::from(ContextParts { text: Some(text.into()), ..ContextParts::default() })
     }
 
+    /// Declares the input that it reads, by a type; closures that follow read it.
+    #[must_use]
+    pub fn input<In: JsonSchema>(self) -> Context<In> {
+        Context { parts: self.input_schema(Schema::of::<In>()).parts, types: PhantomData }
+    }
+}
+
+/// A condition, text and values that are functions of the input.
+impl<In: DeserializeOwned + Send + Sync + 'static> Context<In> {
+    /// Lets it take part only if the predicate holds.
+    #[must_use]
+    pub fn when(self, predicate: impl Fn(&In) -> bool + Send + Sync + 'static) -> Self {
+        self.when_predicate(Predicate::of(predicate))
+    }
+
+    /// Sets its text to a function of the input.
+    #[must_use]
+    pub fn text_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
+        self.with(|it| it.text = Some(Text::of(text)))
+    }
+
+    /// Sets its values for the tag tree to a function of the input.
+    #[must_use]
+    pub fn values_with(self, values: impl Fn(&In) -> Value + Send + Sync + 'static) -> Self {
+        self.values(TagValue::of(values))
+    }
+}
+
+impl<In> Context<In> {
     /// Sets the file it was read from, for errors.
     #[must_use]
     pub fn file(self, file: impl Into<String>) -> Self {
@@ -72,23 +127,8 @@ impl Context {
 
     /// Lets it take part only if the predicate holds.
     #[must_use]
-    pub fn when<I>(self, predicate: impl Fn(&I) -> bool + Send + Sync + 'static) -> Self
-    where
-        I: DeserializeOwned + Send + Sync + 'static,
-    {
-        self.when_predicate(Predicate::of(predicate))
-    }
-
-    /// Lets it take part only if the predicate holds.
-    #[must_use]
     pub fn when_predicate(self, predicate: Predicate) -> Self {
         self.with(|it| it.when = Some(predicate))
-    }
-
-    /// Declares the input that it reads, by a type.
-    #[must_use]
-    pub fn input<I: JsonSchema>(self) -> Self {
-        self.input_schema(Schema::of::<I>())
     }
 
     /// Declares the input that it reads.
@@ -187,9 +227,14 @@ impl Context {
         self.with(|it| it.profile.remember = Some(for_how_long))
     }
 
+    /// Returns it without the type of its input, which nobody after the definition asks for.
+    pub(crate) fn untyped(self) -> Context {
+        Context { parts: self.parts, types: PhantomData }
+    }
+
     // The parts are copied only if another clone of the context is alive; the copy is then another context.
     fn with(mut self, change: impl FnOnce(&mut ContextParts)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+        change(Arc::make_mut(&mut self.parts));
         self
     }
 }

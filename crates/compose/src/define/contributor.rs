@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_message::{Message, Tokens, Tool};
 use futures::future::{BoxFuture, FutureExt};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::checks::{Constraint, Guardrail};
-use super::{Call, Entry, Priority, Schema, Text};
+use super::{Call, Entry, Predicate, Priority, Schema, Text};
 use crate::BoxError;
 use crate::segment::{SharedText, SharedTool, Trust, Volatility};
 
@@ -71,6 +74,8 @@ pub struct Declaration {
     pub entries: Vec<Entry>,
     /// How it is treated.
     pub profile: Profile,
+    /// The family of contributors that it belongs to, if it has one.
+    pub family: Option<String>,
 }
 
 /// How an entry is treated: its place, its rank, its patience.
@@ -235,6 +240,27 @@ impl Contribution {
         self
     }
 
+    /// Adds a value for the application.
+    #[must_use]
+    pub fn and_metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds a check of the answer.
+    #[must_use]
+    pub fn and_constraint(mut self, constraint: Constraint) -> Self {
+        self.constraints.push(constraint);
+        self
+    }
+
+    /// Adds a guardrail.
+    #[must_use]
+    pub fn and_guardrail(mut self, guardrail: Guardrail) -> Self {
+        self.guardrails.push(guardrail);
+        self
+    }
+
     /// Adds a tool.
     #[must_use]
     pub fn and_tool(mut self, tool: Tool) -> Self {
@@ -252,23 +278,41 @@ impl Contribution {
 
 type ContributeFn = dyn Fn(Call) -> BoxFuture<'static, Result<Contribution, BoxError>> + Send + Sync;
 
-/// A contributor made of a closure. See [`contributor`].
+/// A contributor made of a closure. See [`contributor`] and [`injectable`].
+///
+/// `In` is the input that it reads, see [`input`](Self::input).
+pub struct FnContributor<In = Value> {
+    parts: ContributorParts,
+    types: PhantomData<fn(&In)>,
+}
+
 #[derive(Clone)]
-pub struct FnContributor {
+struct ContributorParts {
     id: String,
+    kind: FnKind,
+    gate: Option<Predicate>,
     declaration: Declaration,
     contribute: Arc<ContributeFn>,
+}
+
+/// Which word names a closure in an Explanation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FnKind {
+    Contributor,
+    Injectable,
 }
 
 /// Returns a contributor made of an async closure.
 ///
 /// ```
 /// use contexture_compose::{Contribution, contributor};
-///
-/// let clock = contributor("greeting", |call| async move {
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Ticket { plan: String }
+/// let greeting = contributor("greeting", |call| async move {
 ///     let user = call.scope.user.clone().unwrap_or_default();
 ///     Ok(Contribution::text(format!("You talk to {user}.")))
-/// });
+/// })
+/// .input::<Ticket>()
+/// .when(|it| it.plan == "pro");
 /// ```
 pub fn contributor<F>(
     id: impl Into<String>,
@@ -277,63 +321,140 @@ pub fn contributor<F>(
 where
     F: Future<Output = Result<Contribution, BoxError>> + Send + 'static,
 {
-    FnContributor {
-        id: id.into(),
-        declaration: Declaration::default(),
-        contribute: Arc::new(move |call| contribute(call).boxed()),
-    }
+    FnContributor::new(FnKind::Contributor, id.into(), Arc::new(move |call| contribute(call).boxed()))
+}
+
+/// Returns an injectable: contexts, tools, checks and metadata made by an async closure.
+///
+/// ```
+/// use contexture_compose::{Contribution, injectable};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Place { city: String }
+/// let weather = injectable("weather", |call| async move {
+///     let place = call.input.get::<Place>()?;
+///     Ok(Contribution::text(format!("It rains in {}.", place.city)))
+/// })
+/// .input::<Place>();
+/// ```
+pub fn injectable<F>(
+    id: impl Into<String>,
+    inject: impl Fn(Call) -> F + Send + Sync + 'static,
+) -> FnContributor
+where
+    F: Future<Output = Result<Contribution, BoxError>> + Send + 'static,
+{
+    FnContributor::new(FnKind::Injectable, id.into(), Arc::new(move |call| inject(call).boxed()))
 }
 
 impl FnContributor {
-    /// Sets how it is treated.
-    #[must_use]
-    pub fn profile(mut self, profile: Profile) -> Self {
-        self.declaration.profile = profile;
-        self
+    fn new(kind: FnKind, id: String, contribute: Arc<ContributeFn>) -> Self {
+        let parts =
+            ContributorParts { id, kind, gate: None, declaration: Declaration::default(), contribute };
+        Self { parts, types: PhantomData }
     }
 
-    /// Sets the input that it reads.
+    /// Declares the input that it reads, by a type; a predicate that follows reads it.
     #[must_use]
-    pub fn input(mut self, schema: Schema) -> Self {
-        self.declaration.input = Some(schema);
-        self
+    pub fn input<In: JsonSchema>(self) -> FnContributor<In> {
+        FnContributor { parts: self.input_schema(Schema::of::<In>()).parts, types: PhantomData }
+    }
+}
+
+impl<In: DeserializeOwned + Send + Sync + 'static> FnContributor<In> {
+    /// Lets it take part only if the predicate holds.
+    #[must_use]
+    pub fn when(self, predicate: impl Fn(&In) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|it| it.gate = Some(Predicate::of(predicate)))
+    }
+}
+
+impl<In> FnContributor<In> {
+    /// Declares the input that it reads.
+    #[must_use]
+    pub fn input_schema(self, schema: Schema) -> Self {
+        self.with(|it| it.declaration.input = Some(schema))
+    }
+
+    /// Brings another entry along; it stands before this one.
+    #[must_use]
+    pub fn include(self, entry: impl Into<Entry>) -> Self {
+        self.with(|it| it.declaration.entries.push(entry.into()))
+    }
+
+    /// Names the family of contributors that it belongs to, for the Explanation's timings.
+    #[must_use]
+    pub fn family(self, family: impl Into<String>) -> Self {
+        self.with(|it| it.declaration.family = Some(family.into()))
+    }
+
+    /// Sets how it is treated.
+    #[must_use]
+    pub fn profile(self, profile: Profile) -> Self {
+        self.with(|it| it.declaration.profile = profile)
+    }
+
+    /// Sets how hard it holds on under a budget.
+    #[must_use]
+    pub fn priority(self, priority: Priority) -> Self {
+        self.with(|it| it.declaration.profile.priority = priority)
     }
 
     /// Gives it a deadline.
     #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.declaration.profile.deadline = Some(deadline);
-        self
+    pub fn deadline(self, deadline: Duration) -> Self {
+        self.with(|it| it.declaration.profile.deadline = Some(deadline))
     }
 
     /// Says what its failure means.
     #[must_use]
-    pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.declaration.profile.on_error = on_error;
+    pub fn on_error(self, on_error: OnError) -> Self {
+        self.with(|it| it.declaration.profile.on_error = on_error)
+    }
+
+    pub(crate) fn kind(&self) -> FnKind {
+        self.parts.kind
+    }
+
+    /// Returns it without the type of its input, which nobody after the definition asks for.
+    pub(crate) fn untyped(self) -> FnContributor {
+        FnContributor { parts: self.parts, types: PhantomData }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut ContributorParts)) -> Self {
+        change(&mut self.parts);
         self
     }
 }
 
-impl Contributor for FnContributor {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn has_gate(&self) -> bool {
-        false
-    }
-
-    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
-        (self.contribute)(call)
-    }
-
-    fn declare(&self) -> Declaration {
-        self.declaration.clone()
+impl<In> Clone for FnContributor<In> {
+    fn clone(&self) -> Self {
+        Self { parts: self.parts.clone(), types: PhantomData }
     }
 }
 
-impl fmt::Debug for FnContributor {
+impl<In> Contributor for FnContributor<In> {
+    fn id(&self) -> &str {
+        &self.parts.id
+    }
+
+    fn gate(&self, call: &Call) -> Result<bool, BoxError> {
+        self.parts.gate.as_ref().map_or(Ok(true), |it| it.holds(call))
+    }
+
+    fn has_gate(&self) -> bool {
+        self.parts.gate.is_some()
+    }
+
+    fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>> {
+        (self.parts.contribute)(call)
+    }
+
+    fn declare(&self) -> Declaration {
+        self.parts.declaration.clone()
+    }
+}
+
+impl<In> fmt::Debug for FnContributor<In> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FnContributor").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("FnContributor").field("id", &self.parts.id).finish_non_exhaustive()
     }
 }

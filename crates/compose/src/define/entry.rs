@@ -10,7 +10,7 @@ use contexture_template::{Condition, Expression, Mode, Partials, RenderConfig};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::contributor::{FnContributor, contributor};
+use super::contributor::{FnContributor, FnKind, contributor};
 use super::{Block, Call, Context, Contribution, Contributor};
 use crate::BoxError;
 
@@ -122,14 +122,6 @@ where
     })))
 }
 
-/// Returns an injectable: contexts, tools, checks and metadata made by a function.
-pub fn injectable<F>(id: impl Into<String>, inject: impl Fn(Call) -> F + Send + Sync + 'static) -> Entry
-where
-    F: Future<Output = Result<Contribution, BoxError>> + Send + 'static,
-{
-    Entry::Injectable(Arc::new(contributor(id, inject)))
-}
-
 type PredicateFn = dyn Fn(&Call) -> Result<bool, BoxError> + Send + Sync;
 type SelectorFn = dyn Fn(&Call) -> Result<String, BoxError> + Send + Sync;
 
@@ -209,7 +201,7 @@ impl fmt::Debug for Selector {
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Entry::Context(context) => f.debug_tuple("Context").field(&context.0.id).finish(),
+            Entry::Context(context) => f.debug_tuple("Context").field(&context.parts.id).finish(),
             Entry::Block(block) => f.debug_tuple("Block").field(&block.0.name).finish(),
             Entry::When(when) => when.branch.fmt(f),
             Entry::Match(matching) => {
@@ -225,9 +217,9 @@ impl fmt::Debug for Entry {
     }
 }
 
-impl From<Context> for Entry {
-    fn from(context: Context) -> Self {
-        Entry::Context(context)
+impl<In> From<Context<In>> for Entry {
+    fn from(context: Context<In>) -> Self {
+        Entry::Context(context.untyped())
     }
 }
 
@@ -237,9 +229,12 @@ impl From<Block> for Entry {
     }
 }
 
-impl From<FnContributor> for Entry {
-    fn from(contributor: FnContributor) -> Self {
-        Entry::Contributor(Arc::new(contributor))
+impl<In> From<FnContributor<In>> for Entry {
+    fn from(contributor: FnContributor<In>) -> Self {
+        match contributor.kind() {
+            FnKind::Contributor => Entry::Contributor(Arc::new(contributor.untyped())),
+            FnKind::Injectable => Entry::Injectable(Arc::new(contributor.untyped())),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod entry;
 mod history;
 mod hooks;
 mod input;
+mod messages;
 mod policy;
 mod priority;
 mod prompt;
@@ -29,17 +30,16 @@ pub use context::Context;
 pub(crate) use context::ContextParts;
 pub use contributor::{
     Contribution, Contributor, Declaration, FnContributor, OnError, Piece, Pin, Placement, Profile, Rank,
-    contributor,
+    contributor, injectable,
 };
-pub use entry::{
-    Branch, Entry, Match, MatchBuilder, Predicate, Selector, When, injectable, matching, provider, when,
-};
+pub use entry::{Branch, Entry, Match, MatchBuilder, Predicate, Selector, When, matching, provider, when};
 pub use history::HistoryConfig;
 pub use hooks::Hooks;
 pub use input::Input;
+pub use messages::{MessageText, Messages, MessagesFunction};
 pub use policy::InputPolicy;
 pub use priority::{Priority, PriorityOutOfRange};
-pub use prompt::{Definition, MessageText, PromptBuilder};
+pub use prompt::{Definition, PromptBuilder};
 pub(crate) use provider::ProviderParts;
 pub use provider::{ContextProvider, Provider};
 pub use schema::Schema;

@@ -1,17 +1,20 @@
 //! The definition of a prompt, and its builder.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use contexture_history::{Transform, Transforms};
-use contexture_message::{Role, Settings, Tokens, Tool, ToolChoice};
+use contexture_message::{Message, Role, Settings, Tokens, Tool, ToolChoice};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::checks::{Constraint, Guardrail, StopCondition, ToolMiddleware};
+use super::messages::MessageText;
 use super::{
-    Adaptation, Budget, CacheConfig, Contributor, Entry, HistoryConfig, Hooks, InputPolicy, Provider, Schema,
-    TagValue, Text, UserMessage,
+    Adaptation, Branch, Budget, CacheConfig, Contributor, Entry, HistoryConfig, Hooks, InputPolicy,
+    MatchBuilder, Messages, Provider, Schema, TagValue, Text, UserMessage, matching, when,
 };
 use crate::Error;
 use crate::lower::{Prompt, lower};
@@ -45,8 +48,8 @@ pub struct Definition {
     pub prompt: Option<Text>,
     /// This turn's user messages, resolved at the time of the call. They stand behind what the user says where they differ.
     pub user: Vec<UserMessage>,
-    /// Messages given as a list.
-    pub messages: Vec<MessageText>,
+    /// The prompt's own list of messages.
+    pub messages: Messages,
     /// The context slot: array and object forms, mixed.
     pub context: Vec<TagValue>,
     /// A text that takes the place of the tag block; it may read `config.context`.
@@ -85,15 +88,6 @@ pub struct Definition {
     pub providers: Vec<Provider>,
 }
 
-/// One message of a prompt's own list.
-#[derive(Clone, Debug)]
-pub struct MessageText {
-    /// Who speaks.
-    pub role: Role,
-    /// What is said.
-    pub text: Text,
-}
-
 /// Builds a [`Prompt`]; `build` checks the whole.
 ///
 /// ```
@@ -107,32 +101,147 @@ pub struct MessageText {
 /// assert_eq!(prompt.id(), "support");
 /// # Ok::<(), contexture_compose::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+///
+/// [`input`](Self::input) types every closure that follows it:
+///
+/// ```
+/// use contexture_compose::{Context, Prompt};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Ticket { plan: String, question: String }
+/// let prompt = Prompt::builder("support")
+///     .input::<Ticket>()
+///     .system_with(|it| format!("The customer's plan is {}.", it.plan))
+///     .include_when(|it| it.plan != "free", Context::text("phone", "Offer a call."))
+///     .user_with(|it| it.question.clone())
+///     .build()?;
+/// # Ok::<(), contexture_compose::Error>(())
+/// ```
 #[must_use]
-pub struct PromptBuilder(Definition);
+pub struct PromptBuilder<In = Value, Out = String> {
+    definition: Definition,
+    types: PhantomData<fn(&In) -> Out>,
+}
 
 impl Prompt {
     /// Starts the definition of a prompt.
     pub fn builder(id: impl Into<String>) -> PromptBuilder {
-        PromptBuilder(Definition { id: id.into(), ..Definition::default() })
+        PromptBuilder::from(Definition { id: id.into(), ..Definition::default() })
     }
 }
 
 impl From<Definition> for PromptBuilder {
     fn from(definition: Definition) -> Self {
-        Self(definition)
+        Self { definition, types: PhantomData }
     }
 }
 
-impl PromptBuilder {
+impl<In, Out> Clone for PromptBuilder<In, Out> {
+    fn clone(&self) -> Self {
+        Self { definition: self.definition.clone(), types: PhantomData }
+    }
+}
+
+impl<In, Out> std::fmt::Debug for PromptBuilder<In, Out> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PromptBuilder").field(&self.definition).finish()
+    }
+}
+
+impl<Out> PromptBuilder<Value, Out> {
+    /// Declares the input by a type; closures that follow read it.
+    pub fn input<In: JsonSchema>(self) -> PromptBuilder<In, Out> {
+        self.input_schema(Schema::of::<In>()).retyped()
+    }
+}
+
+impl<In> PromptBuilder<In, String> {
+    /// Declares the answer by a type: `generate` returns it.
+    pub fn output<Out: JsonSchema>(self) -> PromptBuilder<In, Out> {
+        self.output_schema(Schema::of::<Out>()).retyped()
+    }
+}
+
+/// Texts, conditions and values that are functions of the input.
+impl<In: DeserializeOwned + Send + Sync + 'static, Out> PromptBuilder<In, Out> {
+    /// Sets the system text to a function of the input.
+    pub fn system_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
+        self.system(Text::of(text))
+    }
+
+    /// Sets the user text of calls that bring no user message to a function of the input.
+    pub fn prompt_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
+        self.prompt(Text::of(text))
+    }
+
+    /// Sets this turn's user message to a function of the input, see [`user`](Self::user).
+    pub fn user_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
+        self.user(Text::of(text))
+    }
+
+    /// Sets the prompt's own list of messages to a function of the input.
+    pub fn messages<L: IntoIterator<Item = Message>>(
+        self,
+        messages: impl Fn(&In) -> L + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.messages = Messages::of(messages))
+    }
+
+    /// Adds a function of the input to the context slot.
+    pub fn context_with(self, value: impl Fn(&In) -> Value + Send + Sync + 'static) -> Self {
+        self.context(TagValue::of(value))
+    }
+
+    /// Adds entries that take part only if the predicate holds.
+    pub fn include_when(
+        self,
+        predicate: impl Fn(&In) -> bool + Send + Sync + 'static,
+        branch: impl Into<Branch>,
+    ) -> Self {
+        self.include(when(predicate, branch))
+    }
+
+    /// Adds entries by a value of the input; `cases` names the branches.
+    ///
+    /// ```
+    /// use contexture_compose::{Context, Prompt};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Ticket { locale: String }
+    /// let prompt = Prompt::builder("support")
+    ///     .input::<Ticket>()
+    ///     .include_match(|it| it.locale.clone(), |cases| {
+    ///         cases
+    ///             .case("de", Context::text("german", "Antworte auf Deutsch."))
+    ///             .default_case(Context::text("english", "Answer in English."))
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), contexture_compose::Error>(())
+    /// ```
+    pub fn include_match<R: Into<String>>(
+        self,
+        on: impl Fn(&In) -> R + Send + Sync + 'static,
+        cases: impl FnOnce(MatchBuilder) -> MatchBuilder,
+    ) -> Self {
+        self.include(cases(matching(on)))
+    }
+}
+
+impl<In, Out> PromptBuilder<In, Out> {
     /// Checks ids, schemas, tool names and nesting, once, and compiles the prompt.
-    pub fn build(self) -> Result<Prompt, Error> {
-        lower(self.0)
+    pub fn build(self) -> Result<Prompt<In, Out>, Error> {
+        lower(self.definition).map(|it| it.retyped())
     }
 
     /// Says what it is for.
     pub fn description(self, description: impl Into<String>) -> Self {
         self.with(|it| it.description = Some(description.into()))
+    }
+
+    /// Adds words to find the prompt by.
+    pub fn tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.with(|it| it.tags.extend(tags.into_iter().map(Into::into)))
+    }
+
+    /// Adds a test of the prompt.
+    pub fn test(self, test: Value) -> Self {
+        self.with(|it| it.tests.push(test))
     }
 
     /// Sets the system text.
@@ -166,6 +275,11 @@ impl PromptBuilder {
         self.with(|it| it.entries.push(entry.into()))
     }
 
+    /// Adds entries.
+    pub fn include_all<E: Into<Entry>>(self, entries: impl IntoIterator<Item = E>) -> Self {
+        self.with(|it| it.entries.extend(entries.into_iter().map(Into::into)))
+    }
+
     /// Adds a contributor.
     pub fn contribute(self, contributor: impl Contributor + 'static) -> Self {
         self.include(Entry::Contributor(Arc::new(contributor)))
@@ -176,22 +290,12 @@ impl PromptBuilder {
         self.with(|it| it.context.push(value.into()))
     }
 
-    /// Declares the input by a type.
-    pub fn input<I: JsonSchema>(self) -> Self {
-        self.input_schema(Schema::of::<I>())
-    }
-
-    /// Declares the input.
+    /// Declares the input by a JSON Schema.
     pub fn input_schema(self, schema: Schema) -> Self {
         self.with(|it| it.input = Some(schema))
     }
 
-    /// Declares the answer by a type.
-    pub fn output<O: JsonSchema>(self) -> Self {
-        self.output_schema(Schema::of::<O>())
-    }
-
-    /// Declares the answer.
+    /// Declares the answer by a JSON Schema.
     pub fn output_schema(self, schema: Schema) -> Self {
         self.with(|it| it.output = Some(schema))
     }
@@ -226,6 +330,16 @@ impl PromptBuilder {
     /// Adds a tool.
     pub fn tool(self, tool: Tool) -> Self {
         self.with(|it| it.tools.push(tool))
+    }
+
+    /// Adds middleware for tool calls.
+    pub fn tool_middleware(self, middleware: ToolMiddleware) -> Self {
+        self.with(|it| it.tool_middleware.push(middleware))
+    }
+
+    /// Ends the loop of model calls when the condition holds; several are OR-ed.
+    pub fn stop_when(self, condition: StopCondition) -> Self {
+        self.with(|it| it.stop_when.push(condition))
     }
 
     /// Says whether tools must be used.
@@ -284,7 +398,11 @@ impl PromptBuilder {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Definition)) -> Self {
-        change(&mut self.0);
+        change(&mut self.definition);
         self
+    }
+
+    fn retyped<I, O>(self) -> PromptBuilder<I, O> {
+        PromptBuilder { definition: self.definition, types: PhantomData }
     }
 }

@@ -8,7 +8,7 @@ use contexture_template::{Partials, Template, Variable};
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
-use super::Call;
+use super::{Call, Scope};
 use crate::BoxError;
 use crate::segment::{Body, SharedText, Volatility};
 
@@ -90,6 +90,23 @@ impl Text {
         R: Into<String>,
     {
         Self(Kind::Sync(Arc::new(move |call| Ok(function(&*call.input.get::<I>()?).into()))))
+    }
+
+    /// Returns a text that is a function of the typed input and of who the pass is for.
+    ///
+    /// ```
+    /// use contexture_compose::Text;
+    /// # #[derive(serde::Deserialize)] struct Ticket { plan: String }
+    /// let text = Text::of_scoped(|it: &Ticket, ctx| {
+    ///     format!("{} has the plan {}.", ctx.user.as_deref().unwrap_or("The user"), it.plan)
+    /// });
+    /// ```
+    pub fn of_scoped<I, R>(function: impl Fn(&I, &Scope) -> R + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+        R: Into<String>,
+    {
+        Self(Kind::Sync(Arc::new(move |call| Ok(function(&*call.input.get::<I>()?, &call.scope).into()))))
     }
 
     /// Returns a text that is a function of the typed input and can fail.

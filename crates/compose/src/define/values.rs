@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Call, Text};
+use super::{Call, Scope, Text};
 use crate::BoxError;
 use crate::segment::Volatility;
 
@@ -52,6 +52,17 @@ impl TagValue {
     {
         Self::Function(TagFunction(Arc::new(move |call| {
             let value = call.input.get::<I>().map(|input| function(&input));
+            std::future::ready(value).boxed()
+        })))
+    }
+
+    /// Returns a value that is a function of the typed input and of who the pass is for.
+    pub fn of_scoped<I>(function: impl Fn(&I, &Scope) -> Value + Send + Sync + 'static) -> Self
+    where
+        I: DeserializeOwned + Send + Sync + 'static,
+    {
+        Self::Function(TagFunction(Arc::new(move |call| {
+            let value = call.input.get::<I>().map(|input| function(&input, &call.scope));
             std::future::ready(value).boxed()
         })))
     }

@@ -93,6 +93,7 @@ impl Contributor for ContextContributor {
             input: self.parts.input.clone(),
             entries: self.parts.entries.clone(),
             profile: self.profile.clone(),
+            family: None,
         }
     }
 }

@@ -11,6 +11,7 @@ mod provider;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use contexture_message::Tool;
@@ -40,8 +41,15 @@ const CONTEXT_WHEN_FALSE: &str = "context-level when returned false";
 pub const MAX_DEPTH: usize = 32;
 
 /// A compiled, immutable definition of a model call. Cheap to clone.
-#[derive(Clone)]
-pub struct Prompt(pub(crate) Arc<Compiled>, pub(crate) Engine);
+///
+/// `In` is the type of the input and `Out` the type of the answer. `Prompt` alone takes any JSON and gives text; see
+/// [`PromptBuilder::input`](crate::PromptBuilder::input) and [`PromptBuilder::output`](crate::PromptBuilder::output).
+pub struct Prompt<In = Value, Out = String> {
+    pub(crate) compiled: Arc<Compiled>,
+    engine: Engine,
+    // A function pointer: the prompt holds neither an input nor an answer, so it is `Send` and `Sync` whatever they are.
+    types: PhantomData<fn(&In) -> Out>,
+}
 
 pub(crate) struct Compiled {
     pub(crate) definition: Definition,
@@ -69,40 +77,55 @@ impl Compiled {
     }
 }
 
-impl Prompt {
+impl<In, Out> Prompt<In, Out> {
     /// Returns the prompt's id.
     pub fn id(&self) -> &str {
-        &self.0.definition.id
+        &self.compiled.definition.id
     }
 
     /// Returns what the author said.
     pub fn definition(&self) -> &Definition {
-        &self.0.definition
+        &self.compiled.definition
     }
 
     /// Returns the JSON Schema of the input, merged from the prompt and all its entries.
     pub fn input_schema(&self) -> Value {
-        self.0.input.to_json()
+        self.compiled.input.to_json()
     }
 
     /// Returns the prompt's ports.
     pub fn engine(&self) -> &Engine {
-        &self.1
+        &self.engine
     }
 
     /// Returns the prompt with other ports. Prompts that share an engine share what it remembers.
     #[must_use]
-    pub fn with_engine(&self, engine: &Engine) -> Prompt {
-        Prompt(Arc::clone(&self.0), engine.clone())
+    pub fn with_engine(&self, engine: &Engine) -> Self {
+        Self { compiled: Arc::clone(&self.compiled), engine: engine.clone(), types: PhantomData }
+    }
+
+    /// Returns the same prompt, JSON in and text out: what registries, agents and servers hold.
+    pub fn untyped(&self) -> Prompt {
+        self.retyped()
     }
 
     /// Whether two handles are the same compiled prompt.
-    pub fn is_same(&self, other: &Prompt) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    pub fn is_same<I, O>(&self, other: &Prompt<I, O>) -> bool {
+        Arc::ptr_eq(&self.compiled, &other.compiled)
+    }
+
+    pub(crate) fn retyped<I, O>(&self) -> Prompt<I, O> {
+        Prompt { compiled: Arc::clone(&self.compiled), engine: self.engine.clone(), types: PhantomData }
     }
 }
 
-impl fmt::Debug for Prompt {
+impl<In, Out> Clone for Prompt<In, Out> {
+    fn clone(&self) -> Self {
+        self.retyped()
+    }
+}
+
+impl<In, Out> fmt::Debug for Prompt<In, Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt").field("id", &self.id()).finish_non_exhaustive()
     }
@@ -138,7 +161,8 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let mut owners = Vec::from_iter(own.map(|it| (it, true)));
     collect_owners(&items, true, &mut HashSet::new(), &mut owners);
     let input = InputSchema::merge(owners, definition.input.as_ref())?;
-    Ok(Prompt(Arc::new(Compiled { definition, items, input, tools, places }), Engine::default()))
+    let compiled = Arc::new(Compiled { definition, items, input, tools, places });
+    Ok(Prompt { compiled, engine: Engine::default(), types: PhantomData })
 }
 
 /// Lowers entries that a contributor returned while a pass was running.
@@ -242,14 +266,14 @@ impl Lowering {
             }
             Entry::Context(context) => {
                 let source = entry_source(entry, position);
-                let identity = Arc::as_ptr(&context.0).addr();
-                let place = context.0.file.as_deref().unwrap_or(place);
-                let is_gated = context.0.when.is_some();
+                let identity = Arc::as_ptr(&context.parts).addr();
+                let place = context.parts.file.as_deref().unwrap_or(place);
+                let is_gated = context.parts.when.is_some();
                 // An edited file is another version; of a function nothing can be told.
-                let stamp = || xxh3_64(format!("{:?}", context.0).as_bytes());
+                let stamp = || xxh3_64(format!("{:?}", context.parts).as_bytes());
                 let spot = Spot { source, identity, place, depth, is_gated };
                 self.node(spot, stamp, |it, source| {
-                    let contributor = it.context(&context.0, source);
+                    let contributor = it.context(&context.parts, source);
                     let constant = contributor.constant().map(Arc::new);
                     Made { constant, ..Made::new(Arc::new(contributor)) }
                 })
@@ -333,7 +357,7 @@ impl Lowering {
     ) -> Arc<Node> {
         let Spot { source, identity, place, depth, is_gated } = spot;
         let Made { contributor, constant, gate_reason, frozen, lasts, is_provider } = make(self, &source);
-        let Declaration { input, entries, profile } = contributor.declare();
+        let Declaration { input, entries, profile, family } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
         let is_context = source.as_str().starts_with("context");
@@ -357,6 +381,7 @@ impl Lowering {
             children,
             is_gated,
             height,
+            family,
         })
     }
 
@@ -412,7 +437,7 @@ impl Lowering {
 /// Returns the notation of an entry at a position of its author's array.
 fn entry_source(entry: &Entry, position: usize) -> Source {
     match entry {
-        Entry::Context(context) => match &context.0.id {
+        Entry::Context(context) => match &context.parts.id {
             Some(id) => Source::named("context", id),
             None => Source::at("context", position),
         },

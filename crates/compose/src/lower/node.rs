@@ -39,12 +39,15 @@ pub(crate) struct Node {
     pub(crate) children: Vec<Item>,
     pub(super) is_gated: bool,
     pub(super) height: usize,
+    /// The family of contributors that it belongs to.
+    pub(crate) family: Option<String>,
 }
 
 impl Node {
-    /// Whether it is a contributor with a gate, which may look at the keys of its own schema.
+    /// Whether it is a contributor or an injectable with a gate, which may look at the keys of its own schema.
     pub(crate) fn has_own_gate(&self) -> bool {
-        self.is_gated && self.source.as_str().starts_with("contributor:")
+        let kind = self.source.as_str().split_once(':').map_or("", |(kind, _)| kind);
+        self.is_gated && matches!(kind, "contributor" | "injectable")
     }
 
     /// Whether it is a prompt block, which contributes text and nothing else.

@@ -28,7 +28,7 @@ pub(super) fn merge_tools(
     has_previews: bool,
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
     let prompt = Source::prompt();
-    tools.extend(setup.prompt.0.tools.iter().map(|it| (prompt.clone(), it.clone())));
+    tools.extend(setup.prompt.compiled.tools.iter().map(|it| (prompt.clone(), it.clone())));
     let given = setup.options.tools.iter().map(|it| (Source::call_site(), SharedTool::new(it.clone())));
     let given: Vec<_> = given.collect();
     let spare = spare_tools(setup, has_previews);

@@ -20,3 +20,5 @@ mod steps;
 mod tags;
 mod tools;
 mod transforms;
+mod typed;
+mod types;

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-fn resolved(prompt: PromptBuilder, input: Value) -> String {
+fn resolved<In, Out>(prompt: PromptBuilder<In, Out>, input: Value) -> String {
     match prompt.build().and_then(|it| resolve_input(&it, input)) {
         Ok(pass) => request(&pass),
         Err(err) => failure(&err),
@@ -240,7 +240,7 @@ fn what_schemas_say_to_people_is_no_conflict() {
 #[test]
 fn an_injectable_without_a_gate_requires_its_keys() {
     let needs = schema(json!({"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]}));
-    let made = contributor("c", |_| async { Ok(Contribution::text("C.")) }).input(needs);
+    let made = contributor("c", |_| async { Ok(Contribution::text("C.")) }).input_schema(needs);
     let built = prompt().include(Entry::Injectable(Arc::new(made))).build().unwrap();
     assert_eq!(built.input_schema()["required"], json!(["k"]));
     assert!(resolve_input(&built, json!({})).is_err());

@@ -1,0 +1,105 @@
+//! The prompt's own list of messages: written out, or a function of the input.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use contexture_message::{Message, Part, Role};
+use serde::de::DeserializeOwned;
+
+use super::{Call, Text};
+use crate::BoxError;
+
+/// One message of a prompt's own list.
+#[derive(Clone, Debug)]
+pub struct MessageText {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub text: Text,
+}
+
+impl MessageText {
+    /// Takes over a message. The list holds texts only: images and files belong into the user slot.
+    fn of(message: &Message) -> Result<Self, BoxError> {
+        let text = |it: &Part| match it {
+            Part::Text { text } => Ok(text.clone()),
+            _ => Err(BoxError::from(
+                "a message of the list holds more than text: images and files belong into `user`",
+            )),
+        };
+        let texts: Vec<String> = message.content.iter().map(text).collect::<Result<_, _>>()?;
+        Ok(Self { role: message.role, text: Text::literal(texts.join("\n")) })
+    }
+}
+
+type MessagesFn = dyn Fn(&Call) -> Result<Vec<MessageText>, BoxError> + Send + Sync;
+
+/// The prompt's own list of messages.
+#[derive(Clone)]
+pub enum Messages {
+    /// Written out.
+    List(Vec<MessageText>),
+    /// Made for each call.
+    Function(MessagesFunction),
+}
+
+/// A function that returns the list of messages.
+#[derive(Clone)]
+pub struct MessagesFunction(Arc<MessagesFn>);
+
+impl Messages {
+    /// Returns a list that is a function of the typed input.
+    pub fn of<In, L>(messages: impl Fn(&In) -> L + Send + Sync + 'static) -> Self
+    where
+        In: DeserializeOwned + Send + Sync + 'static,
+        L: IntoIterator<Item = Message>,
+    {
+        Self::Function(MessagesFunction(Arc::new(move |call| {
+            let input = call.input.get::<In>()?;
+            messages(&input).into_iter().map(|it| MessageText::of(&it)).collect()
+        })))
+    }
+
+    /// Whether there are none for certain.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Messages::List(list) if list.is_empty())
+    }
+
+    /// Adds a message; one that is written out replaces a function.
+    pub(super) fn push(&mut self, message: MessageText) {
+        match self {
+            Messages::List(list) => list.push(message),
+            Messages::Function(_) => *self = Messages::List(vec![message]),
+        }
+    }
+
+    /// Returns the list for a call.
+    pub(crate) fn list(&self, call: &Call) -> Result<Cow<'_, [MessageText]>, BoxError> {
+        match self {
+            Messages::List(list) => Ok(Cow::Borrowed(list)),
+            Messages::Function(function) => (function.0)(call).map(Cow::Owned),
+        }
+    }
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        Messages::List(Vec::new())
+    }
+}
+
+impl From<Vec<MessageText>> for Messages {
+    fn from(list: Vec<MessageText>) -> Self {
+        Messages::List(list)
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Messages::List(list) => list.fmt(f),
+            Messages::Function(_) => f.write_str("Function"),
+        }
+    }
+}

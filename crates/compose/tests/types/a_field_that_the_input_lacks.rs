@@ -1,0 +1,19 @@
+use contexture_compose::{Context, Prompt};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Ticket {
+    plan: String,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Other {
+    flag: bool,
+}
+
+fn main() {
+    let _ = Prompt::builder("p")
+        .input::<Ticket>()
+        .system_with(|it| it.plna.clone())
+        .include(Context::text("b", "B."))
+        .build();
+}
