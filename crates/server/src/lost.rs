@@ -238,8 +238,12 @@ async fn tell(
     end: End,
 ) -> Result<bool, Problem> {
     let End { status, untold } = end;
+    // An instance may be lost between the document of a turn and its first event.
+    let is_new = place_of(&*app.0.records, session, began).await?.is_none();
+    let start = Event::TurnStart { thread: began.thread.to_string(), turn: began.turn.clone() };
     let reason = (status == TurnStatus::Interrupted).then(|| "its writer was lost".to_owned());
     let events = [
+        is_new.then_some(start),
         untold.map(|text| Event::TextDelta { text }),
         Some(Event::TurnEnd { status, reason, usage: Usage::default() }),
     ];

@@ -1,8 +1,8 @@
 //! Prompts with the types of their input and answer.
 
 use contexture_compose::{
-    Context, Contribution, Error, Prompt, PromptTree, Prompts, ResolveOptions, Scope, TagValue, Text, contributor,
-    injectable, prompt_tree,
+    Context, Contribution, Error, Prompt, PromptTree, Prompts, ResolveOptions, Scope, TagValue, Text,
+    contributor, injectable, prompt_tree,
 };
 use contexture_message::Message;
 use contexture_testkit::{failure, request, resolve, resolve_input};

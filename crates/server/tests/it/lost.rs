@@ -191,37 +191,45 @@ async fn who_asked_hears_why_a_turn_was_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_lost_instance_wrote_and_could_not_tell_is_told() {
-    let ground = Ground::memory();
-    let sessions = Sessions::new(ground.store.clone(), session_ports(None), SessionConfig::default());
-    let id = SessionId::parse("demo").unwrap();
-    let session = sessions.create(SessionStart { id: Some(id.clone()), label: None }).await.unwrap();
-    let items = vec![Message::user("hi").into()];
-    let begun = session.main().begin(TurnConfig { items, ..TurnConfig::default() }).await.unwrap();
-    let Begun::Running(turn) = begun else { panic!("nobody had the turn before") };
-    turn.complete(vec![Message::assistant("Hello there.").into()]).await.unwrap();
-    // As an instance leaves it that is killed between the end of the turn and the end of its story.
-    let tenant = Tenant::default();
-    let at = SystemTime.now();
-    let event = |data: serde_json::Value| NewRecord {
-        stream: StreamKey::of_session(&tenant, &id, "events"),
-        at,
-        data: data.to_string(),
-    };
-    let told_before = [
-        json!({"type": "turn.start", "thread": "demo", "turn": "t1"}),
-        json!({"type": "text.delta", "text": "Hello", "thread": "demo", "turn": "t1"}),
+    let cases = [
+        (2, "1 turn.start\n2 text.delta Hello\n3 text.delta  there.\n4 turn.end completed"),
+        // Lost before it told anything.
+        (0, "1 turn.start\n2 text.delta Hello there.\n3 turn.end completed"),
     ];
-    let key = DocumentKey::of_session(&tenant, &id, "running", "demo:t1");
-    let writes = Writes {
-        records: told_before.map(event).into(),
-        puts: vec![Document { key, at, data: String::new() }],
-        ..Writes::default()
-    };
-    ground.records.write(writes).await.unwrap();
+    for (n_told, expected) in cases {
+        let ground = Ground::memory();
+        let sessions = Sessions::new(ground.store.clone(), session_ports(None), SessionConfig::default());
+        let id = SessionId::parse("demo").unwrap();
+        let session = sessions.create(SessionStart { id: Some(id.clone()), label: None }).await.unwrap();
+        let items = vec![Message::user("hi").into()];
+        let begun = session.main().begin(TurnConfig { items, ..TurnConfig::default() }).await.unwrap();
+        let Begun::Running(turn) = begun else { panic!("nobody had the turn before") };
+        turn.complete(vec![Message::assistant("Hello there.").into()]).await.unwrap();
+        // As an instance leaves it that is killed between the end of the turn and the end of its story.
+        let tenant = Tenant::default();
+        let at = SystemTime.now();
+        let event = |data: serde_json::Value| NewRecord {
+            stream: StreamKey::of_session(&tenant, &id, "events"),
+            at,
+            data: data.to_string(),
+        };
+        let told_before = [
+            json!({"type": "turn.start", "thread": "demo", "turn": "t1"}),
+            json!({"type": "text.delta", "text": "Hello", "thread": "demo", "turn": "t1"}),
+        ];
+        let key = DocumentKey::of_session(&tenant, &id, "running", "demo:t1");
+        let writes = Writes {
+            records: told_before.into_iter().take(n_told).map(event).collect(),
+            puts: vec![Document { key, at, data: String::new() }],
+            ..Writes::default()
+        };
+        ground.records.write(writes).await.unwrap();
 
-    let scene = ground.instance_with(Vec::new(), &[("server.lease_seconds", "1")]).await;
-    let seen = frames(scene.get("/v1/sessions/demo/events").send().await.unwrap(), 4).await;
-    assert_eq!(told(&seen), "1 turn.start\n2 text.delta Hello\n3 text.delta  there.\n4 turn.end completed");
+        let scene = ground.instance_with(Vec::new(), &[("server.lease_seconds", "1")]).await;
+        let n_events = expected.lines().count();
+        let seen = frames(scene.get("/v1/sessions/demo/events").send().await.unwrap(), n_events).await;
+        assert_eq!(told(&seen), expected);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
