@@ -3,7 +3,7 @@
 //! `cargo run --example composition`
 #![allow(clippy::print_stdout)]
 
-use contexture::prelude::{Context, Prompt, ResolveOptions, TagValue, Text, Tool, matching, when};
+use contexture::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -23,40 +23,37 @@ struct Order {
     status: String,
 }
 
-fn support() -> Result<Prompt, contexture::compose::Error> {
-    let refunds = Context::text("refunds", "Refunds take five working days.").priority(80).tool(
-        Tool::new("refund", "Refunds an order").parameters(json!({
-            "type": "object",
-            "properties": {"order": {"type": "string"}},
-            "required": ["order"],
-        })),
-    );
-    let history_of_the_firm = Context::text("about", "Founded in a garage in Osaka. ".repeat(60))
-        .priority(10)
-        .shorter("Founded in Osaka.");
-    let orders = TagValue::of(|ticket: &Ticket| {
-        let order = |it: &Order| json!({"@id": it.id, "#text": it.status});
-        json!({"orders": ticket.orders.iter().map(order).collect::<Vec<_>>()})
-    });
-    Prompt::builder("support")
+#[derive(Deserialize, JsonSchema)]
+struct Refund {
+    order: String,
+}
+
+fn support() -> Result<Prompt<Ticket>, BoxError> {
+    let refund =
+        tool(
+            "refund",
+            "Refunds an order.",
+            |it: Refund| async move { Ok(format!("Refunded {}.", it.order)) },
+        );
+    let about = Context::text("about", "Founded in a garage in Osaka. ".repeat(60)).priority(10);
+    let prompt = Prompt::builder("support")
         .input::<Ticket>()
         .system("You are the support agent of a small shop. Answer only from what you are given.")
-        .include(refunds)
-        .include(history_of_the_firm)
-        .include(when(|it: &Ticket| it.plan != "free", Context::text("phone", "Offer to call back.")))
-        .include(
-            matching(|it: &Ticket| it.locale.clone())
-                .case("de", Context::text("german", "Antworte auf Deutsch."))
-                .default_case(Context::text("english", "Answer in English.")),
-        )
-        .context(orders)
-        .user(Text::of(|it: &Ticket| it.question.clone()))
-        .token_budget(120)
-        .build()
+        .include(Context::text("refunds", "Refunds take five working days.").priority(80).tool(refund))
+        .include(about.shorter("Founded in Osaka."))
+        .include_when(|it| it.plan != "free", Context::text("phone", "Offer to call back."))
+        .include_when(|it| it.locale == "de", Context::text("german", "Antworte auf Deutsch."))
+        .context_with(|it| {
+            let order = |it: &Order| json!({"@id": it.id, "#text": it.status});
+            json!({"orders": it.orders.iter().map(order).collect::<Vec<_>>()})
+        })
+        .user_with(|it| it.question.clone())
+        .token_budget(120);
+    Ok(prompt.build()?)
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), BoxError> {
     let ticket = Ticket {
         plan: "free".to_owned(),
         locale: "de".to_owned(),

@@ -6,11 +6,9 @@
 
 use std::time::Duration;
 
-use contexture::compose::{BoxFuture, Declaration, Profile, Trust};
-use contexture::prelude::{
-    BoxError, Call, Contribution, Contributor, OnError, Priority, Prompt, ResolveOptions,
-};
-use serde_json::json;
+use contexture::compose::{BoxFuture, Declaration, OnError, Priority, Profile, Trust};
+use contexture::prelude::*;
+use contexture::serde_json::json;
 
 /// Searches a knowledge base.
 struct Search;
@@ -60,7 +58,7 @@ impl Contributor for Search {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), BoxError> {
     let prompt = Prompt::builder("support")
         .system("Answer from the passages below.")
         .contribute(Search)
@@ -69,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = ResolveOptions::new(json!({"question": "When do I get my money back?"}));
     let pass = prompt.resolve(options.engine(&contexture::engine())).await?;
 
-    println!("{}\n", pass.request().messages[0].as_text().unwrap_or_default());
+    println!("{}\n", pass.system().unwrap_or_default());
     let why = pass.explain();
     for hit in &why.dropped {
         println!("dropped {} ({} tokens): {}", hit.source, hit.tokens, hit.reason);

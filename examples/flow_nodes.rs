@@ -1,19 +1,18 @@
 //! A flow in YAML with a node and a tool that are Rust: `cargo run -p contexture --example flow_nodes`.
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
 use std::sync::Arc;
 
+use contexture::agent::CancellationToken;
 use contexture::compose::BoxFuture;
 use contexture::flow::{
     Node, NodeContext, NodeError, Nodes, Port, PortType, PortValue, RunStart, RuntimeConfig, Step as NodeStep,
 };
 use contexture::prelude::*;
 use contexture::project::{FlowParts, InMemory};
+use contexture::serde_json::{Value, json, to_string};
+use contexture::session::{MemoryStore, SessionConfig};
 use contexture::{ProjectLibrary, SystemTime, flow_runtime, session_ports};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 const FLOW: &str = "
 inputs: {order: integer}
@@ -61,16 +60,16 @@ impl Node for Discount {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Order {
     order: u32,
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let find_order = AgentTool::of("find_order", "Finds an order.", |it: Order| async move {
+async fn main() -> Result<(), BoxError> {
+    let find_order = tool("find_order", "Finds an order.", |it: Order| async move {
         Ok(json!({"number": it.order, "price": 80}))
-    })?;
+    });
     let agent = contexture::agent(Scripted::new([])).tool(find_order).build()?;
     let parts = FlowParts {
         nodes: Nodes::new().add_with("discount", Discount::new),
@@ -90,6 +89,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", info.waits[0].asked.message);
     runtime.answer(&run, &info.waits[0].id, true.into()).await?;
     let info = runtime.drive(&run, CancellationToken::new()).await?;
-    println!("{:?}: {}", info.status, serde_json::to_string(&info.outputs)?);
+    println!("{:?}: {}", info.status, to_string(&info.outputs)?);
     Ok(())
 }

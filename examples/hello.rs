@@ -1,21 +1,15 @@
-//! The smallest program: a prompt, an input, the request and its explanation.
-//!
-//! `cargo run --example hello`
+//! A prompt, a model, an answer: OpenAI with `OPENAI_API_KEY`, a script without.
 #![allow(clippy::print_stdout)]
-
-use contexture::prelude::{Prompt, ResolveOptions, Text};
+use contexture::{prelude::*, serde_json::json};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let prompt = Prompt::builder("hello")
-        .system("You greet people, briefly.")
-        .user(Text::template("Greet {{ input.name }}.")?)
-        .build()?;
-    let pass = prompt.resolve(ResolveOptions::new(serde_json::json!({"name": "Ada"}))).await?;
-
-    println!("{}", serde_json::to_string_pretty(pass.request())?);
-    for part in pass.explain().parts {
-        println!("{:>4} tokens  {:<8} {}", part.tokens, part.state, part.source);
-    }
+async fn main() -> Result<(), BoxError> {
+    let model: std::sync::Arc<dyn Model> = match std::env::var("OPENAI_API_KEY") {
+        Ok(key) => std::sync::Arc::new(Client::openai(key)?),
+        Err(_) => std::sync::Arc::new(Scripted::answering(["Hello, Ada!"])),
+    };
+    let greet = Text::template("Greet {{ input.name }}.")?;
+    let prompt = Prompt::builder("hello").model("openai/gpt-5-mini").user(greet).build()?;
+    println!("{}", prompt.generate(&model, &json!({"name": "Ada"})).await?);
     Ok(())
 }

@@ -1,15 +1,17 @@
 //! A conversation that survives: begin a turn, append, complete; open it again and see what the model would see.
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
 use std::sync::Arc;
 
+use contexture::SystemTime;
+use contexture::history::Limit;
+use contexture::message::counter_for;
 use contexture::prelude::*;
-use contexture::store_sqlite::SqliteConfig;
-use contexture::{SystemTime, session_ports};
+use contexture::session::{Begun, SessionId, TurnConfig};
+use contexture::store_sqlite::{SqliteConfig, SqliteStore};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), BoxError> {
     let folder = std::env::temp_dir().join(format!("contexture-example-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let path = folder.join("sessions.db");
@@ -24,11 +26,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Opens the store as a new process would, and runs one turn.
-async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -> Result<(), Box<dyn Error>> {
+async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -> Result<(), BoxError> {
     let store = SqliteStore::open(path, SqliteConfig::new(Arc::new(SystemTime)))?;
-    let ports = session_ports(Some("openai/gpt-5-mini"));
-    let sessions = Sessions::new(Arc::new(store), ports.clone(), SessionConfig::default());
-    let session = sessions.open_or_create(&SessionId::parse("customer-17")?).await?;
+    let session = contexture::sessions(store).open_or_create(&SessionId::parse("customer-17")?).await?;
 
     let items = vec![Message::user(question).into()];
     let config = TurnConfig { key: Some(key.to_owned()), items, ..TurnConfig::default() };
@@ -40,7 +40,7 @@ async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -
     }
 
     let snapshot = session.main().get();
-    let window = snapshot.history(Some(Limit::Tokens(Tokens(1_000))), &*ports.counter);
+    let window = snapshot.history(Some(Limit::Turns(10)), &*counter_for(None));
     println!("the model sees {} turns, {} tokens", window.kept().count(), window.tokens());
 
     // The same turns as the history of a pass: their tokens were counted when they were appended.

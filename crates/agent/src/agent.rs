@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::Engine;
+use contexture_compose::{Engine, SharedTool};
 use contexture_model::Model;
 use contexture_session::Time;
 use contexture_wire::Catalogue;
@@ -15,7 +15,7 @@ use crate::compaction::{CompactionConfig, Summarizer};
 use crate::middleware::{Layer, LayerKind, Middleware};
 use crate::offload::{InPlace, Offload};
 use crate::own_tools::OwnTools;
-use crate::tool::{AgentTool, ToolRefused, Tools};
+use crate::tool::{Tool, ToolRefused, Tools};
 use crate::watcher::Watcher;
 
 /// Makes secrets that nobody can guess.
@@ -80,8 +80,10 @@ pub(crate) struct Inner {
     pub(crate) config: AgentConfig,
     /// Tools that every run offers.
     pub(crate) offered: Tools,
-    /// Tools that are run where a prompt declares them.
-    pub(crate) declared: Tools,
+    /// The same, as passes share them.
+    pub(crate) shared: Vec<SharedTool>,
+    /// What runs tools that a prompt declares without a function.
+    pub(crate) executors: Tools,
     /// Tools of the engine's own, if they are switched on.
     pub(crate) own: Option<OwnTools>,
     /// What wraps the calls of every run.
@@ -92,8 +94,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn tool(&self, name: &str) -> Option<&AgentTool> {
-        self.offered.get(name).or_else(|| self.declared.get(name))
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.offered.get(name).or_else(|| self.executors.get(name))
     }
 }
 
@@ -122,7 +124,8 @@ impl Agent {
                 engine: None,
                 config: AgentConfig::default(),
                 offered: Tools::default(),
-                declared: Tools::default(),
+                shared: Vec::new(),
+                executors: Tools::default(),
                 own: None,
                 layers: Vec::new(),
                 middleware: BTreeMap::new(),
@@ -157,6 +160,7 @@ impl AgentBuilder {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
+        self.inner.shared = self.inner.offered.iter().cloned().map(SharedTool::from).collect();
         let config = &self.inner.config;
         self.inner.own = config.own_tools.then(|| OwnTools::new(config)).transpose()?;
         Ok(Agent(Arc::new(self.inner)))
@@ -199,15 +203,16 @@ impl AgentBuilder {
     }
 
     /// Adds a tool that every run offers to the model.
-    pub fn tool(mut self, tool: AgentTool) -> Self {
+    pub fn tool(mut self, tool: Tool) -> Self {
         let added = self.inner.offered.add(tool);
         self.refused = self.refused.or(added.err());
         self
     }
 
-    /// Adds a tool that is run where a prompt declares one of its name.
-    pub fn declared_tool(mut self, tool: AgentTool) -> Self {
-        let added = self.inner.declared.add(tool);
+    /// Adds what runs a tool that prompts declare by its definition only, as prompt files do. A prompt that is made in Rust
+    /// brings the tool itself along.
+    pub fn executor(mut self, tool: Tool) -> Self {
+        let added = self.inner.executors.add(tool);
         self.refused = self.refused.or(added.err());
         self
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use contexture_compose::Scope;
 use contexture_history::{Application, Body, Item, Visibility};
-use contexture_message::{Message, Part, Settings, Tool, ToolCall, Usage};
+use contexture_message::{Message, Part, Settings, ToolCall, ToolDefinition, Usage};
 use contexture_session::NewItem;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ pub(crate) struct RunRecord {
     #[serde(default, deserialize_with = "read_words")]
     pub(crate) own_words: Option<Arc<[Message]>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) client_tools: Vec<Tool>,
+    pub(crate) client_tools: Vec<ToolDefinition>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

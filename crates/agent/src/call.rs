@@ -17,7 +17,7 @@ use crate::Agent;
 use crate::depth::{is_too_deep, take_apart};
 use crate::invoke::{Site, Unmade, span, timed_out, too_deep};
 use crate::middleware::Denied;
-use crate::tool::AgentTool;
+use crate::tool::Tool;
 
 /// A call of one of the agent's tools outside of a turn.
 #[derive(Clone, Debug, Default)]
@@ -133,8 +133,8 @@ impl Agent {
     /// Returns the names of the tools that can be called, in order: those that every run offers, and those that run where a
     /// prompt declares them.
     pub fn tool_names(&self) -> Vec<&str> {
-        let tools = self.0.offered.iter().chain(self.0.declared.iter());
-        tools.map(AgentTool::name).collect::<BTreeSet<_>>().into_iter().collect()
+        let tools = self.0.offered.iter().chain(self.0.executors.iter());
+        tools.map(Tool::name).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether somebody must approve a call before it is run; an error if it would not be run anyway.
@@ -149,10 +149,10 @@ impl Agent {
     /// ```
     /// # use std::sync::Arc;
     /// # use std::time::Duration;
-    /// # use contexture_agent::{Agent, AgentTool, Secrets, ToolRequest};
+    /// # use contexture_agent::{Agent, Tool, Secrets, ToolRequest};
     /// # use contexture_compose::BoxFuture;
     /// # use contexture_history::Timestamp;
-    /// # use contexture_message::{Encoding, Tool};
+    /// # use contexture_message::{Encoding, ToolDefinition};
     /// # use contexture_model::Scripted;
     /// # use contexture_session::{MemoryStore, Names, Ports, SessionConfig, SessionStart, Sessions, Time};
     /// # use serde_json::json;
@@ -169,7 +169,7 @@ impl Agent {
     /// # let sessions = Sessions::new(Arc::new(MemoryStore::new(Arc::new(Fixed))), ports, SessionConfig::default());
     /// # let session = sessions.create(SessionStart::default()).await?;
     /// # let thread = session.main();
-    /// let pay = AgentTool::new(Tool::new("pay", "Pays."), |it| async move { Ok(it.call.arguments) })?;
+    /// let pay = Tool::new(ToolDefinition::new("pay", "Pays."), |it| async move { Ok(it.call.arguments) })?;
     /// let agent = Agent::builder(Scripted::new([]), Arc::new(Fixed), Fixed).tool(pay.needs_approval()).build()?;
     ///
     /// let request = ToolRequest::new("pay", json!({"euros": 5}));
@@ -206,7 +206,7 @@ impl Agent {
     }
 
     /// Returns the tool that a call may run.
-    fn callable(&self, name: &str, arguments: &Value) -> Result<&AgentTool, ToolCallError> {
+    fn callable(&self, name: &str, arguments: &Value) -> Result<&Tool, ToolCallError> {
         let unknown = || ToolCallError::Unknown { tool: name.to_owned() };
         let invalid = |faults| ToolCallError::Invalid { tool: name.to_owned(), faults };
         let tool = self.0.tool(name).ok_or_else(unknown)?;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use contexture_history::Item;
-use contexture_message::{Settings, Tool, ToolCall, ToolOutput};
+use contexture_message::{Settings, ToolCall, ToolDefinition, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Waiting;
@@ -17,7 +17,7 @@ pub struct AnswerRequest {
     /// The results by the ids of their calls, in any order. Some may come later: the turn waits for them.
     pub results: Vec<(String, ToolOutput)>,
     /// The tools that the client offers from now on; by default those that it offered before.
-    pub client_tools: Option<Vec<Tool>>,
+    pub client_tools: Option<Vec<ToolDefinition>>,
     /// The model from now on; by default the one of the run that waits.
     pub model: Option<String>,
     /// The settings from now on; by default those of the run that waits.

@@ -33,6 +33,14 @@ pub enum AgentError {
         /// The tool.
         tool: String,
     },
+    /// The prompt offers a tool that nothing can run. The model was not called, and nothing was written.
+    #[error(
+        "nothing can run the tool `{tool}` that the prompt offers: give it with its function, or as the agent's executor"
+    )]
+    NoExecutor {
+        /// The tool.
+        tool: String,
+    },
     /// Nothing says which model to call.
     #[error("no model is named: neither by the call, nor by the thread, the prompt or the configuration")]
     NoModel,
@@ -66,6 +74,12 @@ pub enum AgentError {
         /// The last answer.
         output: String,
     },
+    /// The run ended without the answer that was asked for.
+    #[error("the run ended without an answer: {ended}")]
+    NoAnswer {
+        /// Why it ended, such as `suspended`.
+        ended: &'static str,
+    },
     /// A check, guardrail, middleware or schema that nobody can run.
     #[error("{source_of}: {reason}")]
     Unknown {
@@ -96,11 +110,12 @@ impl AgentError {
             AgentError::Model(err) => err.kind().code(),
             AgentError::Approval(err) => err.code(),
             AgentError::ClientTool(err) => err.code(),
-            AgentError::NoSuchTool { .. } => "tool_unknown",
+            AgentError::NoSuchTool { .. } | AgentError::NoExecutor { .. } => "tool_unknown",
             AgentError::NoModel => "model_missing",
             AgentError::Blocked { .. } => "guardrail_blocked",
             AgentError::Constraints { .. } => "constraint_failed",
             AgentError::OutputInvalid { .. } => "output_invalid",
+            AgentError::NoAnswer { .. } => "no_answer",
             AgentError::Unknown { .. } => "check_unknown",
             AgentError::Panicked => "panicked",
             AgentError::Cancelled => "cancelled",

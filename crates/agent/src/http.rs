@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_compose::{BoxError, BoxFuture};
-use contexture_message::Tool;
+use contexture_message::ToolDefinition;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::declared::declared;
-use crate::tool::{AgentTool, ToolRefused};
+use crate::tool::{Tool, ToolRefused};
 
 /// An HTTP call, as a project declares it beside a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,14 +222,14 @@ impl HttpTool {
     /// Returns the tool that makes this call.
     pub fn into_tool(
         self,
-        tool: Tool,
+        tool: ToolDefinition,
         timeout: Option<Duration>,
         caller: Arc<dyn HttpCaller>,
-    ) -> Result<AgentTool, ToolRefused> {
+    ) -> Result<Tool, ToolRefused> {
         let name = tool.name.clone();
         self.check(&tool.parameters).map_err(|err| ToolRefused { name, reason: err.to_string() })?;
         let (http, parameters) = (Arc::new(self), Arc::new(tool.parameters.clone()));
-        let tool = AgentTool::new(tool, move |invocation| {
+        let tool = Tool::new(tool, move |invocation| {
             let (http, caller, parameters) =
                 (Arc::clone(&http), Arc::clone(&caller), Arc::clone(&parameters));
             async move {

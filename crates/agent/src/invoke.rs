@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Inner;
 use crate::depth::{MAX_DEPTH, is_too_deep, take_apart};
 use crate::middleware::{Layer, LayerKind, Middleware, Next};
-use crate::tool::{AgentTool, Invocation};
+use crate::tool::{Invocation, Tool};
 
 /// Where calls are made, and what is around them.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ pub(crate) enum Unmade {
 
 impl Site<'_> {
     /// Makes a call whose arguments fit the tool.
-    pub(crate) async fn value(&self, tool: &AgentTool, call: &ToolCall) -> Result<Value, Unmade> {
+    pub(crate) async fn value(&self, tool: &Tool, call: &ToolCall) -> Result<Value, Unmade> {
         let cancelled = std::pin::pin!(self.cancel.cancelled());
         let work = AssertUnwindSafe(self.timed(tool, call)).catch_unwind();
         let result = match select(cancelled, std::pin::pin!(work)).await {
@@ -62,7 +62,7 @@ impl Site<'_> {
         }
     }
 
-    async fn timed(&self, tool: &AgentTool, call: &ToolCall) -> Result<Value, Unmade> {
+    async fn timed(&self, tool: &Tool, call: &ToolCall) -> Result<Value, Unmade> {
         let layers: Vec<&Layer> = self.layers.iter().filter(|it| it.is_for(&call.name)).collect();
         let custom: Vec<Arc<dyn Middleware>> = layers
             .iter()

@@ -55,7 +55,7 @@ pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
 pub use call::{ToolCallError, ToolRequest};
 pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
-    check_guardrail,
+    check_guardrail, constraint, guardrail,
 };
 pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
 pub use compaction::{
@@ -65,12 +65,12 @@ pub use earlier::GoOn;
 pub use error::AgentError;
 pub use event::Event;
 pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
-pub use middleware::{Before, Middleware, Next, check_middleware};
+pub use middleware::{Before, Middleware, Next, check_middleware, tool_middleware};
 pub use offload::{InPlace, Offload};
 pub use outcome::{Ended, Outcome, Remark};
 pub use pending::{Pending, PendingApproval};
 pub use reminders::resolve_reminded;
 pub use run::{Run, RunRequest};
 pub use tokio_util::sync::CancellationToken;
-pub use tool::{AgentTool, Invocation, ToolRefused, Tools};
+pub use tool::{Invocation, Tool, ToolRefused, Tools, tool};
 pub use watcher::{Called, Calling, Watcher};

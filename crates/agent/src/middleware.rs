@@ -8,13 +8,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::{BoxError, BoxFuture, ToolMiddleware};
+use contexture_compose::{BoxError, BoxFuture, Runner, ToolMiddleware};
 use futures::FutureExt;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::AgentError;
-use crate::tool::{AgentTool, Invocation};
+use crate::tool::{Invocation, Tool};
 
 /// What becomes of a call before it is run.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,15 +56,27 @@ pub trait Middleware: Send + Sync {
     }
 }
 
+/// Returns middleware for the tools that fit one of the patterns (`*` stands for any text; no pattern means all), for a
+/// prompt to bring along.
+pub fn tool_middleware<P: Into<String>>(
+    id: impl Into<String>,
+    patterns: impl IntoIterator<Item = P>,
+    middleware: impl Middleware + 'static,
+) -> ToolMiddleware {
+    let middleware: Arc<dyn Middleware> = Arc::new(middleware);
+    let tools = patterns.into_iter().map(Into::into).collect();
+    ToolMiddleware { id: id.into(), tools, spec: Map::new(), runner: Some(Runner::new(middleware)) }
+}
+
 /// The rest of the way to a tool.
 #[derive(Clone, Copy)]
 pub struct Next<'a> {
     layers: &'a [Arc<dyn Middleware>],
-    tool: &'a AgentTool,
+    tool: &'a Tool,
 }
 
 impl<'a> Next<'a> {
-    pub(crate) fn new(layers: &'a [Arc<dyn Middleware>], tool: &'a AgentTool) -> Self {
+    pub(crate) fn new(layers: &'a [Arc<dyn Middleware>], tool: &'a Tool) -> Self {
         Self { layers, tool }
     }
 
@@ -187,6 +199,9 @@ pub(crate) fn layer(
     known: impl Fn(&str) -> Option<Arc<dyn Middleware>>,
 ) -> Result<Layer, AgentError> {
     let patterns = definition.tools.clone();
+    if let Some(brought) = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn Middleware>>) {
+        return Ok(Layer { patterns, middleware: LayerKind::Custom(Arc::clone(brought)) });
+    }
     if let Some(middleware) = known(&definition.id).filter(|_| !definition.spec.contains_key("kind")) {
         return Ok(Layer { patterns, middleware: LayerKind::Custom(middleware) });
     }

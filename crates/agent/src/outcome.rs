@@ -6,9 +6,10 @@ use contexture_compose::Pass;
 use contexture_history::{TurnNo, TurnStatus};
 use contexture_message::{Message, ToolCall, Usage};
 use contexture_session::ThreadId;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{ApprovalRequest, CompactionReport};
+use crate::{AgentError, ApprovalRequest, CompactionReport};
 
 /// What a run came to.
 #[derive(Clone, Debug)]
@@ -48,6 +49,19 @@ impl Outcome {
     /// Returns the text of the model's last message.
     pub fn text(&self) -> String {
         self.message.as_deref().map(crate::words::text_of).unwrap_or_default()
+    }
+
+    /// Returns the answer as a type: that of the prompt's output schema, or a `String` where it has none.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
+        if self.message.is_none() || !matches!(self.ended, Ended::Answered | Ended::Replayed) {
+            return Err(AgentError::NoAnswer { ended: self.ended.as_str() });
+        }
+        let value = self.output.clone().unwrap_or_else(|| Value::String(self.text()));
+        serde_json::from_value(value).map_err(|err| AgentError::OutputInvalid {
+            faults: vec![err.to_string()],
+            attempts: self.steps,
+            output: self.text(),
+        })
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use contexture_compose::BoxFuture;
+use contexture_compose::{BoxFuture, Pass, Runner, SharedTool};
 use contexture_history::interrupted;
-use contexture_message::{Request, ToolCall, ToolOutput};
+use contexture_message::{ToolCall, ToolOutput};
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tracing::Instrument;
@@ -19,13 +19,13 @@ use crate::invoke::{Site, Unmade, span, timed_out, too_deep};
 use crate::middleware::{Denied, Layer, LayerKind};
 use crate::preview::bounded;
 use crate::run::Sink;
-use crate::tool::AgentTool;
+use crate::tool::Tool;
 
 /// What the calls of one round have in common.
 pub(crate) struct Round<'a> {
     pub(crate) site: Site<'a>,
     /// What was sent: only tools that were offered can be called.
-    pub(crate) request: &'a Request,
+    pub(crate) pass: &'a Pass,
     pub(crate) sink: &'a Sink,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Round<'a> {
     /// Runs calls, as many at a time as the agent allows.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(calls.len());
-        let is_alone = |call: &ToolCall| self.site.agent.tool(&call.name).is_some_and(|it| it.alone);
+        let is_alone = |call: &ToolCall| self.tool(&call.name).is_some_and(|it| it.alone);
         // Each chunk runs together: calls side by side, or a single one that wants to be alone.
         for chunk in calls.chunk_by(|a, b| !is_alone(a) && !is_alone(b)) {
             // Boxed and listed: an iterator of futures that borrow would keep the whole run on one thread.
@@ -119,18 +119,25 @@ impl<'a> Round<'a> {
     }
 
     /// Returns the tool that a call may run, or what the model is told.
-    fn runnable(&self, call: &ToolCall) -> Result<&'a AgentTool, String> {
-        let Some(sent) = self.request.tools.iter().find(|it| it.name == call.name) else {
-            let names: Vec<&str> = self.request.tools.iter().map(|it| it.name.as_str()).collect();
+    fn runnable(&self, call: &ToolCall) -> Result<&'a Tool, String> {
+        let request = self.pass.request();
+        if !request.tools.iter().any(|it| it.name == call.name) {
+            let names: Vec<&str> = request.tools.iter().map(|it| it.name.as_str()).collect();
             return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
-        };
-        let own = self.site.agent.own.as_ref().and_then(|it| it.get(sent));
-        let tool = own.or_else(|| self.site.agent.tool(&call.name));
-        let tool = tool.ok_or_else(|| format!("tool `{}` can't be run here", call.name))?;
+        }
+        let tool = self.tool(&call.name).ok_or_else(|| format!("tool `{}` can't be run here", call.name))?;
         match tool.argument_faults(&call.arguments) {
             Some(faults) => Err(faults),
             None => Ok(tool),
         }
+    }
+}
+
+impl<'a> Round<'a> {
+    /// Returns the tool of that name: what its owner brought along, or else what the agent knows.
+    fn tool(&self, name: &str) -> Option<&'a Tool> {
+        let brought = self.pass.tool(name).and_then(SharedTool::runner).and_then(Runner::get);
+        brought.or_else(|| self.site.agent.tool(name))
     }
 }
 

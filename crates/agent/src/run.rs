@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use contexture_compose::{BoxFuture, InlineBlock, Prompt, Scope};
-use contexture_message::{Message, Settings, Tool};
+use contexture_message::{Message, Settings, ToolDefinition};
 use contexture_session::{NewItem, Policy, Thread};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt};
@@ -49,7 +49,7 @@ pub struct RunRequest {
     pub settings: Settings,
     /// Tools that the client runs, offered beside those that run here. A call of one suspends the turn until
     /// [`Agent::answer`] brings its result.
-    pub client_tools: Vec<Tool>,
+    pub client_tools: Vec<ToolDefinition>,
     /// Tools of the agent, offered or declared ones, that this run offers beside those of the prompt. One that the prompt
     /// declares is offered as the prompt declares it; one that the agent does not have is refused before anything is
     /// written.
@@ -78,16 +78,16 @@ impl RunRequest {
 impl Agent {
     /// Runs a prompt on a thread: one turn, to its end. Nothing happens until the run is polled; dropping it interrupts the
     /// turn.
-    pub fn run(&self, prompt: &Prompt, thread: &Thread, request: RunRequest) -> Run {
-        let (agent, prompt, thread) = (self.0.clone(), prompt.clone(), thread.clone());
+    pub fn run<In, Out>(&self, prompt: &Prompt<In, Out>, thread: &Thread, request: RunRequest) -> Run {
+        let (agent, prompt, thread) = (self.0.clone(), prompt.untyped(), thread.clone());
         Run::new(|sink| Box::pin(turn::run(agent, prompt, thread, request, sink)))
     }
 
     /// Decides about a call that waits for approval. Once everything is decided the turn goes on to its end, in whatever
     /// process this is. A forged or repeated decision changes nothing.
-    pub fn decide(
+    pub fn decide<In, Out>(
         &self,
-        prompt: &Prompt,
+        prompt: &Prompt<In, Out>,
         thread: &Thread,
         decision: Decision,
         cancel: CancellationToken,
@@ -101,9 +101,9 @@ impl Agent {
     /// This is for the owner of a turn only: code that began it, holds the thread itself and has made sure in its own way
     /// that whoever decides may do so, such as a flow whose wait was answered. Never hand on to it what comes from outside
     /// with nothing but the id of an approval: ids are no secrets.
-    pub fn decide_as_owner(
+    pub fn decide_as_owner<In, Out>(
         &self,
-        prompt: &Prompt,
+        prompt: &Prompt<In, Out>,
         thread: &Thread,
         approval: &str,
         verdict: Verdict,
@@ -124,7 +124,7 @@ impl Agent {
     /// # use contexture_agent::{Agent, AnswerRequest, Ended, RunRequest, Secrets};
     /// # use contexture_compose::{BoxFuture, Prompt};
     /// # use contexture_history::Timestamp;
-    /// # use contexture_message::{Answer, Encoding, Part, Tool, ToolCall, ToolOutput};
+    /// # use contexture_message::{Answer, Encoding, Part, ToolDefinition, ToolCall, ToolOutput};
     /// # use contexture_model::{Scripted, Step};
     /// # use contexture_session::{MemoryStore, Names, Ports, SessionConfig, SessionStart, Sessions, Time};
     /// # #[derive(Debug)]
@@ -145,7 +145,7 @@ impl Agent {
     /// # let model = Scripted::new(answers.map(Step::Answer));
     /// # let agent = Agent::builder(model, Arc::new(Fixed), Fixed).build()?;
     /// # let prompt = Prompt::builder("p").model("test/model").build()?;
-    /// let clock = Tool::new("clock", "Tells the time.");
+    /// let clock = ToolDefinition::new("clock", "Tells the time.");
     /// let request = RunRequest { client_tools: vec![clock], ..RunRequest::user("What time is it?") };
     /// let waits = agent.run(&prompt, thread, request).outcome().await?;
     /// assert_eq!((waits.ended, waits.client_calls[0].name.as_str()), (Ended::ClientTools, "clock"));
@@ -156,13 +156,19 @@ impl Agent {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn answer(&self, prompt: &Prompt, thread: &Thread, request: AnswerRequest) -> Run {
+    pub fn answer<In, Out>(&self, prompt: &Prompt<In, Out>, thread: &Thread, request: AnswerRequest) -> Run {
         let cancel = request.cancel.clone();
         self.go_on(prompt, thread, Reply::Results(request), cancel)
     }
 
-    fn go_on(&self, prompt: &Prompt, thread: &Thread, reply: Reply, cancel: CancellationToken) -> Run {
-        let (agent, prompt, thread) = (self.0.clone(), prompt.clone(), thread.clone());
+    fn go_on<In, Out>(
+        &self,
+        prompt: &Prompt<In, Out>,
+        thread: &Thread,
+        reply: Reply,
+        cancel: CancellationToken,
+    ) -> Run {
+        let (agent, prompt, thread) = (self.0.clone(), prompt.untyped(), thread.clone());
         Run::new(|sink| Box::pin(resume::go_on(agent, prompt, thread, reply, cancel, sink)))
     }
 }
@@ -198,6 +204,11 @@ impl Run {
     fn new(work: impl FnOnce(Sink) -> Work) -> Self {
         let (sender, events) = unbounded();
         Self { events, work: Some(work(Sink(sender))), outcome: None }
+    }
+
+    /// Waits for the next event; nothing comes behind the last one.
+    pub async fn next_event(&mut self) -> Option<Event> {
+        self.next().await
     }
 
     /// Waits for the end of the run. Events that nobody took are dropped.

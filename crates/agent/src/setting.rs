@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use contexture_compose::{
     Absence, CacheRules, EditDecision, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, Prospect,
-    ResolveOptions, ResultView, Scope, Sent,
+    ResolveOptions, ResultView, Scope, Sent, SharedTool,
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
-use contexture_message::{Message, Settings, TokenCounter, Tokens, Tool};
+use contexture_message::{Message, Settings, TokenCounter, Tokens, ToolDefinition};
 use contexture_session::{Absent, NewItem, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::{Value, json};
@@ -22,7 +22,6 @@ use crate::compaction::{Learned, caps};
 use crate::outcome::Remark;
 use crate::own_tools::OwnTools;
 use crate::prefix::Moment;
-use crate::tool::AgentTool;
 use crate::words::{text_of, with_text};
 use crate::{AgentError, ClientToolError, prefix, sent};
 
@@ -38,7 +37,7 @@ pub(crate) struct Setting {
     pub(crate) model: Option<String>,
     pub(crate) settings: Settings,
     /// Tools that the client runs.
-    pub(crate) client_tools: Vec<Tool>,
+    pub(crate) client_tools: Vec<ToolDefinition>,
     /// Tools of the agent that are offered beside those of the prompt.
     pub(crate) tools: Vec<String>,
     /// System instructions in the place of the thread's own.
@@ -151,14 +150,7 @@ impl Setting {
             limits,
             cache_rules: facts.cache,
             settings: self.settings.clone(),
-            tools: self
-                .agent
-                .offered
-                .iter()
-                .map(AgentTool::tool)
-                .chain(&self.client_tools)
-                .cloned()
-                .collect(),
+            tools: self.offered_tools(),
             // Spare, so that what the prompt declares stands as it is; a tool of the user's wins over one of the engine's.
             spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
             result_reader: own.with_previews,
@@ -178,10 +170,28 @@ impl Setting {
         })
     }
 
+    /// Returns the tools that every pass offers: those of the agent, and those of the client.
+    fn offered_tools(&self) -> Vec<SharedTool> {
+        let of_client = self.client_tools.iter().cloned().map(SharedTool::new);
+        self.agent.shared.iter().cloned().chain(of_client).collect()
+    }
+
+    /// Refuses a pass that offers a tool which nothing can run.
+    pub(crate) fn check_tools(&self, pass: &Pass) -> Result<(), AgentError> {
+        let is_runnable = |name: &str| {
+            let tool = pass.tool(name).and_then(SharedTool::runner);
+            tool.is_some() || self.agent.tool(name).is_some() || self.is_of_client(name)
+        };
+        match pass.request().tools.iter().find(|it| !is_runnable(&it.name)) {
+            Some(tool) => Err(AgentError::NoExecutor { tool: tool.name.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the tools that the run names, or which of them the agent does not have.
-    pub(crate) fn named_tools(&self) -> Result<Vec<Tool>, AgentError> {
+    pub(crate) fn named_tools(&self) -> Result<Vec<SharedTool>, AgentError> {
         let each = self.tools.iter().map(|name| match self.agent.tool(name) {
-            Some(tool) => Ok(tool.tool().clone()),
+            Some(tool) => Ok(SharedTool::from(tool.clone())),
             None => Err(AgentError::NoSuchTool { tool: name.clone() }),
         });
         each.collect()
@@ -202,14 +212,14 @@ impl Setting {
             return Err(ClientToolError::Collision { tool: tool.name.clone() }.into());
         }
         // A tool that could be run where a prompt declares it collides only if this prompt does.
-        if !names.iter().any(|it| self.agent.declared.get(it).is_some()) {
+        if !names.iter().any(|it| self.agent.executors.get(it).is_some()) {
             return Ok(());
         }
         let of_client = std::mem::take(&mut self.client_tools);
         let pass = self.resolve_bare(thread).await;
         self.client_tools = of_client;
         let mut sent = pass?.request().tools.clone().into_iter();
-        match sent.find(|it| self.is_of_client(&it.name) && self.agent.declared.get(&it.name).is_some()) {
+        match sent.find(|it| self.is_of_client(&it.name) && self.agent.executors.get(&it.name).is_some()) {
             Some(tool) => Err(ClientToolError::Collision { tool: tool.name.clone() }.into()),
             None => Ok(()),
         }

@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::{BoxError, BoxFuture, Schema, SchemaValidator};
+use contexture_compose::{BoxError, BoxFuture, Runner, Schema, SchemaValidator, SharedTool};
 use contexture_history::TurnNo;
-use contexture_message::{Tokens, Tool, ToolCall, ToolOutput};
+use contexture_message::{Tokens, ToolCall, ToolDefinition, ToolOutput};
 use contexture_session::{Thread, ThreadId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,10 +42,12 @@ type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> +
 type OutputFn = dyn Fn(&Value) -> ToolOutput + Send + Sync;
 type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
 
-/// A tool that can be run. Cheap to clone.
+/// A tool: what the model sees of it, and what runs it. Cheap to clone. Made by [`tool`] from a Rust function, or by
+/// [`Tool::new`] from a definition. Give it to the prompt, the context or the contributor that it belongs to, or to an
+/// agent for all of its runs.
 ///
 /// ```
-/// use contexture_agent::AgentTool;
+/// use contexture_agent::tool;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Place {
@@ -53,17 +55,17 @@ type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
 ///     city: String,
 /// }
 ///
-/// let weather = AgentTool::of("weather", "Tells the weather.", |place: Place| async move {
+/// let weather = tool("weather", "Tells the weather.", |place: Place| async move {
 ///     Ok(format!("It rains in {}.", place.city))
-/// })?
+/// })
 /// .needs_approval();
-/// assert_eq!(weather.tool().parameters["properties"]["city"]["description"], "A city.");
-/// # Ok::<(), contexture_agent::ToolRefused>(())
+/// assert_eq!(weather.definition().parameters["properties"]["city"]["description"], "A city.");
 /// ```
 #[derive(Clone)]
-pub struct AgentTool {
-    tool: Arc<Tool>,
-    validator: SchemaValidator,
+pub struct Tool {
+    tool: Arc<ToolDefinition>,
+    /// What checks arguments, or why the schema can't be used.
+    validator: Result<SchemaValidator, String>,
     run: Arc<RunFn>,
     to_model: Arc<OutputFn>,
     approval: Option<Arc<ApprovalFn>>,
@@ -81,50 +83,42 @@ pub struct ToolRefused {
     pub reason: String,
 }
 
-impl AgentTool {
-    /// Returns a tool from a function with typed arguments: the schema comes from the type.
-    pub fn of<A, R, F>(
-        name: impl Into<String>,
-        description: impl Into<String>,
-        function: impl Fn(A) -> F + Send + Sync + 'static,
-    ) -> Result<Self, ToolRefused>
-    where
-        A: DeserializeOwned + JsonSchema + 'static,
-        R: Serialize,
-        F: Future<Output = Result<R, BoxError>> + Send + 'static,
-    {
-        let tool = Tool::new(name, description).parameters((**Schema::of::<A>().value()).clone());
-        let function = Arc::new(function);
-        Self::new(tool, move |invocation: Invocation| {
-            // The schema can't say everything that a type can: what is left to say, serde does.
-            let arguments = serde_json::from_value::<A>(invocation.call.arguments);
-            let function = Arc::clone(&function);
-            let work = arguments.map(|it| function(it));
-            async move { Ok(serde_json::to_value(work?.await?)?) }
-        })
-    }
-
+impl Tool {
     /// Returns a tool with a schema of its own, from a function that gets the whole call.
     pub fn new<F>(
-        tool: Tool,
+        tool: ToolDefinition,
         function: impl Fn(Invocation) -> F + Send + Sync + 'static,
     ) -> Result<Self, ToolRefused>
     where
         F: Future<Output = Result<Value, BoxError>> + Send + 'static,
     {
-        let refused = |reason: String| ToolRefused { name: tool.name.clone(), reason };
-        check_name(&tool.name).map_err(&refused)?;
-        let validator = SchemaValidator::new(&tool.parameters)
-            .map_err(|err| refused(format!("its parameters can't be used: {err}")))?;
-        Ok(Self {
+        let tool = Self::unchecked(tool, function);
+        match tool.refused() {
+            Some(refused) => Err(refused),
+            None => Ok(tool),
+        }
+    }
+
+    fn unchecked<F>(tool: ToolDefinition, function: impl Fn(Invocation) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Value, BoxError>> + Send + 'static,
+    {
+        let invalid = |err| format!("its parameters can't be used: {err}");
+        Self {
+            validator: SchemaValidator::new(&tool.parameters).map_err(invalid),
             tool: Arc::new(tool),
-            validator,
             run: Arc::new(move |invocation| Box::pin(function(invocation))),
             to_model: Arc::new(|value| ToolOutput::from_value(value.clone())),
             approval: None,
             timeout: None,
             alone: false,
-        })
+        }
+    }
+
+    /// Says why the tool can't be registered, if it can't.
+    pub(crate) fn refused(&self) -> Option<ToolRefused> {
+        let fault = check_name(&self.tool.name).and(self.validator.as_ref().map(drop).map_err(Clone::clone));
+        fault.err().map(|reason| ToolRefused { name: self.tool.name.clone(), reason })
     }
 
     /// Says what the model sees of the raw value.
@@ -162,7 +156,7 @@ impl AgentTool {
     }
 
     /// Returns the definition that the model sees.
-    pub fn tool(&self) -> &Tool {
+    pub fn definition(&self) -> &ToolDefinition {
         &self.tool
     }
 
@@ -187,8 +181,12 @@ impl AgentTool {
 
     /// Says what is wrong with the arguments of a call, if anything is.
     pub(crate) fn argument_faults(&self, arguments: &Value) -> Option<String> {
+        let validator = match &self.validator {
+            Ok(validator) => validator,
+            Err(fault) => return Some(fault.clone()),
+        };
         if let Value::String(text) = arguments
-            && !self.validator.is_valid(arguments)
+            && !validator.is_valid(arguments)
         {
             let shown: String = text.chars().take(200).collect();
             // Arguments that were JSON are a text only because no log could hold them.
@@ -198,14 +196,42 @@ impl AgentTool {
             };
             return Some(format!("the arguments are {fault}: {shown}"));
         }
-        let faults = crate::output::faults(&self.validator, arguments);
+        let faults = crate::output::faults(validator, arguments);
         (!faults.is_empty()).then(|| format!("the arguments are invalid: {}", faults.join("; ")))
     }
 }
 
-impl fmt::Debug for AgentTool {
+/// Returns a tool from an async function with typed arguments: the schema comes from the type.
+pub fn tool<A, R, F>(
+    name: impl Into<String>,
+    description: impl Into<String>,
+    function: impl Fn(A) -> F + Send + Sync + 'static,
+) -> Tool
+where
+    A: DeserializeOwned + JsonSchema + 'static,
+    R: Serialize,
+    F: Future<Output = Result<R, BoxError>> + Send + 'static,
+{
+    let definition = ToolDefinition::new(name, description).parameters((**Schema::of::<A>().value()).clone());
+    let function = Arc::new(function);
+    Tool::unchecked(definition, move |invocation: Invocation| {
+        // The schema can't say everything that a type can: what is left to say, serde does.
+        let arguments = serde_json::from_value::<A>(invocation.call.arguments);
+        let function = Arc::clone(&function);
+        let work = arguments.map(|it| function(it));
+        async move { Ok(serde_json::to_value(work?.await?)?) }
+    })
+}
+
+impl From<Tool> for SharedTool {
+    fn from(tool: Tool) -> Self {
+        SharedTool::new(tool.definition().clone()).run_by(Runner::new(tool))
+    }
+}
+
+impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentTool").field("tool", &self.tool).finish_non_exhaustive()
+        f.debug_struct("Tool").field("tool", &self.tool).finish_non_exhaustive()
     }
 }
 
@@ -222,11 +248,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 /// Tools by name.
 #[derive(Clone, Debug, Default)]
-pub struct Tools(BTreeMap<String, AgentTool>);
+pub struct Tools(BTreeMap<String, Tool>);
 
 impl Tools {
     /// Adds a tool; a second one of the same name is refused.
-    pub fn add(&mut self, tool: AgentTool) -> Result<(), ToolRefused> {
+    pub fn add(&mut self, tool: Tool) -> Result<(), ToolRefused> {
+        if let Some(refused) = tool.refused() {
+            return Err(refused);
+        }
         let name = tool.name().to_owned();
         if self.0.contains_key(&name) {
             return Err(ToolRefused { name, reason: "there is another tool of this name".to_owned() });
@@ -236,12 +265,12 @@ impl Tools {
     }
 
     /// Returns the tool with that name.
-    pub fn get(&self, name: &str) -> Option<&AgentTool> {
+    pub fn get(&self, name: &str) -> Option<&Tool> {
         self.0.get(name)
     }
 
     /// Returns all tools in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = &AgentTool> {
+    pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.0.values()
     }
 

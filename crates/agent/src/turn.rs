@@ -253,6 +253,7 @@ async fn open(
 ) -> Result<Opening, AgentError> {
     let given: Vec<Message> = user.into_iter().collect();
     let pass = setting.resolve(before, InFlight::Said(said(before, &given)), None).await?;
+    setting.check_tools(&pass)?;
     let own = own_messages(&pass);
     let (mut user, own) = if given.is_empty() { (own, Vec::new()) } else { (given, own) };
     let mut remarks = Vec::new();

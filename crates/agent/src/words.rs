@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contexture_compose::{Body as SegmentBody, Pass, Segment, Slot, Source};
 use contexture_history::Visibility;
-use contexture_message::{Message, Part, Role, Tool, ToolCall, ToolResult};
+use contexture_message::{Message, Part, Role, ToolCall, ToolDefinition, ToolResult};
 use contexture_session::{NewItem, Snapshot};
 use serde_json::{Value, json};
 
@@ -92,7 +92,11 @@ pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
 /// Makes the calls of an answer fit for the record: ids that are missing or taken become others, because a result must
 /// belong to one call; arguments that are nested too deep become the text that they were; and names that a provider would
 /// refuse in every later request become others that are no tool's.
-pub(crate) fn make_calls_recordable(message: &mut Message, snapshot: &Snapshot, offered: &[Arc<Tool>]) {
+pub(crate) fn make_calls_recordable(
+    message: &mut Message,
+    snapshot: &Snapshot,
+    offered: &[Arc<ToolDefinition>],
+) {
     if calls_of(message).next().is_none() {
         return; // The whole history need not be looked at.
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use contexture_message::{Message, Part, Role, Tool, ToolCall, ToolOutput};
+use contexture_message::{Message, Part, Role, ToolCall, ToolDefinition, ToolOutput};
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -55,7 +55,7 @@ pub struct Composition {
     /// What the model should know, in declared order.
     pub contexts: Vec<FileContext>,
     /// What the model may call.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ToolDefinition>,
     /// The user's line.
     pub user: String,
     /// The limit of the whole request.

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use contexture_message::{Encoding, Framing, TokenCounter, Tool};
+use contexture_message::{Encoding, Framing, TokenCounter, ToolDefinition};
 use tiktoken::CoreBpe;
 
 use crate::data::{Composition, Conversation, FileContext, Tree, TreeNode};
@@ -58,7 +58,7 @@ struct Counts {
 impl Counts {
     fn of(library: &CoreBpe, data: &Composition, sections: &[String]) -> Self {
         let Framing { request, message, tool: frame, .. } = Encoding::O200kBase.profile().framing;
-        let tool = |it: &Tool| {
+        let tool = |it: &ToolDefinition| {
             let texts = library.count(&it.name) + library.count(&it.description);
             frame as usize + texts + library.count(&it.parameters.to_string())
         };

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contexture::agent::{Agent, CancellationToken, Secrets};
+use contexture::compose::Prompt;
 use contexture::message::{Answer, Delta};
 use contexture::model::{Deltas, Model, ModelCall};
-use contexture::prelude::{Prompt, Sessions};
+use contexture::session::Sessions;
 use contexture::session::{MemoryStore, Records, SessionConfig, Store};
 use contexture::store_sqlite::{SqliteConfig, SqliteStore};
 use contexture::{SystemNames, SystemTime, session_ports};

@@ -1,6 +1,6 @@
 //! Data of the same kinds as the files', made from a seed: the same bytes on every machine.
 
-use contexture_message::{Encoding, Role, TokenCounter, Tool, ToolCall};
+use contexture_message::{Encoding, Role, TokenCounter, ToolCall, ToolDefinition};
 use indexmap::IndexMap;
 use serde_json::json;
 
@@ -197,7 +197,7 @@ pub fn composition(n_contexts: usize) -> Composition {
         .collect();
     let tools = (0..12).map(|position| {
         let field = json!({"type": "string", "description": dice.line(Kind::Prose)});
-        Tool::new(format!("tool_{position:02}"), dice.line(Kind::Prose))
+        ToolDefinition::new(format!("tool_{position:02}"), dice.line(Kind::Prose))
             .parameters(json!({"type": "object", "properties": {"query": field}, "required": ["query"]}))
     });
     let tools = tools.collect();

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use contexture::prelude::{
-    Limit, Message, PostgresStore, Session, SessionConfig, SessionStart, Sessions, SqliteStore, Store, Thread,
-};
+use contexture::history::Limit;
+use contexture::message::Message;
+use contexture::session::{Session, SessionConfig, SessionStart, Sessions, Store, Thread};
 use contexture::store_postgres::PostgresConfig;
+use contexture::store_postgres::PostgresStore;
 use contexture::store_sqlite::SqliteConfig;
+use contexture::store_sqlite::SqliteStore;
 use contexture::{SystemTime, session_ports};
 use futures::future::try_join_all;
 use tokio::runtime::Runtime;

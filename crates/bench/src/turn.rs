@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use contexture::agent::{Agent, RunRequest, Secrets};
 use contexture::compose::Hooks;
+use contexture::compose::{HistoryConfig, Prompt};
+use contexture::history::Limit;
+use contexture::message::Tokens;
 use contexture::message::{Answer as ModelAnswer, Delta, Usage};
 use contexture::model::{Deltas, Model, ModelCall};
-use contexture::prelude::{HistoryConfig, Limit, Prompt, Thread, Tokens};
+use contexture::session::Thread;
 use contexture::wire::{Dialect, Target, encode_request};
 use contexture::{SystemTime, engine};
 use futures::StreamExt;

@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use contexture::history::Limit;
 use contexture::history::{Turn, newest_messages, window};
-use contexture::prelude::{
-    Limit, MemoryStore, Message, Part, SessionConfig, SessionStart, Sessions, Snapshot, TokenCounter, Tokens,
-};
+use contexture::message::{Message, Part, TokenCounter, Tokens};
+use contexture::session::{MemoryStore, SessionConfig, SessionStart, Sessions, Snapshot};
 use contexture::{SystemTime, session_ports};
 use contexture_message::{Encoding, message_tokens};
 use futures::executor::block_on;

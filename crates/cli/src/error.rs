@@ -237,6 +237,8 @@ impl From<AgentError> for Failure {
             AgentError::Unknown { .. } => {
                 failure.hint("this program runs what is declared; what is a function needs the library")
             }
+            AgentError::NoExecutor { .. } => failure
+                .hint("give the tool an `http` section, or let the client of the turn bring and run it"),
             AgentError::Cancelled => failure.hint("what was said until then is kept"),
             AgentError::Compose(_)
             | AgentError::Model(_)
@@ -244,6 +246,7 @@ impl From<AgentError> for Failure {
             | AgentError::ClientTool(_)
             | AgentError::NoModel
             | AgentError::NoSuchTool { .. }
+            | AgentError::NoAnswer { .. }
             | AgentError::Panicked
             | AgentError::Blocked { .. } => failure,
         }

@@ -147,7 +147,7 @@ impl Stage {
         // Tools of the agent itself are known from what it sent.
         let is_new = |name: &str| pass.request().tools.iter().all(|it| it.name != name);
         let sent = last.into_iter().flat_map(|it| &it.request().tools);
-        let tools: Vec<_> = sent.filter(|it| is_new(&it.name)).map(|it| (**it).clone()).collect();
+        let tools: Vec<_> = sent.filter(|it| is_new(&it.name)).map(|it| (**it).clone().into()).collect();
         match tools.is_empty() {
             true => Ok(pass),
             false => resolve(ResolveOptions { tools, ..options }).await.map_err(failed),
@@ -259,8 +259,8 @@ pub(crate) fn agent_builder(project: &Project, models: &Models) -> Result<AgentB
         let http: Arc<dyn contexture_agent::HttpCaller> = Arc::new(http);
         for tool in tools {
             let tool = tool.into_agent_tool(Arc::clone(&http));
-            builder = builder
-                .declared_tool(tool.map_err(|err| Failure::new("tool_name_invalid", err.to_string()))?);
+            builder =
+                builder.executor(tool.map_err(|err| Failure::new("tool_name_invalid", err.to_string()))?);
         }
     }
     Ok(builder)

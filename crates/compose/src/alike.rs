@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Tool, ToolOutput};
+use contexture_message::{Message, Part, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
 /// Whether two tools are written alike: unlike for equality, the order of keys counts.
-pub(crate) fn is_same_tool(a: &Arc<Tool>, b: &Arc<Tool>) -> bool {
+pub(crate) fn is_same_tool(a: &Arc<ToolDefinition>, b: &Arc<ToolDefinition>) -> bool {
     let is_same_text = || a.name == b.name && a.description == b.description;
     Arc::ptr_eq(a, b) || (is_same_text() && is_same_value(&a.parameters, &b.parameters))
 }

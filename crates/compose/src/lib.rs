@@ -57,8 +57,8 @@ pub use define::{
     Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration, Definition,
     Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder,
     MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Pin, Placement, Predicate,
-    Priority, PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Schema, Scope, Selector, TagValue,
-    Text, UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
+    Priority, PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Runner, Schema, Scope, Selector,
+    TagValue, Text, UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};

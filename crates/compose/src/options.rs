@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::{Transform, Transforms};
-use contexture_message::{Message, Settings, Tokens, Tool, ToolChoice};
+use contexture_message::{Message, Settings, Tokens, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     Budget, CacheRules, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price, Provider, ResultView,
-    Scope, Sent, Turn,
+    Scope, Sent, SharedTool, Turn,
 };
 
 /// Everything that differs from one pass of a prompt to the next.
@@ -39,11 +39,11 @@ pub struct ResolveOptions {
     /// Settings that win over the prompt's and its adaptations'.
     pub settings: Settings,
     /// Tools of the call site; they replace others of the same name.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<SharedTool>,
     /// Tools that are offered where no other has their name.
-    pub spare_tools: Vec<Tool>,
+    pub spare_tools: Vec<SharedTool>,
     /// A spare tool that reads the whole of a result: it is offered where one is shown as a preview, see `results`.
-    pub result_reader: Option<Tool>,
+    pub result_reader: Option<SharedTool>,
     /// Wins over the prompt's.
     pub tool_choice: Option<ToolChoice>,
     /// Limits that win over the prompt's, each where it is set.

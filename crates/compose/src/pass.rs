@@ -12,7 +12,7 @@ use crate::arrange::Arranged;
 use crate::explain::explain;
 use crate::gather::Known;
 use crate::render::{Rendered, envelope_pieces};
-use crate::{Explanation, Pin, Reconciliation, Segment, Sent};
+use crate::{Body, Explanation, Pin, Reconciliation, Segment, Sent, SharedTool};
 
 /// One resolution of a Prompt: what is sent, and why it looks like that. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -63,6 +63,14 @@ impl Pass {
     pub fn user(&self) -> Option<String> {
         let last = self.request().messages.last().filter(|it| it.role == Role::User)?;
         Some(last.joined_text())
+    }
+
+    /// Returns the tool of that name that the request offers, with what runs it.
+    pub fn tool(&self, name: &str) -> Option<&SharedTool> {
+        self.segments().iter().find_map(|it| match &it.body {
+            Body::Tool(tool) if tool.tool().name == name => Some(tool),
+            _ => None,
+        })
     }
 
     /// Returns what contributors left for the application, by source.

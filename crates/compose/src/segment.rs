@@ -6,9 +6,10 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use contexture_history::neutral::{neutral_tool, neutralise};
 use contexture_message::tokens::{message_tokens, tool_tokens};
-use contexture_message::{Message, TokenCounter, Tokens, Tool};
+use contexture_message::{Message, TokenCounter, Tokens, ToolDefinition};
 use serde::{Deserialize, Serialize};
 
+use crate::define::Runner;
 use crate::{Pin, Priority, Source};
 
 /// One contribution on its way into a request. Nothing is removed on the way: what does not take part keeps
@@ -292,24 +293,50 @@ impl Deref for SharedText {
     }
 }
 
-/// A tool definition that stages share, with its cost.
+/// A tool that stages share: its definition with its cost, and what runs it, if its owner brought that along.
 #[derive(Clone, Debug)]
-pub struct SharedTool(Arc<Counted<Arc<Tool>>>);
+pub struct SharedTool {
+    counted: Arc<Counted<Arc<ToolDefinition>>>,
+    runner: Option<Runner>,
+}
 
 impl SharedTool {
     /// Takes over a definition: like any body, it can't pass for an envelope of the engine.
-    pub fn new(tool: Tool) -> Self {
-        Self(Arc::new(Counted::new(Arc::new(neutral_tool(tool)))))
+    pub fn new(tool: ToolDefinition) -> Self {
+        let counted = Arc::new(Counted::new(Arc::new(neutral_tool(tool))));
+        Self { counted, runner: None }
+    }
+
+    /// Returns the same tool with what runs it.
+    #[must_use]
+    pub fn run_by(self, runner: Runner) -> Self {
+        Self { runner: Some(runner), ..self }
+    }
+
+    /// Returns what runs it, if its owner brought that along.
+    pub fn runner(&self) -> Option<&Runner> {
+        self.runner.as_ref()
+    }
+
+    /// Whether another one is the very same tool: the definition and what runs it.
+    pub(crate) fn is_same(&self, other: &SharedTool) -> bool {
+        self.runner.is_some() && self.runner == other.runner && self.tool() == other.tool()
     }
 
     /// Returns the definition.
-    pub fn tool(&self) -> &Arc<Tool> {
-        &self.0.value
+    pub fn tool(&self) -> &Arc<ToolDefinition> {
+        &self.counted.value
     }
 
     /// Returns its cost, counted once.
     pub fn tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
-        self.0.tokens(counter, |counter, tool| tool_tokens(counter, tool))
+        self.counted.tokens(counter, |counter, tool| tool_tokens(counter, tool))
+    }
+}
+
+impl From<ToolDefinition> for SharedTool {
+    fn from(tool: ToolDefinition) -> Self {
+        Self::new(tool)
     }
 }
 

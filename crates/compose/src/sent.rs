@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use contexture_message::tokens::message_tokens;
-use contexture_message::{Message, TokenCounter, Tokens, Tool};
+use contexture_message::{Message, TokenCounter, Tokens, ToolDefinition};
 use serde::{Deserialize, Serialize};
 
 use crate::Source;
@@ -57,7 +57,7 @@ struct Piece {
 
 #[derive(Clone, Debug)]
 enum PieceText {
-    Tool(Arc<Tool>),
+    Tool(Arc<ToolDefinition>),
     System(Arc<Message>, Range<usize>),
     Kept(String),
 }

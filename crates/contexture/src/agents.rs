@@ -27,7 +27,7 @@ use crate::{SystemSecrets, SystemThreads, SystemTime, engine};
 /// // A model that says what it was told to; `Client` calls real ones.
 /// let call = Part::ToolCall(ToolCall { id: "c1".into(), name: "find_order".into(), arguments: json!({"number": 7}) });
 /// let script = [Step::Answer(Answer::parts(vec![call])), Step::Answer(Answer::text("It is on its way."))];
-/// let find_order = AgentTool::of("find_order", "Finds an order.", |order: Order| async move {
+/// let find_order = Tool::of("find_order", "Finds an order.", |order: Order| async move {
 ///     Ok(format!("Order {} was shipped.", order.number))
 /// })?;
 /// let agent = agent(Scripted::new(script)).tool(find_order).build()?;

@@ -32,13 +32,13 @@
 //!     .output::<Answer>()
 //!     .system("You answer questions about invoices.")
 //!     .include(Context::text("refunds", "Refunds take five working days.").priority(80))
-//!     .include(when(|it: &Ticket| it.plan != "free", Context::text("phone", "Offer a call.")))
-//!     .include(
-//!         matching(|it: &Ticket| it.locale.clone())
+//!     .include_when(|it| it.plan != "free", Context::text("phone", "Offer a call."))
+//!     .include_match(|it| it.locale.clone(), |cases| {
+//!         cases
 //!             .case("de", Context::text("german", "Antworte auf Deutsch."))
-//!             .default_case(Context::text("english", "Answer in English.")),
-//!     )
-//!     .user(Text::of(|it: &Ticket| it.question.clone()))
+//!             .default_case(Context::text("english", "Answer in English."))
+//!     })
+//!     .user_with(|it| it.question.clone())
 //!     .token_budget(4_000)
 //!     .build()?; // Ids, input keys, tool names and nesting are checked here, once.
 //!
@@ -46,7 +46,7 @@
 //! let pass = prompt.resolve(ResolveOptions::for_input(&ticket)?.model("openai/gpt-5-mini")).await?;
 //!
 //! assert_eq!(
-//!     pass.request().messages[0].as_text(),
+//!     pass.system(),
 //!     Some("You answer questions about invoices.\n\nRefunds take five working days.\n\nAntworte auf Deutsch.")
 //! );
 //! let why = pass.explain();
@@ -59,6 +59,7 @@
 //! # A contributor that awaits something
 //!
 //! ```
+//! use contexture::compose::OnError;
 //! use contexture::prelude::*;
 //! use std::time::Duration;
 //!
@@ -103,67 +104,98 @@
 //! # }
 //! ```
 //!
-//! An agent calls a model, runs tools and records the conversation: see [`agent()`]. A flow is a graph of such steps that survives its
-//! process: see [`flow_runtime`].
+//! # Features
 //!
-//! Prompts can also be written as Markdown files: see [`project`].
+//! | feature | what it adds |
+//! |---|---|
+//! | `http` (default) | models, agents and sessions: `Client`, `agent`, `generate` |
+//! | `sqlite` (default) | sessions in an SQLite file |
+//! | `postgres` | sessions in PostgreSQL |
+//! | `flow` | graphs of steps that survive their process: `flow_runtime` |
+//! | `project` | prompts and flows as files: `Project` |
+//!
+//! Without any, the crate composes requests and explains them, and sends nothing.
 
+#[cfg(feature = "http")]
 mod agents;
+#[cfg(feature = "http")]
 mod clock;
+#[cfg(feature = "project")]
 mod flows;
+#[cfg(feature = "http")]
+mod generate;
+#[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
 mod pass_diff;
+#[cfg(feature = "http")]
 mod secrets;
+#[cfg(feature = "http")]
 mod sessions;
+#[cfg(feature = "http")]
 mod threads;
 
+#[cfg(feature = "http")]
 pub use agents::agent;
+#[cfg(feature = "http")]
 pub use clock::{SystemClock, engine};
+#[cfg(feature = "http")]
 pub use contexture_agent as agent;
 pub use contexture_compose as compose;
+#[cfg(feature = "flow")]
 pub use contexture_flow as flow;
 pub use contexture_history as history;
 pub use contexture_message as message;
+#[cfg(feature = "http")]
 pub use contexture_model as model;
+#[cfg(feature = "project")]
 pub use contexture_project as project;
+#[cfg(feature = "project")]
 pub use contexture_project::workspace_snapshot;
+#[cfg(feature = "http")]
 pub use contexture_session as session;
+#[cfg(feature = "postgres")]
 pub use contexture_store_postgres as store_postgres;
+#[cfg(feature = "sqlite")]
 pub use contexture_store_sqlite as store_sqlite;
 pub use contexture_template as template;
+#[cfg(feature = "http")]
 pub use contexture_wire as wire;
+#[cfg(feature = "project")]
 pub use flows::{ProjectLibrary, flow_runtime};
+#[cfg(feature = "http")]
+pub use generate::{Generate, Generation};
+#[cfg(feature = "http")]
 pub use http::SystemHttp;
+#[cfg(feature = "http")]
 pub use pass_diff::{DiffLine, FieldChange, PassDiff, PassDocument, TextChange};
+#[cfg(feature = "http")]
 pub use secrets::SystemSecrets;
-pub use sessions::{SystemNames, SystemTime, session_ports};
+#[cfg(feature = "http")]
+pub use sessions::{SystemNames, SystemTime, session_ports, sessions, sessions_in_memory};
+#[cfg(feature = "http")]
 pub use threads::SystemThreads;
+/// The crates whose types stand in the API.
+pub use {schemars, serde_json};
 
-/// The names that most programs use.
+/// The names that most programs use. Everything else is in the modules of this crate.
 pub mod prelude {
+    #[cfg(feature = "http")]
     pub use contexture_agent::{
-        Agent, AgentBuilder, AgentConfig, AgentError, AgentTool, ApprovalRequest, CancellationToken,
-        CompactRequest, CompactionConfig, Decision, Ended, Event, GoOn, Outcome, Run, RunRequest,
-        ToolCallError, ToolRefused, ToolRequest, Verdict,
+        Agent, AgentError, Checked, Event, Outcome, Run, RunRequest, Tool, constraint, tool,
     };
     pub use contexture_compose::{
-        Adaptation, Block, BoxError, Budget, Call, Context, Contribution, Contributor, Engine, Entry, Error,
-        Explanation, HistoryConfig, HistoryLimit, OnError, Pass, Priority, Prompt, Prompts, ResolveOptions,
-        Schema, TagValue, Text, Turn, contributor, injectable, matching, provider, when,
+        Adaptation, Block, BoxError, Call, Context, Contribution, Contributor, Pass, Prompt, Prompts,
+        ResolveOptions, TagValue, Text, contributor, injectable, matching, prompt_tree, when,
     };
-    pub use contexture_flow::{Flow, FlowDefinition, RunStart, Runtime};
-    pub use contexture_history::Limit;
-    pub use contexture_message::{
-        Answer, Message, Part, Request, Role, Settings, TokenCounter, Tokens, Tool, ToolCall, ToolOutput,
-        Usage,
-    };
-    pub use contexture_model::{Client, ClientConfig, Model, ModelError, Provider, Scripted, Secret, Step};
+    pub use contexture_message::{Message, Part, Settings, ToolDefinition, ToolOutput};
+    #[cfg(feature = "http")]
+    pub use contexture_model::{Client, Model, Scripted};
+    #[cfg(feature = "project")]
     pub use contexture_project::Project;
-    pub use contexture_session::{
-        Begun, MemoryStore, NewItem, Policy, Session, SessionConfig, SessionId, SessionStart, Sessions,
-        Snapshot, Store, Tenant, Thread, TurnConfig,
-    };
-    pub use contexture_store_postgres::PostgresStore;
-    pub use contexture_store_sqlite::SqliteStore;
-    pub use contexture_wire::{Catalogue, Dialect};
+    #[cfg(feature = "http")]
+    pub use contexture_session::{Session, Sessions, Thread};
+
+    #[cfg(feature = "http")]
+    pub use crate::Generate;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use contexture_compose::BoxFuture;
 use contexture_history::Timestamp;
 use contexture_message::counter_for;
-use contexture_session::{Names, Ports, Time};
+use contexture_session::{MemoryStore, Names, Ports, SessionConfig, Sessions, Store, Time};
 
 /// The machine's time of day; sleeps on the current tokio runtime, whose timers must be enabled.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,4 +59,25 @@ impl Names for SystemNames {
 /// ```
 pub fn session_ports(model: Option<&str>) -> Ports {
     Ports { time: Arc::new(SystemTime), names: Arc::new(SystemNames), counter: counter_for(model) }
+}
+
+/// Returns sessions on a store, with the machine's time and names.
+///
+/// ```
+/// use contexture::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let sessions = contexture::sessions_in_memory(); // Or `contexture::sessions(SqliteStore::open(…).await?)`.
+/// let session = sessions.create(Default::default()).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn sessions(store: impl Store + 'static) -> Sessions {
+    Sessions::new(Arc::new(store), session_ports(None), SessionConfig::default())
+}
+
+/// Returns sessions that live as long as the process.
+pub fn sessions_in_memory() -> Sessions {
+    sessions(MemoryStore::new(Arc::new(SystemTime)))
 }

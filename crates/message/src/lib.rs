@@ -1,6 +1,6 @@
 //! What is said to a model and what it costs: plain data, serialisable both ways.
 //!
-//! [`Message`]s hold [`Part`]s; a [`Tool`] is what the model may call and a [`ToolOutput`] what it gets
+//! [`Message`]s hold [`Part`]s; a [`ToolDefinition`] is what the model may call and a [`ToolOutput`] what it gets
 //! back; a [`Request`] is everything one model call sends, in no provider's dialect, and an [`Answer`] what
 //! comes back. A [`TokenCounter`] says what a text costs.
 //!
@@ -25,4 +25,4 @@ pub use tokens::{
     CounterProfile, Encoding, Estimate, Family, Framing, Remembered, TokenCounter, Tokens, counter_for,
     message_tokens, part_tokens, tool_tokens,
 };
-pub use tool::{Tool, ToolChoice, ToolOutput};
+pub use tool::{ToolChoice, ToolDefinition, ToolOutput};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Message, Settings, Tool, ToolChoice};
+use crate::{Message, Settings, ToolChoice, ToolDefinition};
 
 /// One model call, in no provider's dialect. `messages[0]` is the composed system message, if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Request {
     pub messages: Vec<Arc<Message>>,
     /// What may be called, sorted by name.
     #[serde(default)]
-    pub tools: Vec<Arc<Tool>>,
+    pub tools: Vec<Arc<ToolDefinition>>,
     /// Whether tools must be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,

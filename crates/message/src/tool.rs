@@ -8,7 +8,7 @@ use crate::Part;
 /// A tool as the model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tool {
+pub struct ToolDefinition {
     /// The name the model calls it by.
     pub name: String,
     /// What it does and when to use it.
@@ -19,7 +19,7 @@ pub struct Tool {
     pub parameters: Value,
 }
 
-impl Tool {
+impl ToolDefinition {
     /// Returns a tool that takes any object.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), parameters: any_object() }

@@ -98,6 +98,35 @@ impl Client {
         Ok(Self(Arc::new(inner)))
     }
 
+    /// Returns a client of one provider with the default settings; models are named `name/model`.
+    ///
+    /// ```
+    /// use contexture_model::{Client, Provider};
+    /// use contexture_wire::Dialect;
+    ///
+    /// let local = Provider::new(Dialect::Openai).at("http://127.0.0.1:8171/v1");
+    /// let client = Client::of("local", local)?; // Calls `local/smollm2`.
+    /// # Ok::<(), contexture_model::ClientError>(())
+    /// ```
+    pub fn of(name: impl Into<String>, provider: Provider) -> Result<Self, ClientError> {
+        Self::new(ClientConfig { providers: [(name.into(), provider)].into(), ..ClientConfig::default() })
+    }
+
+    /// Returns a client of OpenAI; models are named like `openai/gpt-5-mini`.
+    pub fn openai(key: impl Into<Secret>) -> Result<Self, ClientError> {
+        Self::of("openai", Provider::new(Dialect::Openai).with_key(key))
+    }
+
+    /// Returns a client of Anthropic; models are named like `anthropic/claude-sonnet-4-5`.
+    pub fn anthropic(key: impl Into<Secret>) -> Result<Self, ClientError> {
+        Self::of("anthropic", Provider::new(Dialect::Anthropic).with_key(key))
+    }
+
+    /// Returns a client of Google's Gemini; models are named like `gemini/gemini-2.5-flash`.
+    pub fn gemini(key: impl Into<Secret>) -> Result<Self, ClientError> {
+        Self::of("gemini", Provider::new(Dialect::Gemini).with_key(key))
+    }
+
     /// Returns what a call would send, and what its dialect can't carry.
     pub fn encode(&self, call: &ModelCall) -> Result<Encoded, ModelError> {
         Ok(encode_request(&self.0.target(call)?.1, &call.request))

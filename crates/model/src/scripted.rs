@@ -45,6 +45,11 @@ struct Script {
 }
 
 impl Scripted {
+    /// Returns a model that gives these texts as its answers, one after the other.
+    pub fn answering<T: Into<String>>(answers: impl IntoIterator<Item = T>) -> Self {
+        Self::new(answers.into_iter().map(|it| Step::Answer(Answer::text(it))))
+    }
+
     /// Returns a model that goes through these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         let script = Script { steps: steps.into_iter().collect(), ..Script::default() };

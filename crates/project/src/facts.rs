@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use contexture_compose::Volatility;
-use contexture_message::Tool;
+use contexture_message::ToolDefinition;
 use serde_json::Value;
 
 use crate::error::Place;
@@ -24,7 +24,7 @@ pub(crate) struct Facts {
     /// Tools that the project itself can run.
     pub(crate) tools: Vec<(ProjectTool, Place)>,
     /// Tools that the application runs, unless another file says how.
-    pub(crate) plain_tools: Vec<(Tool, Place)>,
+    pub(crate) plain_tools: Vec<(ToolDefinition, Place)>,
     /// Tools without a description.
     pub(crate) silent_tools: Vec<(String, Place)>,
     /// The top-level keys that it adds to the tag tree.

@@ -312,7 +312,7 @@ fn adaptation(reader: &mut Reader<'_>, pair: &Pair) -> Adaptation {
 
 fn agent(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definition) {
     if let Some(node) = fields.get("tools") {
-        definition.tools = reader.tools(node);
+        definition.tools = reader.tools(node).into_iter().map(Into::into).collect();
     }
     if let Some(node) = fields.get("tool_middleware") {
         definition.tool_middleware = reader.checked_list("tool_middleware", node, check_middleware);

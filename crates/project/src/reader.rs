@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_compose::{Schema, TagValue, Text};
-use contexture_message::Tool;
+use contexture_message::ToolDefinition;
 use contexture_template::{Condition, Expression, ParseConfig, Template, Variable};
 
 use crate::blocks::Blocks;
@@ -206,12 +206,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a list of tools.
-    pub(crate) fn tools(&mut self, node: &Node) -> Vec<Tool> {
+    pub(crate) fn tools(&mut self, node: &Node) -> Vec<ToolDefinition> {
         let items = self.take("tools", decode::list(node)).unwrap_or_default();
         let tools = items.iter().enumerate().filter_map(|(idx, item)| {
             let read = tool(item);
             let read = read.map_err(|them| them.into_iter().map(|it| it.under(format!("[{idx}]"))).collect());
-            let (tool, runs): (Tool, Option<ProjectTool>) = self.take_all("tools", read)?;
+            let (tool, runs): (ToolDefinition, Option<ProjectTool>) = self.take_all("tools", read)?;
             match runs {
                 Some(runs) => self.facts.tools.push((runs, item.place)),
                 None => self.facts.plain_tools.push((tool.clone(), item.place)),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_agent::{AgentTool, HttpCaller, HttpTool, ToolRefused};
-use contexture_message::Tool;
+use contexture_agent::{HttpCaller, HttpTool, Tool, ToolRefused};
+use contexture_message::ToolDefinition;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use crate::yaml::Node;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectTool {
     /// What the model sees.
-    pub tool: Tool,
+    pub tool: ToolDefinition,
     /// The call behind it.
     pub http: HttpTool,
     /// Whether a person decides before each call.
@@ -34,7 +34,7 @@ pub struct ProjectTool {
 
 impl ProjectTool {
     /// Returns the tool, ready to run.
-    pub fn into_agent_tool(self, caller: Arc<dyn HttpCaller>) -> Result<AgentTool, ToolRefused> {
+    pub fn into_agent_tool(self, caller: Arc<dyn HttpCaller>) -> Result<Tool, ToolRefused> {
         let tool = self.http.into_tool(self.tool, self.timeout, caller)?;
         let tool = if self.approval { tool.needs_approval() } else { tool };
         Ok(if self.alone { tool.alone() } else { tool })
@@ -58,13 +58,13 @@ struct Declared {
 }
 
 /// Reads a tool, and how it is run if the file says so.
-pub(crate) fn tool(node: &Node) -> Result<(Tool, Option<ProjectTool>), Vec<Problem>> {
+pub(crate) fn tool(node: &Node) -> Result<(ToolDefinition, Option<ProjectTool>), Vec<Problem>> {
     let Declared { name, description, parameters, http, approval, timeout, alone } =
         decode::each_key::<Declared>(node)?;
     let invalid = |message: String| Err(vec![Problem::invalid(message).at(node.place)]);
     let tool = match parameters {
-        None => Tool::new(name, description),
-        Some(schema) if schema.is_object() => Tool::new(name, description).parameters(schema),
+        None => ToolDefinition::new(name, description),
+        Some(schema) if schema.is_object() => ToolDefinition::new(name, description).parameters(schema),
         Some(_) => return invalid("`parameters` must be a JSON Schema".to_owned()),
     };
     let Some(http) = http else {

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture_message::Tool;
+use contexture_message::ToolDefinition;
 
 use crate::digest::digest;
 use crate::loss::Losses;
@@ -47,7 +47,12 @@ pub(crate) fn short_id(id: &str, longest: usize) -> String {
 }
 
 /// Returns the name under which a call, or the result of one, at `at` is sent.
-pub(crate) fn name<'a>(name: &'a str, tools: &[Arc<Tool>], at: &str, losses: &mut Losses) -> Cow<'a, str> {
+pub(crate) fn name<'a>(
+    name: &'a str,
+    tools: &[Arc<ToolDefinition>],
+    at: &str,
+    losses: &mut Losses,
+) -> Cow<'a, str> {
     let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain);
     if fits || tools.iter().any(|it| it.name == name) {
         return Cow::Borrowed(name);
@@ -64,7 +69,7 @@ pub(crate) fn name<'a>(name: &'a str, tools: &[Arc<Tool>], at: &str, losses: &mu
 mod tests {
     use super::{name, plain_id, short_id};
     use crate::loss::Losses;
-    use contexture_message::Tool;
+    use contexture_message::ToolDefinition;
     use std::sync::Arc;
 
     #[test]
@@ -78,7 +83,7 @@ mod tests {
 
     #[test]
     fn names_of_offered_tools_stay() {
-        let tools = [Arc::new(Tool::new("files.read", ""))];
+        let tools = [Arc::new(ToolDefinition::new("files.read", ""))];
         let mut losses = Losses::default();
         let mut sent = |it| name(it, &tools, "messages[1].content[0]", &mut losses).into_owned();
         assert_eq!(

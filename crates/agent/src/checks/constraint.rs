@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use contexture_compose::{BoxFuture, Constraint, ConstraintMode};
+use contexture_compose::{BoxFuture, Constraint, ConstraintMode, Runner};
 use contexture_message::Message;
 use futures::future::join_all;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::rules::Rules;
 use crate::AgentError;
@@ -35,6 +35,29 @@ where
 {
     fn check(&self, answer: Checked) -> BoxFuture<'static, Result<(), String>> {
         Box::pin(self(answer))
+    }
+}
+
+/// Returns a constraint with the function that checks it: a prompt that has it needs nothing from the agent. An answer that
+/// fails is made again; set [`mode`](Constraint::mode) where a remark is enough.
+///
+/// ```
+/// use contexture_agent::{Checked, constraint};
+/// use contexture_compose::Prompt;
+///
+/// let brief = constraint("brief", |answer: Checked| async move {
+///     if answer.text.len() < 200 { Ok(()) } else { Err("Be brief.".to_owned()) }
+/// });
+/// let prompt = Prompt::builder("p").constraint(brief).build()?;
+/// # Ok::<(), contexture_compose::Error>(())
+/// ```
+pub fn constraint(id: impl Into<String>, check: impl ConstraintCheck + 'static) -> Constraint {
+    let check: Arc<dyn ConstraintCheck> = Arc::new(check);
+    Constraint {
+        id: id.into(),
+        mode: ConstraintMode::default(),
+        spec: Map::new(),
+        runner: Some(Runner::new(check)),
     }
 }
 
@@ -94,7 +117,8 @@ pub(crate) fn constraints(
     known: impl Fn(&str) -> Option<Arc<dyn ConstraintCheck>>,
 ) -> Result<Constraints, AgentError> {
     let each = definitions.iter().map(|it| {
-        let check = match known(&it.id) {
+        let brought = it.runner.as_ref().and_then(Runner::get::<Arc<dyn ConstraintCheck>>);
+        let check = match brought.cloned().or_else(|| known(&it.id)) {
             Some(check) => check,
             None => Arc::new(SpelledOut::new(it).map_err(|reason| AgentError::Unknown {
                 source_of: format!("constraint:{}", it.id),

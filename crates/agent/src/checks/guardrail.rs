@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{BoxFuture, Guardrail, GuardrailSide};
+use contexture_compose::{BoxFuture, Guardrail, GuardrailSide, Runner};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::rules::Rules;
 use crate::{AgentError, Remark};
@@ -41,6 +41,16 @@ where
     }
 }
 
+/// Returns a guardrail with the function that checks one side: a prompt that has it needs nothing from the agent.
+pub fn guardrail(
+    id: impl Into<String>,
+    on: GuardrailSide,
+    check: impl GuardrailCheck + 'static,
+) -> Guardrail {
+    let check: Arc<dyn GuardrailCheck> = Arc::new(check);
+    Guardrail { id: id.into(), on, spec: Map::new(), runner: Some(Runner::new(check)) }
+}
+
 /// A text that passed all guardrails.
 #[derive(Debug)]
 pub(crate) struct Guarded {
@@ -58,7 +68,8 @@ pub(crate) async fn guard(
 ) -> Result<Guarded, AgentError> {
     let mut guarded = Guarded { rewritten: None, remarks: Vec::new() };
     for definition in definitions.iter().filter(|it| it.on == side) {
-        let check = match known(&definition.id) {
+        let brought = definition.runner.as_ref().and_then(Runner::get::<Arc<dyn GuardrailCheck>>);
+        let check = match brought.cloned().or_else(|| known(&definition.id)) {
             Some(check) => check,
             None => Arc::new(SpelledOut::new(definition).map_err(|reason| AgentError::Unknown {
                 source_of: format!("guardrail:{}", definition.id),

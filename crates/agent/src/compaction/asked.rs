@@ -33,16 +33,16 @@ pub struct CompactRequest {
 impl Agent {
     /// Summarises all of a thread but the newest rounds, or all of it where they are most of it, whatever it costs. Turns that
     /// are appended meanwhile stay. The report says what came of it; where nothing is worth a summary, it says why.
-    pub async fn compact(
+    pub async fn compact<In, Out>(
         &self,
-        prompt: &Prompt,
+        prompt: &Prompt<In, Out>,
         thread: &Thread,
         request: CompactRequest,
     ) -> Result<CompactionReport, AgentError> {
         let CompactRequest { input, scope, model, settings, cancel } = request;
         let mut setting = Setting {
             agent: Arc::clone(&self.0),
-            prompt: prompt.clone(),
+            prompt: prompt.untyped(),
             input,
             scope,
             model,

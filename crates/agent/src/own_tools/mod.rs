@@ -18,14 +18,14 @@ mod range;
 mod read_result;
 mod recall;
 
-use contexture_compose::Pass;
-use contexture_message::{Tokens, Tool};
+use contexture_compose::{Pass, SharedTool};
+use contexture_message::{Tokens, ToolDefinition};
 use contexture_session::{NewItem, Snapshot};
 use serde_json::{Value, json};
 
 use self::range::Room;
 use crate::agent::AgentConfig;
-use crate::tool::{AgentTool, ToolRefused};
+use crate::tool::ToolRefused;
 
 /// The note that a thread has results that are shown as previews.
 const KEY: &str = "contexture.reads_results";
@@ -36,23 +36,23 @@ const RECALL: &str = "recall";
 
 /// The engine's own tools, made once for each agent.
 pub(crate) struct OwnTools {
-    read_result: AgentTool,
-    recall: AgentTool,
+    read_result: SharedTool,
+    recall: SharedTool,
 }
 
 /// What of it a pass offers.
 #[derive(Default)]
 pub(crate) struct Offer {
     /// Offered in any case.
-    pub(crate) always: Vec<Tool>,
+    pub(crate) always: Vec<SharedTool>,
     /// Offered if a result is shown as a preview.
-    pub(crate) with_previews: Option<Tool>,
+    pub(crate) with_previews: Option<SharedTool>,
 }
 
 impl OwnTools {
     pub(crate) fn new(config: &AgentConfig) -> Result<Self, ToolRefused> {
         let room = Room::of(config);
-        Ok(Self { read_result: read_result::tool(room)?, recall: recall::tool(room)? })
+        Ok(Self { read_result: read_result::tool(room)?.into(), recall: recall::tool(room)?.into() })
     }
 
     /// Says what a pass on a thread offers to a model with that window, if it is known. Where a prompt shows no history, there
@@ -64,23 +64,18 @@ impl OwnTools {
             return offer;
         }
         if !thread.state().archives.is_empty() && shows_history && is_at_least(SMALLEST_TO_RECALL) {
-            offer.always.push(self.recall.tool().clone());
+            offer.always.push(self.recall.clone());
         }
         match has_previews(thread) {
-            true => offer.always.push(self.read_result.tool().clone()),
-            false => offer.with_previews = Some(self.read_result.tool().clone()),
+            true => offer.always.push(self.read_result.clone()),
+            false => offer.with_previews = Some(self.read_result.clone()),
         }
         offer
     }
 
-    /// Returns the tool behind a definition that was sent, if it is one of these and not another of that name.
-    pub(crate) fn get(&self, sent: &Tool) -> Option<&AgentTool> {
-        [&self.read_result, &self.recall].into_iter().find(|it| it.tool() == sent)
-    }
-
     /// Returns the note that makes an offer last, if a pass is the first to make it.
     pub(crate) fn record(&self, thread: &Snapshot, pass: &Pass) -> Option<NewItem> {
-        let offered = pass.request().tools.iter().any(|it| **it == *self.read_result.tool());
+        let offered = pass.request().tools.iter().any(|it| it == self.read_result.tool());
         (offered && !has_previews(thread)).then(has_preview)
     }
 }
@@ -103,7 +98,7 @@ fn has_previews(thread: &Snapshot) -> bool {
 }
 
 /// Reads a tool's definition. It is a file: all of it is text that the model reads.
-fn definition(json: &str) -> Result<Tool, ToolRefused> {
+fn definition(json: &str) -> Result<ToolDefinition, ToolRefused> {
     let refused = |err: serde_json::Error| ToolRefused { name: "own".to_owned(), reason: err.to_string() };
     serde_json::from_str(json).map_err(refused)
 }

@@ -9,7 +9,7 @@ use super::log::{Sought, result};
 use super::range::{Range, Room, byte_at};
 use super::{definition, position};
 use crate::filled::filled;
-use crate::tool::{AgentTool, Invocation, ToolRefused};
+use crate::tool::{Invocation, Tool, ToolRefused};
 
 /// How many characters are returned where the model does not say, and at most.
 const DEFAULT_CHARS: usize = 6_000;
@@ -19,9 +19,9 @@ const MAX_PLACES: usize = 10;
 const BEFORE: usize = 80;
 const AFTER: usize = 160;
 
-pub(super) fn tool(room: Room) -> Result<AgentTool, ToolRefused> {
+pub(super) fn tool(room: Room) -> Result<Tool, ToolRefused> {
     let tool = definition(include_str!("templates/read_tool_result.json"))?;
-    AgentTool::new(tool, move |invocation: Invocation| async move {
+    Tool::new(tool, move |invocation: Invocation| async move {
         read(&invocation, &room.within(invocation.result_tokens)).await.map(Value::String)
     })
 }

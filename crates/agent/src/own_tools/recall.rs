@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::range::{Range, Room};
 use super::{definition, log, number, position};
 use crate::filled::filled;
-use crate::tool::{AgentTool, Invocation, ToolRefused};
+use crate::tool::{Invocation, Tool, ToolRefused};
 
 /// How many items are found where the model does not say, and at most.
 const DEFAULT_FOUND: usize = 5;
@@ -20,9 +20,9 @@ const ITEM_CHARS: usize = 6_000;
 /// How many results of one item are named.
 const MAX_HANDLES: usize = 5;
 
-pub(super) fn tool(room: Room) -> Result<AgentTool, ToolRefused> {
+pub(super) fn tool(room: Room) -> Result<Tool, ToolRefused> {
     let tool = definition(include_str!("templates/recall.json"))?;
-    AgentTool::new(tool, move |invocation: Invocation| async move {
+    Tool::new(tool, move |invocation: Invocation| async move {
         let (thread, arguments) = (&invocation.log, &invocation.call.arguments);
         let room = room.within(invocation.result_tokens);
         let query = arguments.get("query").and_then(Value::as_str).filter(|it| !it.trim().is_empty());

@@ -207,5 +207,5 @@ fn round_of<'a>(
 ) -> Round<'a> {
     let result_tokens = setting.results(&thread.get()).max_tokens_per_recent_tool_result;
     let site = Site { agent: &setting.agent, layers, thread, turn, result_tokens, cancel };
-    Round { site, request: pass.request(), sink }
+    Round { site, pass, sink }
 }

@@ -1,9 +1,9 @@
 //! Approval: suspended durably, decided once, by whoever has the token, in any process.
 
-use contexture_agent::{Agent, AgentError, AgentTool, CancellationToken, Decision, Ended, Outcome, Verdict};
+use contexture_agent::{Agent, AgentError, CancellationToken, Decision, Ended, Outcome, Tool, Verdict};
 use contexture_compose::{Definition, Prompt, PromptBuilder, StopCondition};
 use contexture_history::TurnStatus;
-use contexture_message::{Part, Role, Tool};
+use contexture_message::{Part, Role, ToolDefinition};
 use contexture_model::Scripted;
 use contexture_session::Thread;
 use serde_json::json;
@@ -161,7 +161,7 @@ async fn a_cancelled_round_answers_calls_that_nobody_was_asked_about() {
     let stage = Stage::new().await;
     let request = hi();
     let cancel = request.cancel.clone();
-    let stops = AgentTool::new(Tool::new("free", "Stops the run."), move |_| {
+    let stops = Tool::new(ToolDefinition::new("free", "Stops the run."), move |_| {
         cancel.cancel();
         async { Ok(json!(1)) }
     });

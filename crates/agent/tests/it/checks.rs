@@ -28,8 +28,8 @@ fn with_guardrails(guardrails: Value) -> Prompt {
 }
 
 /// Runs a prompt on answers and returns the last line of events, the outcome and the log.
-async fn ran(
-    prompt: &Prompt,
+async fn ran<In, Out>(
+    prompt: &Prompt<In, Out>,
     answers: impl IntoIterator<Item = Answer>,
 ) -> (String, Result<String, AgentError>, String) {
     let stage = Stage::new().await;

@@ -5,7 +5,7 @@ use contexture_agent::{
 };
 use contexture_compose::Prompt;
 use contexture_history::TurnStatus;
-use contexture_message::{Answer, Delta, Part, Role, Settings, Tool, ToolCall, ToolOutput};
+use contexture_message::{Answer, Delta, Part, Role, Settings, ToolCall, ToolDefinition, ToolOutput};
 use contexture_model::{Scripted, Step};
 use contexture_session::Thread;
 use futures::StreamExt;
@@ -24,8 +24,8 @@ fn server(model: &Scripted) -> Agent {
     agent(model).tool(echo("here")).tool(echo("risky").needs_approval()).build().unwrap()
 }
 
-fn there() -> Vec<Tool> {
-    vec![Tool::new("there", "Runs at the client."), Tool::new("also", "So does this.")]
+fn there() -> Vec<ToolDefinition> {
+    vec![ToolDefinition::new("there", "Runs at the client."), ToolDefinition::new("also", "So does this.")]
 }
 
 fn request() -> RunRequest {
@@ -273,11 +273,14 @@ async fn a_turn_goes_on_when_the_client_and_the_person_have_answered() {
 async fn a_tool_of_the_client_must_not_have_the_name_of_another() {
     let stage = Stage::new().await;
     let model = script([says("ok"), says("ok")]);
-    let agent = agent(&model).tool(echo("here")).declared_tool(echo("declared")).build().unwrap();
-    let declares =
-        Prompt::builder("p").model("test/m").tool(Tool::new("declared", "Declared.")).build().unwrap();
+    let agent = agent(&model).tool(echo("here")).executor(echo("declared")).build().unwrap();
+    let declares = Prompt::builder("p")
+        .model("test/m")
+        .tool(ToolDefinition::new("declared", "Declared."))
+        .build()
+        .unwrap();
     let run = async |prompt: &Prompt, names: &[&str]| {
-        let client_tools = names.iter().map(|it| Tool::new(*it, "Of the client.")).collect();
+        let client_tools = names.iter().map(|it| ToolDefinition::new(*it, "Of the client.")).collect();
         let request = RunRequest { client_tools, ..hi() };
         agent.run(prompt, &stage.thread, request).outcome().await.map_or_else(|err| err.code(), |_| "done")
     };
@@ -295,7 +298,7 @@ async fn an_answer_may_change_tools_model_and_settings() {
     let agent = server(&model);
     begin(&agent, &stage).await;
     let changed = |tool: &str| AnswerRequest {
-        client_tools: Some(vec![Tool::new(tool, "Another.")]),
+        client_tools: Some(vec![ToolDefinition::new(tool, "Another.")]),
         model: Some("test/other".to_owned()),
         settings: Some(Settings { temperature: Some(1.into()), ..Settings::default() }),
         ..AnswerRequest::result("b", text("two"))

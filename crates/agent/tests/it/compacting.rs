@@ -7,7 +7,7 @@ use contexture_agent::{Agent, AgentConfig, CompactRequest, CompactionConfig, Com
 use contexture_agent::{CancellationToken, RunRequest, Summarizer};
 use contexture_compose::Prompt;
 use contexture_history::{Body, Item, RedactRule, redact};
-use contexture_message::{Answer, Message, Settings, StopReason, Tokens, Tool, ToolChoice};
+use contexture_message::{Answer, Message, Settings, StopReason, Tokens, ToolChoice, ToolDefinition};
 use contexture_model::{Scripted, Step};
 use contexture_session::Thread;
 use futures::FutureExt;
@@ -322,7 +322,8 @@ async fn a_model_is_asked_so_that_it_can_answer() {
     let agent = Agent::builder(model.clone(), Arc::new(TestTime), Counting::default()).build().unwrap();
     let settings = Settings { max_tokens: Some(8), ..Settings::default() };
     let prompt = Prompt::builder("p").model("test/model").system("Be brief.").settings(settings);
-    let prompt = prompt.tool(Tool::new("look", "Looks.")).tool_choice(ToolChoice::Required).build().unwrap();
+    let prompt =
+        prompt.tool(ToolDefinition::new("look", "Looks.")).tool_choice(ToolChoice::Required).build().unwrap();
     agent.compact(&prompt, &stage.thread, CompactRequest::default()).await.unwrap();
     let request = &model.requests()[0];
     assert!(request.settings.max_tokens.is_some_and(|it| it > 200), "{:?}", request.settings);

@@ -1,7 +1,7 @@
 //! What is nested deeper than a log can hold is an error that the model reads, not the end of its turn.
 
-use contexture_agent::{AgentTool, Ended};
-use contexture_message::{Tool, ToolOutput};
+use contexture_agent::{Ended, Tool};
+use contexture_message::{ToolDefinition, ToolOutput};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, agent, calls, echo, hi, prompt, says, script};
@@ -12,7 +12,7 @@ fn deep(levels: usize) -> Value {
 }
 
 /// Runs one call of a tool and returns its result as it is on record.
-async fn result(tool: AgentTool, arguments: Value) -> String {
+async fn result(tool: Tool, arguments: Value) -> String {
     let stage = Stage::new().await;
     let model = script([calls([("a", tool.name(), arguments)]), says("ok")]);
     let agent = agent(&model).tool(tool).build().unwrap();
@@ -23,8 +23,8 @@ async fn result(tool: AgentTool, arguments: Value) -> String {
     format!("{shown} {:?}", outcome.ended)
 }
 
-fn gives(levels: usize) -> AgentTool {
-    AgentTool::new(Tool::new("gives", "Gives."), move |_| async move { Ok(deep(levels)) }).unwrap()
+fn gives(levels: usize) -> Tool {
+    Tool::new(ToolDefinition::new("gives", "Gives."), move |_| async move { Ok(deep(levels)) }).unwrap()
 }
 
 #[tokio::test]

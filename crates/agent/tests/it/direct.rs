@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentTool, Before, CancellationToken, Invocation, Middleware, ToolRequest};
+use contexture_agent::{Agent, Before, CancellationToken, Invocation, Middleware, Tool, ToolRequest};
 use contexture_compose::{BoxError, BoxFuture};
-use contexture_message::Tool;
+use contexture_message::ToolDefinition;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ impl Middleware for Porter {
     }
 }
 
-fn tool(name: &str, run: fn() -> Result<Value, BoxError>) -> AgentTool {
-    AgentTool::new(Tool::new(name, "A tool."), move |_| async move { run() }).unwrap()
+fn tool(name: &str, run: fn() -> Result<Value, BoxError>) -> Tool {
+    Tool::new(ToolDefinition::new(name, "A tool."), move |_| async move { run() }).unwrap()
 }
 
 fn deep() -> Value {
@@ -37,15 +37,15 @@ fn able() -> Agent {
     struct Sum {
         euros: u32,
     }
-    let pay = AgentTool::of("pay", "Pays.", |sum: Sum| async move { Ok(sum.euros) }).unwrap();
-    let slow = AgentTool::new(Tool::new("slow", "Never ends."), |_| std::future::pending()).unwrap();
+    let pay = contexture_agent::tool("pay", "Pays.", |sum: Sum| async move { Ok(sum.euros) });
+    let slow = Tool::new(ToolDefinition::new("slow", "Never ends."), |_| std::future::pending()).unwrap();
     let builder = agent(&script([])).tool(echo("wrapped")).wrap(["wrapped"], Porter);
     builder
         .tool(pay.needs_approval_if(|it| it["euros"].as_u64() > Some(100)))
-        .declared_tool(slow.timeout(Duration::from_secs(5)))
-        .declared_tool(tool("breaks", || Err("no paper".into())))
-        .declared_tool(tool("panics", || panic!("a tool's own trouble")))
-        .declared_tool(tool("deep", || Ok(deep())))
+        .executor(slow.timeout(Duration::from_secs(5)))
+        .executor(tool("breaks", || Err("no paper".into())))
+        .executor(tool("panics", || panic!("a tool's own trouble")))
+        .executor(tool("deep", || Ok(deep())))
         .build()
         .unwrap()
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentTool, CancellationToken, Checked, Run, RunRequest};
+use contexture_agent::{Agent, CancellationToken, Checked, Run, RunRequest, Tool};
 use contexture_compose::{BoxFuture, Constraint, Prompt, contributor};
 use contexture_history::{Timestamp, TurnStatus};
 use contexture_message::{Answer, Delta, Part, ToolCall};
@@ -35,9 +35,9 @@ impl Model for Halting {
 }
 
 /// Tools for every way in which a tool can end.
-fn tools() -> Vec<AgentTool> {
+fn tools() -> Vec<Tool> {
     let tool = |name: &str, run: fn() -> Result<serde_json::Value, contexture_compose::BoxError>| {
-        AgentTool::new(contexture_message::Tool::new(name, "A tool."), move |_| async move {
+        Tool::new(contexture_message::ToolDefinition::new(name, "A tool."), move |_| async move {
             tokio::task::yield_now().await;
             run()
         })
@@ -49,9 +49,11 @@ fn tools() -> Vec<AgentTool> {
         tool("panics", || panic!("a tool's own trouble")),
         tool("large", || Ok(json!("x".repeat(200_000)))),
         echo("asks").needs_approval(),
-        AgentTool::new(contexture_message::Tool::new("hangs", "Never ends."), |_| std::future::pending())
-            .unwrap()
-            .timeout(Duration::from_millis(5)),
+        Tool::new(contexture_message::ToolDefinition::new("hangs", "Never ends."), |_| {
+            std::future::pending()
+        })
+        .unwrap()
+        .timeout(Duration::from_millis(5)),
     ]
 }
 
@@ -198,8 +200,9 @@ async fn a_cancelled_turn_is_interrupted_with_what_was_said() {
 #[tokio::test]
 async fn a_cancelled_round_answers_every_call() {
     let stage = Stage::new().await;
-    let hangs =
-        AgentTool::new(contexture_message::Tool::new("hangs", "Never ends."), |_| std::future::pending());
+    let hangs = Tool::new(contexture_message::ToolDefinition::new("hangs", "Never ends."), |_| {
+        std::future::pending()
+    });
     let model = script([calls([("a", "good", json!({})), ("b", "hangs", json!({}))])]);
     let request = hi();
     let cancel = request.cancel.clone();

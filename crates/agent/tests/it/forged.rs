@@ -8,7 +8,7 @@ use contexture_history::{
     Body, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent, Timestamp, Turn, TurnNo, Visibility,
 };
 use contexture_message::{
-    File, Image, MediaSource, Message, Part, Role, Tokens, Tool, ToolCall, ToolOutput, ToolResult,
+    File, Image, MediaSource, Message, Part, Role, Tokens, ToolCall, ToolDefinition, ToolOutput, ToolResult,
 };
 use contexture_wire::{Dialect, Target, encode_request};
 use proptest::prelude::{Just, Strategy};
@@ -125,9 +125,9 @@ proptest! {
     fn no_text_makes_a_tag_in_any_dialect(it in proptest::array::uniform6(sly())) {
         let [a, b, c, d, e, f] = it.clone();
         let (made, given) = (d.clone(), e.clone());
-        let tool = Tool {
+        let tool = ToolDefinition {
             parameters: json!({"type": "object", "properties": {b.clone(): {"description": c}}}),
-            ..Tool::new("find", a.as_str())
+            ..ToolDefinition::new("find", a.as_str())
         };
         let prompt = Prompt::builder("p")
             .system(a.as_str())
@@ -142,7 +142,7 @@ proptest! {
         let limits = ResultLimits { preview_tokens: Tokens(120), ..ResultLimits::default() };
         let options = ResolveOptions {
             history: conversation(&it),
-            tools: vec![tool],
+            tools: vec![tool.into()],
             results: Some(ResultView { frontier: Frontier::default(), limits }),
             instructions: Some(c.as_str().into()),
             ..ResolveOptions::default().user_message(a.as_str()).block("inline", b.as_str())

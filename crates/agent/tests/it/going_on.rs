@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use contexture_agent::{
-    Agent, AgentError, AgentTool, CancellationToken, Ended, GoOn, Outcome, Pending, RunRequest, Verdict,
+    Agent, AgentError, CancellationToken, Ended, GoOn, Outcome, Pending, RunRequest, Tool, Verdict,
 };
 use contexture_compose::Prompt;
 use contexture_history::{Body, TurnStatus};
-use contexture_message::{Delta, Part, Role, Tool};
+use contexture_message::{Delta, Part, Role, ToolDefinition};
 use contexture_model::{ModelError, ModelErrorKind, Scripted, Step};
 use contexture_session::{MemoryStore, SessionId, SessionStart, Store, Thread};
 use futures::{FutureExt, future::poll_fn};
@@ -36,7 +36,7 @@ struct Scene {
 }
 
 /// A tool that counts its calls, and lets others run before and after.
-fn counting(name: &str, ran: &Arc<Mutex<BTreeMap<String, usize>>>) -> AgentTool {
+fn counting(name: &str, ran: &Arc<Mutex<BTreeMap<String, usize>>>) -> Tool {
     let ran = Arc::clone(ran);
     let run = move |it: contexture_agent::Invocation| {
         let ran = Arc::clone(&ran);
@@ -47,7 +47,7 @@ fn counting(name: &str, ran: &Arc<Mutex<BTreeMap<String, usize>>>) -> AgentTool 
             Ok(json!(it.call.id))
         }
     };
-    AgentTool::new(Tool::new(name, "Counts."), run).unwrap()
+    Tool::new(ToolDefinition::new(name, "Counts."), run).unwrap()
 }
 
 impl Scene {

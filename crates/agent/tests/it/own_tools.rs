@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{Agent, AgentConfig, AgentTool, CompactRequest, Summarized, Summarizer, SummaryCall};
+use contexture_agent::{Agent, AgentConfig, CompactRequest, Summarized, Summarizer, SummaryCall, Tool};
 use contexture_compose::{BoxError, BoxFuture, Prompt};
 use contexture_history::Visibility;
 use contexture_message::{
-    Image, MediaSource, Message, Part, Request, Role, Tool, ToolCall, ToolOutput, ToolResult,
+    Image, MediaSource, Message, Part, Request, Role, ToolCall, ToolDefinition, ToolOutput, ToolResult,
 };
 use contexture_model::Scripted;
 use contexture_session::{NewItem, SessionId, SessionStart, Thread};
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::stage::{Stage, agent, calls, echo, hi, prompt, says, script, sessions};
 
 /// A tool that gives a text.
-fn gives(text: impl Into<String>) -> AgentTool {
+fn gives(text: impl Into<String>) -> Tool {
     let text: Arc<str> = text.into().into();
-    AgentTool::new(Tool::new("logs", "Gives logs."), move |_| {
+    Tool::new(ToolDefinition::new("logs", "Gives logs."), move |_| {
         let text = text.to_string();
         async move { Ok(json!(text)) }
     })
@@ -270,7 +270,8 @@ async fn a_tool_of_the_users_with_that_name_wins() {
     assert_eq!(newest_result(&model), r#"{"type":"json","value":{"any":1}}"#);
 
     // Also one that the prompt declares, even if nobody can run it; one that it does not declare is not called.
-    let declares = Prompt::builder("p").model("test/m").tool(Tool::new("recall", "Theirs.")).build().unwrap();
+    let declares =
+        Prompt::builder("p").model("test/m").tool(ToolDefinition::new("recall", "Theirs.")).build().unwrap();
     for (prompt, says_so) in [(declares, "can't be run here"), (prompt(), "either a `query`")] {
         let model = script([calls([("y", "recall", json!({}))]), says("ok")]);
         agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await.unwrap();

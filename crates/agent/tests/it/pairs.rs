@@ -11,7 +11,7 @@ use contexture_agent::{
 };
 use contexture_compose::{Context, InlineBlock, Prompt, Text};
 use contexture_history::TurnStatus;
-use contexture_message::{Image, MediaSource, Message, Part, Request, Role, Tool, ToolOutput};
+use contexture_message::{Image, MediaSource, Message, Part, Request, Role, ToolDefinition, ToolOutput};
 use contexture_model::Step;
 use contexture_session::Thread;
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ impl Play {
             },
             key: has(Feature::RetryByKey).then(|| format!("k{}", self.said.len())),
             model: self.model_name.clone(),
-            client_tools: vec![Tool::new("there", "Runs at the client.")],
+            client_tools: vec![ToolDefinition::new("there", "Runs at the client.")],
             ..RunRequest::default()
         };
         let outcome = self.agent.run(&self.prompt, &self.thread, request.clone()).outcome().await.unwrap();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentConfig, AgentTool, CompactionConfig, CompactionReport, Made, Outcome};
+use contexture_agent::{Agent, AgentConfig, CompactionConfig, CompactionReport, Made, Outcome, Tool};
 use contexture_agent::{CancellationToken, Decision, RunRequest, Verdict};
 use contexture_compose::Prompt;
 use contexture_history::compaction::{Strategy, Trigger};
-use contexture_message::{Answer, Message, Part, Request, Tool, ToolCall, Usage};
+use contexture_message::{Answer, Message, Part, Request, ToolCall, ToolDefinition, Usage};
 use contexture_model::Step;
 use serde_json::json;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ struct Scene {
 }
 
 /// A tool whose results have about so many tokens.
-fn reads(tokens: usize) -> AgentTool {
-    AgentTool::new(Tool::new("read", "Reads."), move |it| async move {
+fn reads(tokens: usize) -> Tool {
+    Tool::new(ToolDefinition::new("read", "Reads."), move |it| async move {
         Ok(words(&format!("page {}", it.call.arguments["n"]), tokens).into())
     })
     .unwrap()
@@ -61,8 +61,10 @@ async fn scene(
     Scene { stage, model, agent, prompt, passes }
 }
 
-fn reads_after_approval() -> AgentTool {
-    AgentTool::new(Tool::new("risky", "Reads."), |_| async { Ok("done".into()) }).unwrap().needs_approval()
+fn reads_after_approval() -> Tool {
+    Tool::new(ToolDefinition::new("risky", "Reads."), |_| async { Ok("done".into()) })
+        .unwrap()
+        .needs_approval()
 }
 
 impl Scene {

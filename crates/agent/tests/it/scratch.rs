@@ -23,7 +23,7 @@ fn prompt() -> Prompt {
     Prompt::builder("p")
         .model("test/model")
         .system("Be brief.")
-        .tool(echo("echo").tool().clone())
+        .tool(echo("echo").definition().clone())
         .include(block)
         .build()
         .unwrap()

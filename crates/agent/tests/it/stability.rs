@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contexture_agent::{
-    Agent, AgentConfig, AgentTool, ApprovalRequest, CancellationToken, CompactRequest, CompactionConfig,
-    Decision, RunRequest, Verdict,
+    Agent, AgentConfig, ApprovalRequest, CancellationToken, CompactRequest, CompactionConfig, Decision,
+    RunRequest, Tool, Verdict,
 };
 use contexture_compose::{Block, InlineBlock, Prompt};
-use contexture_message::{Delta, Part, Tool, ToolCall};
+use contexture_message::{Delta, Part, ToolCall, ToolDefinition};
 use contexture_model::{ModelError, ModelErrorKind, Step};
 use contexture_session::{NewItem, State, Thread};
 use futures::StreamExt;
@@ -136,20 +136,17 @@ struct Play {
     other_model: bool,
 }
 
-fn tool(
-    name: &str,
-    run: impl Fn(&Value) -> Result<Value, &'static str> + Send + Sync + 'static,
-) -> AgentTool {
+fn tool(name: &str, run: impl Fn(&Value) -> Result<Value, &'static str> + Send + Sync + 'static) -> Tool {
     let run = Arc::new(run);
-    let tool = Tool::new(name, "A tool.");
-    AgentTool::new(tool, move |it| {
+    let tool = ToolDefinition::new(name, "A tool.");
+    Tool::new(tool, move |it| {
         let made = run(&it.call.arguments).map_err(Into::into);
         async move { made }
     })
     .unwrap()
 }
 
-fn sized(name: &str, tokens: usize) -> AgentTool {
+fn sized(name: &str, tokens: usize) -> Tool {
     tool(name, move |arguments| Ok(words(&format!("result {}", arguments["n"]), tokens).into()))
 }
 

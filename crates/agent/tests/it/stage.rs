@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use contexture_agent::{
-    Agent, AgentBuilder, AgentError, AgentTool, Event, Outcome, Run, RunRequest, Secrets,
-};
+use contexture_agent::{Agent, AgentBuilder, AgentError, Event, Outcome, Run, RunRequest, Secrets, Tool};
 use contexture_compose::{BoxFuture, Prompt};
 use contexture_history::{Body, Item, Timestamp};
 use contexture_message::{Answer, Encoding, Part, Tokens, ToolCall, ToolOutput, Usage};
@@ -129,9 +127,9 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Answer {
 }
 
 /// A tool that gives back its arguments.
-pub(crate) fn echo(name: &str) -> AgentTool {
-    let tool = contexture_message::Tool::new(name, "Gives back what it gets.");
-    AgentTool::new(tool, |it| async move { Ok(it.call.arguments) }).unwrap()
+pub(crate) fn echo(name: &str) -> Tool {
+    let tool = contexture_message::ToolDefinition::new(name, "Gives back what it gets.");
+    Tool::new(tool, |it| async move { Ok(it.call.arguments) }).unwrap()
 }
 
 /// Runs to the end and returns all events as text, and the outcome.

@@ -2,15 +2,15 @@
 
 use contexture_agent::{Agent, CancellationToken, Decision, Outcome, RunRequest, Verdict};
 use contexture_compose::{Prompt, PromptBuilder};
-use contexture_message::{Request, Role, Tool};
+use contexture_message::{Request, Role, ToolDefinition};
 use contexture_model::Scripted;
 use serde_json::json;
 
 use crate::stage::{Stage, agent, calls, echo, hi, prompt, says, script};
 
 fn able(model: &Scripted) -> Agent {
-    let builder = agent(model).tool(echo("common")).declared_tool(echo("special"));
-    builder.declared_tool(echo("risky").needs_approval()).build().unwrap()
+    let builder = agent(model).tool(echo("common")).executor(echo("special"));
+    builder.executor(echo("risky").needs_approval()).build().unwrap()
 }
 
 fn with_tools(names: &[&str]) -> RunRequest {
@@ -58,7 +58,7 @@ async fn the_next_run_offers_them_no_more() {
 async fn what_the_prompt_declares_stands() {
     let (stage, model) = (Stage::new().await, script([says("ok")]));
     let builder: PromptBuilder = Prompt::builder("p").model("test/model");
-    let prompt = builder.tool(Tool::new("special", "As the prompt has it.")).build().unwrap();
+    let prompt = builder.tool(ToolDefinition::new("special", "As the prompt has it.")).build().unwrap();
     run(&stage, &able(&model), &prompt, with_tools(&["special"])).await.unwrap();
     insta::assert_snapshot!(offered(&model.requests()[0]), @r"
     common: Gives back what it gets.
@@ -78,7 +78,7 @@ async fn an_unknown_tool_is_refused_before_anything_happens() {
 #[tokio::test]
 async fn a_tool_of_the_client_can_not_have_its_name() {
     let (stage, model) = (Stage::new().await, script([says("never")]));
-    let client_tools = vec![Tool::new("special", "Of the client.")];
+    let client_tools = vec![ToolDefinition::new("special", "Of the client.")];
     let request = RunRequest { client_tools, ..with_tools(&["special"]) };
     let refused = run(&stage, &able(&model), &prompt(), request).await.unwrap_err();
     assert!(refused.starts_with("tool_collision"), "{refused}");

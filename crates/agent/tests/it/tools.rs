@@ -3,9 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use contexture_agent::{AgentTool, Before, Invocation, Middleware, Next};
-use contexture_compose::{BoxError, BoxFuture, Definition, Prompt, PromptBuilder, ToolMiddleware};
-use contexture_message::{Image, MediaSource, Part, Role, Tool, ToolOutput};
+use contexture_agent::{
+    Before, Checked, Invocation, Middleware, Next, Tool, constraint, tool, tool_middleware,
+};
+use contexture_compose::{
+    BoxError, BoxFuture, Context, Contribution, Definition, Prompt, PromptBuilder, SharedTool,
+    ToolMiddleware, contributor,
+};
+use contexture_message::{Image, MediaSource, Part, Role, ToolDefinition, ToolOutput};
 use contexture_model::Scripted;
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -19,8 +24,8 @@ struct City {
     days: u8,
 }
 
-fn weather() -> AgentTool {
-    AgentTool::of("weather", "Tells the weather.", |city: City| async move {
+fn weather() -> Tool {
+    tool("weather", "Tells the weather.", |city: City| async move {
         match city.name.as_str() {
             "Nowhere" => Err("no such place".into()),
             "Hell" => panic!("too hot"),
@@ -31,11 +36,10 @@ fn weather() -> AgentTool {
             name => Ok(json!(format!("{name}: rain for {} days", city.days))),
         }
     })
-    .unwrap()
 }
 
 /// Calls a tool with these arguments and returns what the model sees of it.
-async fn seen(tools: Vec<AgentTool>, name: &str, arguments: Value) -> String {
+async fn seen(tools: Vec<Tool>, name: &str, arguments: Value) -> String {
     let model = script([calls([("a", name, arguments)]), says("ok")]);
     let stage = Stage::new().await;
     let builder = tools.into_iter().fold(agent(&model), |it, tool| it.tool(tool));
@@ -63,19 +67,81 @@ async fn every_call_gets_an_output_that_the_model_can_read() {
 }
 
 #[tokio::test]
-async fn a_declared_tool_without_a_function_is_told_so() {
-    let model = script([calls([("a", "far", json!({}))]), says("ok")]);
+async fn a_tool_that_nothing_can_run_is_refused_before_the_model_is_called() {
+    let model = script([says("ok")]);
     let stage = Stage::new().await;
-    let prompt = Prompt::builder("p").model("test/m").tool(Tool::new("far", "Elsewhere.")).build().unwrap();
-    agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
-    insta::assert_snapshot!(result(&model), @r#"{"type":"error-json","value":{"error":"tool `far` can't be run here"}}"#);
+    let prompt =
+        Prompt::builder("p").model("test/m").tool(ToolDefinition::new("far", "Elsewhere.")).build().unwrap();
+    let refused =
+        agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await.unwrap_err();
+    insta::assert_snapshot!(refused, @"nothing can run the tool `far` that the prompt offers: give it with its function, or as the agent's executor");
+    assert_eq!((model.requests().len(), stage.thread.get().turn()), (0, contexture_history::TurnNo(0)));
+}
+
+#[tokio::test]
+async fn tools_and_checks_come_with_what_runs_them() {
+    let model = script([
+        calls([("a", "own", json!({})), ("b", "entry", json!({})), ("c", "made", json!({}))]),
+        says("Loud!"),
+        says("ok"),
+    ]);
+    let stage = Stage::new().await;
+    let made = contributor("c", |_| async { Ok(Contribution::default().and_tool(echo("made"))) });
+    let quiet = constraint("quiet", |it: Checked| async move {
+        if it.text.contains('!') { Err("Be quiet.".to_owned()) } else { Ok(()) }
+    });
+    let prompt = Prompt::builder("p")
+        .model("test/m")
+        .tool(echo("own"))
+        .include(Context::text("e", "E.").tool(echo("entry")))
+        .include(made)
+        .constraint(quiet)
+        .tool_middleware(tool_middleware("deny", ["entry"], Denies))
+        .build()
+        .unwrap();
+    let outcome = agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
+    assert_eq!(outcome.text(), "ok");
+    let log = stage.log().await;
+    let results: Vec<&str> = log.lines().filter(|it| it.contains("->")).collect();
+    insta::assert_snapshot!(results.join("\n"), @"");
+}
+
+struct Denies;
+
+impl Middleware for Denies {
+    fn before<'a>(&'a self, _call: &'a Invocation) -> BoxFuture<'a, Result<Before, BoxError>> {
+        async { Ok(Before::Deny(Some("not today".to_owned()))) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn the_same_tool_of_two_owners_is_no_collision() {
+    let model = script([says("ok")]);
+    let stage = Stage::new().await;
+    let shared: SharedTool = echo("look").into();
+    let entry = |id: &str| Context::text(id, "E.").tool(shared.clone());
+    let build = |other: SharedTool| {
+        Prompt::builder("p")
+            .model("test/m")
+            .include(entry("a"))
+            .include(entry("b"))
+            .tool(other)
+            .build()
+            .unwrap()
+    };
+    let run = async |prompt: Prompt| {
+        agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await
+    };
+    assert_eq!(run(build(shared.clone())).await.unwrap().text(), "ok");
+    let another = run(build(echo("look").into())).await.unwrap_err();
+    assert_eq!(another.code(), "tool_collision");
 }
 
 #[tokio::test]
 async fn a_tool_that_was_not_offered_is_not_run() {
     let model = script([calls([("a", "hidden", json!({}))]), says("ok")]);
     let stage = Stage::new().await;
-    let agent = agent(&model).declared_tool(echo("hidden")).build().unwrap();
+    let agent = agent(&model).executor(echo("hidden")).build().unwrap();
     agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
     assert!(result(&model).contains("there is no tool `hidden`"));
 }
@@ -95,7 +161,7 @@ async fn calls_of_a_round_run_together_unless_a_tool_wants_to_be_alone() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let slow = |name: &str| {
         let log = Arc::clone(&log);
-        AgentTool::new(Tool::new(name, "Waits."), move |it: Invocation| {
+        Tool::new(ToolDefinition::new(name, "Waits."), move |it: Invocation| {
             let log = Arc::clone(&log);
             async move {
                 log.lock().unwrap().push(format!("+{}", it.call.id));
@@ -118,11 +184,9 @@ async fn calls_of_a_round_run_together_unless_a_tool_wants_to_be_alone() {
 async fn the_application_gets_the_raw_value_where_the_model_sees_less() {
     for (bytes, is_told) in [(100, false), (100_000, true)] {
         let stage = Stage::new().await;
-        let tool =
-            AgentTool::new(
-                Tool::new("text", "Gives text."),
-                move |_| async move { Ok(json!("x".repeat(bytes))) },
-            );
+        let tool = Tool::new(ToolDefinition::new("text", "Gives text."), move |_| async move {
+            Ok(json!("x".repeat(bytes)))
+        });
         let model = script([calls([("a", "text", json!({}))]), says("ok")]);
         let agent = agent(&model).tool(tool.unwrap()).build().unwrap();
         let (events, _) = told(agent.run(&prompt(), &stage.thread, hi())).await;
@@ -132,8 +196,9 @@ async fn the_application_gets_the_raw_value_where_the_model_sees_less() {
 
 #[tokio::test]
 async fn a_huge_result_is_kept_whole_and_shown_as_a_preview() {
-    let huge =
-        AgentTool::new(Tool::new("huge", "Gives 50 MB."), |_| async { Ok(json!("x".repeat(50_000_000))) });
+    let huge = Tool::new(ToolDefinition::new("huge", "Gives 50 MB."), |_| async {
+        Ok(json!("x".repeat(50_000_000)))
+    });
     let model = script([calls([("a", "huge", json!({}))]), says("ok")]);
     let stage = Stage::new().await;
     let agent = agent(&model).tool(huge.unwrap()).build().unwrap();
@@ -183,9 +248,9 @@ impl Middleware for Noted {
 #[tokio::test]
 async fn middleware_gives_arguments_that_fit() {
     let stage = Stage::new().await;
-    let strict = Tool::new("strict", "Takes nothing else.")
+    let strict = ToolDefinition::new("strict", "Takes nothing else.")
         .parameters(json!({"type": "object", "properties": {}, "additionalProperties": false}));
-    let tool = AgentTool::new(strict, |_| async { Ok(json!("it ran")) }).unwrap();
+    let tool = Tool::new(strict, |_| async { Ok(json!("it ran")) }).unwrap();
     let model = script([calls([("a", "strict", json!({}))]), says("ok")]);
     let agent = agent(&model).tool(tool).wrap(["*"], Noted("more", Arc::default())).build().unwrap();
     agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
@@ -246,10 +311,13 @@ async fn prompts_can_spell_out_middleware() {
 
 #[test]
 fn tools_with_bad_names_or_schemas_are_refused() {
-    let refused = |tool: Tool| AgentTool::new(tool, |_| async { Ok(Value::Null) }).unwrap_err().to_string();
-    insta::assert_snapshot!(refused(Tool::new("a b", "")), @"tool `a b`: a name has letters, digits, `_` and `-` only");
-    insta::assert_snapshot!(refused(Tool::new("", "")), @"tool ``: a tool needs a name");
-    assert!(refused(Tool::new("t", "").parameters(json!({"type": 7}))).contains("invalid JSON Schema"));
+    let refused =
+        |tool: ToolDefinition| Tool::new(tool, |_| async { Ok(Value::Null) }).unwrap_err().to_string();
+    insta::assert_snapshot!(refused(ToolDefinition::new("a b", "")), @"tool `a b`: a name has letters, digits, `_` and `-` only");
+    insta::assert_snapshot!(refused(ToolDefinition::new("", "")), @"tool ``: a tool needs a name");
+    assert!(
+        refused(ToolDefinition::new("t", "").parameters(json!({"type": 7}))).contains("invalid JSON Schema")
+    );
     let twice = agent(&script([])).tool(echo("e")).tool(echo("e")).build().unwrap_err();
     assert_eq!(twice.to_string(), "tool `e`: there is another tool of this name");
 }

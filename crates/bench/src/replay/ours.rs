@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contexture::SystemNames;
-use contexture::agent::{Agent, AgentConfig, AgentTool, RunRequest, Secrets};
-use contexture::message::{Answer, Message, Request, Role, Tool, ToolOutput};
+use contexture::agent::{Agent, AgentConfig, RunRequest, Secrets, Tool};
+use contexture::compose::{Block, Prompt};
+use contexture::message::{Answer, Message, Request, Role, ToolDefinition, ToolOutput};
+use contexture::message::{Part, Tokens};
 use contexture::model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
-use contexture::prelude::{
-    Block, Catalogue, MemoryStore, Part, Prompt, SessionConfig, SessionStart, Sessions, Thread, Tokens,
-};
 use contexture::session::Ports;
+use contexture::session::{MemoryStore, SessionConfig, SessionStart, Sessions, Thread};
+use contexture::wire::Catalogue;
 use contexture::wire::ModelFacts;
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -123,13 +124,16 @@ fn results(scene: &Scene) -> BTreeMap<String, String> {
 }
 
 /// A tool that gives what it gave when the conversation was recorded.
-fn recorded_tool(tool: &Tool, results: &Arc<BTreeMap<String, String>>) -> Result<AgentTool, Box<dyn Error>> {
+fn recorded_tool(
+    tool: &ToolDefinition,
+    results: &Arc<BTreeMap<String, String>>,
+) -> Result<Tool, Box<dyn Error>> {
     let results = Arc::clone(results);
     let run = move |it: contexture::agent::Invocation| {
         let result = results.get(&it.call.id).cloned().unwrap_or_default();
         async move { Ok(Value::from(result)) }
     };
-    Ok(AgentTool::new(tool.clone(), run)?)
+    Ok(Tool::new(tool.clone(), run)?)
 }
 
 /// A model that answers what it answered when the conversation was recorded. Clones are the same model.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_message::{Message, Role, Tool};
+use contexture_message::{Message, Role, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::data::{Conversation, FileTurn};
@@ -27,7 +27,7 @@ pub struct Scene {
     /// The instructions.
     pub system: String,
     /// The tools that the recording uses, by name.
-    pub tools: Vec<Arc<Tool>>,
+    pub tools: Vec<Arc<ToolDefinition>>,
     /// What happened.
     pub turns: Vec<SceneTurn>,
     /// What a summary of any part of the conversation says.
@@ -115,7 +115,7 @@ fn inline(dice: &mut Dice) -> BTreeMap<&'static str, String> {
 }
 
 /// Returns the tools of the recording, with the arguments that they are called with.
-fn tools(data: &Conversation) -> Vec<Arc<Tool>> {
+fn tools(data: &Conversation) -> Vec<Arc<ToolDefinition>> {
     let mut seen: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     let calls = data.turns.iter().flat_map(|it| &it.messages).flat_map(|it| &it.tool_calls);
     for call in calls {
@@ -128,7 +128,10 @@ fn tools(data: &Conversation) -> Vec<Arc<Tool>> {
         let fields = arguments.into_iter().map(|(name, kind)| (name.to_owned(), json!({"type": kind})));
         let fields: serde_json::Map<String, Value> = fields.collect();
         let description = format!("Does what `{name}` says, and gives back what it found.");
-        Arc::new(Tool::new(name, description).parameters(json!({"type": "object", "properties": fields})))
+        Arc::new(
+            ToolDefinition::new(name, description)
+                .parameters(json!({"type": "object", "properties": fields})),
+        )
     };
     seen.into_iter().map(tool).collect()
 }

@@ -6,10 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contexture::model::{Client, ClientConfig, Provider};
-use contexture::prelude::{PostgresStore, Project, SessionConfig, Sessions, SqliteStore};
+use contexture::project::Project;
 use contexture::session::{Records, Store};
+use contexture::session::{SessionConfig, Sessions};
 use contexture::store_postgres::PostgresConfig;
+use contexture::store_postgres::PostgresStore;
 use contexture::store_sqlite::SqliteConfig;
+use contexture::store_sqlite::SqliteStore;
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_server::{AgentMaker, Listener, Parts, Server};
 

@@ -1,7 +1,9 @@
 //! `resolve`: what would be sent to the model.
 
 use contexture_compose::{Explanation, Pass};
-use contexture_message::{Image, MediaSource, Message, Part, Request, Tool, ToolChoice, ToolOutput};
+use contexture_message::{
+    Image, MediaSource, Message, Part, Request, ToolChoice, ToolDefinition, ToolOutput,
+};
 use serde_json::{Value, json};
 
 use super::wire;
@@ -102,7 +104,7 @@ fn output(output: &ToolOutput) -> String {
 }
 
 /// A tool as a signature: `lookup(id: string, limit?: integer)`.
-fn tool(tool: &Tool) -> String {
+fn tool(tool: &ToolDefinition) -> String {
     let required: Vec<&str> =
         tool.parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let parameters = tool.parameters["properties"].as_object().into_iter().flatten().map(|(name, schema)| {

@@ -40,9 +40,9 @@ impl Clerk for Model {
     }
 }
 
-struct Tool(Arc<AtomicUsize>);
+struct ToolDefinition(Arc<AtomicUsize>);
 
-impl Clerk for Tool {
+impl Clerk for ToolDefinition {
     fn reply(&self, _: &Received) -> Reply {
         self.0.fetch_add(1, Ordering::Relaxed);
         Reply::json(200, &json!({"done": true})).after(TOOL)
@@ -63,7 +63,7 @@ impl Project {
     pub(crate) async fn new(store: &str) -> Self {
         let (n_model, n_tool) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let model = MockModel::with_clerk(Model(Arc::clone(&n_model))).await;
-        let tool = MockModel::with_clerk(Tool(Arc::clone(&n_tool))).await;
+        let tool = MockModel::with_clerk(ToolDefinition(Arc::clone(&n_tool))).await;
         let folder = TempDir::new().unwrap();
         let config = format!(
             "[model]\ndefault = \"mock/m-1\"\n[providers.mock]\ndialect = \"openai\"\nbase_url = \"{}/v1\"\n\

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Runner;
+
 /// A check of the model's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constraint {
@@ -14,6 +16,9 @@ pub struct Constraint {
     /// Everything else that whoever runs it needs to know.
     #[serde(flatten)]
     pub spec: Map<String, Value>,
+    /// What runs it, if its owner brought that along.
+    #[serde(skip)]
+    pub runner: Option<Runner>,
 }
 
 /// What a failing constraint means.
@@ -38,6 +43,9 @@ pub struct Guardrail {
     /// Everything else that whoever runs it needs to know.
     #[serde(flatten)]
     pub spec: Map<String, Value>,
+    /// What runs it, if its owner brought that along.
+    #[serde(skip)]
+    pub runner: Option<Runner>,
 }
 
 /// Which side a guardrail watches.
@@ -62,6 +70,9 @@ pub struct ToolMiddleware {
     /// Everything else that whoever runs it needs to know.
     #[serde(flatten)]
     pub spec: Map<String, Value>,
+    /// What runs it, if its owner brought that along.
+    #[serde(skip)]
+    pub runner: Option<Runner>,
 }
 
 /// When the loop of model calls ends; the conditions are OR-ed.

@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_message::{Tokens, Tool};
+use contexture_message::Tokens;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::checks::{Constraint, Guardrail};
 use super::{Entry, OnError, Placement, Predicate, Profile, Schema, TagValue, Text};
-use crate::segment::{Trust, Volatility};
+use crate::segment::{SharedTool, Trust, Volatility};
 
 /// Something the model should know: text or tag values, with the input, tools and checks that belong to it.
 ///
@@ -43,7 +43,7 @@ pub(crate) struct ContextParts {
     pub(crate) when: Option<Predicate>,
     pub(crate) input: Option<Schema>,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) tools: Vec<Tool>,
+    pub(crate) tools: Vec<SharedTool>,
     pub(crate) constraints: Vec<Constraint>,
     pub(crate) guardrails: Vec<Guardrail>,
     pub(crate) priority: Option<f64>,
@@ -145,8 +145,8 @@ impl<In> Context<In> {
 
     /// Brings a tool along. It stays even if the text is dropped.
     #[must_use]
-    pub fn tool(self, tool: Tool) -> Self {
-        self.with(|it| it.tools.push(tool))
+    pub fn tool(self, tool: impl Into<SharedTool>) -> Self {
+        self.with(|it| it.tools.push(tool.into()))
     }
 
     /// Brings a check of the answer along.

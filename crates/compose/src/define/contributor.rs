@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_message::{Message, Tokens, Tool};
+use contexture_message::{Message, Tokens};
 use futures::future::{BoxFuture, FutureExt};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -263,8 +263,8 @@ impl Contribution {
 
     /// Adds a tool.
     #[must_use]
-    pub fn and_tool(mut self, tool: Tool) -> Self {
-        self.tools.push(SharedTool::new(tool));
+    pub fn and_tool(mut self, tool: impl Into<SharedTool>) -> Self {
+        self.tools.push(tool.into());
         self
     }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use contexture_history::{Transform, Transforms};
-use contexture_message::{Message, Role, Settings, Tokens, Tool, ToolChoice};
+use contexture_message::{Message, Role, Settings, Tokens, ToolChoice};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::Error;
 use crate::lower::{Prompt, lower};
+use crate::segment::SharedTool;
 
 /// Everything an author says about one model call. Checked as a whole by [`PromptBuilder::build`].
 #[derive(Clone, Debug, Default)]
@@ -65,7 +66,7 @@ pub struct Definition {
     /// Observers.
     pub hooks: Hooks,
     /// The prompt's own tools.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<SharedTool>,
     /// What wraps tool calls.
     pub tool_middleware: Vec<ToolMiddleware>,
     /// Whether tools must be used.
@@ -328,8 +329,8 @@ impl<In, Out> PromptBuilder<In, Out> {
     }
 
     /// Adds a tool.
-    pub fn tool(self, tool: Tool) -> Self {
-        self.with(|it| it.tools.push(tool))
+    pub fn tool(self, tool: impl Into<SharedTool>) -> Self {
+        self.with(|it| it.tools.push(tool.into()))
     }
 
     /// Adds middleware for tool calls.

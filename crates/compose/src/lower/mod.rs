@@ -14,7 +14,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use contexture_message::Tool;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -410,12 +409,12 @@ impl Lowering {
         ContextContributor { parts: Arc::clone(parts), profile, tools }
     }
 
-    fn tools(&mut self, owner: &Source, tools: &[Tool]) -> Vec<SharedTool> {
-        for tool in tools.iter().filter(|it| !is_tool_name(&it.name)) {
+    fn tools(&mut self, owner: &Source, tools: &[SharedTool]) -> Vec<SharedTool> {
+        for tool in tools.iter().map(SharedTool::tool).filter(|it| !is_tool_name(&it.name)) {
             let (tool, owner) = (tool.name.clone(), owner.clone());
             self.errors.push(ErrorKind::ToolNameInvalid { tool, owner }.into());
         }
-        tools.iter().cloned().map(SharedTool::new).collect()
+        tools.to_vec()
     }
 
     fn schema(

@@ -1,6 +1,6 @@
 //! Tools of all owners, joined.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 
@@ -29,11 +29,12 @@ pub(super) fn merge_tools(
 ) -> Result<Vec<(Source, SharedTool)>, Error> {
     let prompt = Source::prompt();
     tools.extend(setup.prompt.compiled.tools.iter().map(|it| (prompt.clone(), it.clone())));
-    let given = setup.options.tools.iter().map(|it| (Source::call_site(), SharedTool::new(it.clone())));
+    let given = setup.options.tools.iter().map(|it| (Source::call_site(), it.clone()));
     let given: Vec<_> = given.collect();
     let spare = spare_tools(setup, has_previews);
     let all = tools.iter().chain(&given).chain(&spare);
     Error::all(collisions(&tools).into_iter().chain(bad_names(all)).collect())?;
+    tools = distinct(tools);
     if !given.is_empty() {
         // Of one name the call site's last one counts; nothing of the call site collides.
         let mut by_name: IndexMap<String, (Source, SharedTool)> = IndexMap::new();
@@ -53,7 +54,7 @@ pub(super) fn merge_tools(
 fn spare_tools(setup: &Setup<'_>, has_previews: bool) -> Vec<(Source, SharedTool)> {
     let reader = setup.options.result_reader.iter().filter(|_| has_previews);
     let spare = setup.options.spare_tools.iter().chain(reader);
-    spare.map(|it| (Source::call_site(), SharedTool::new(it.clone()))).collect()
+    spare.map(|it| (Source::call_site(), it.clone())).collect()
 }
 
 fn has(tools: &[(Source, SharedTool)], name: &str) -> bool {
@@ -69,14 +70,23 @@ fn bad_names<'a>(tools: impl Iterator<Item = &'a (Source, SharedTool)>) -> Vec<E
     .collect()
 }
 
-/// Names every tool that another owner has as well.
+/// Leaves out tools that another owner brought as well: the very same ones, or they would have collided.
+fn distinct(mut tools: Vec<(Source, SharedTool)>) -> Vec<(Source, SharedTool)> {
+    let mut names = HashSet::with_capacity(tools.len());
+    tools.retain(|(_, it)| names.insert(it.tool().name.clone()));
+    tools
+}
+
+/// Names every tool that another owner has as well, unless it is the very same one.
 fn collisions(tools: &[(Source, SharedTool)]) -> Vec<Error> {
-    let mut owners: HashMap<&str, &Source> = HashMap::with_capacity(tools.len());
+    let mut owners: HashMap<&str, &(Source, SharedTool)> = HashMap::with_capacity(tools.len());
     let mut collisions = Vec::new();
-    for (second, shared) in tools {
+    for owned in tools {
+        let (second, shared) = owned;
         let name = shared.tool().name.as_str();
-        let first = *owners.entry(name).or_insert(second);
-        if !std::ptr::eq(first, second) {
+        let known = *owners.entry(name).or_insert(owned);
+        let first = &known.0;
+        if !std::ptr::eq(known, owned) && !known.1.is_same(shared) {
             let (tool, first, second) = (name.to_owned(), first.clone(), second.clone());
             collisions.push(ErrorKind::ToolCollision { tool, first, second }.into());
         }

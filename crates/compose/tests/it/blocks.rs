@@ -563,7 +563,7 @@ fn what_the_turn_holds_already_is_neither_evaluated_nor_added() {
         .include(
             Context::text("note", "A note.")
                 .placement(Placement::User)
-                .tool(contexture_message::Tool::new("find", "Finds.")),
+                .tool(contexture_message::ToolDefinition::new("find", "Finds.")),
         )
         .build()
         .expect("it builds");

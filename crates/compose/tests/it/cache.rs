@@ -6,7 +6,9 @@ use contexture_compose::{
     Arrangement, CacheConfig, CacheRules, Context, Explanation, Pass, Prompt, PromptBuilder, ResolveOptions,
     Text, Turn, provider,
 };
-use contexture_message::{Breakpoint, Message, Part, Role, Tokens, Tool, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{
+    Breakpoint, Message, Part, Role, Tokens, ToolCall, ToolDefinition, ToolOutput, ToolResult,
+};
 use contexture_testkit::resolve;
 use serde_json::{Value, json};
 
@@ -54,7 +56,7 @@ fn a_static_segment_behind_a_volatile_one_is_warned_of() {
 fn breakpoints_follow_the_providers_rules() {
     let prompt = Prompt::builder("p")
         .system(long("own"))
-        .tool(Tool::new("find", long("tool")))
+        .tool(ToolDefinition::new("find", long("tool")))
         .include(Context::text("v", of_input("v")));
     let history = || vec![Turn::new("t1", vec![Message::user("q"), Message::assistant("a")])];
     let claude = |prompt: &PromptBuilder| {
@@ -67,7 +69,8 @@ fn breakpoints_follow_the_providers_rules() {
         claude(&prompt),
         [Breakpoint::Tools, Breakpoint::Text { message: 0, byte: long("own").len() }]
     );
-    let stable = Prompt::builder("p").system(long("own")).tool(Tool::new("find", long("tool"))).user("Now.");
+    let stable =
+        Prompt::builder("p").system(long("own")).tool(ToolDefinition::new("find", long("tool"))).user("Now.");
     assert_eq!(
         claude(&stable),
         [
@@ -76,7 +79,7 @@ fn breakpoints_follow_the_providers_rules() {
             Breakpoint::Message { message: 2 }
         ]
     );
-    let small = Prompt::builder("p").system("Own.").tool(Tool::new("find", ""));
+    let small = Prompt::builder("p").system("Own.").tool(ToolDefinition::new("find", ""));
     assert_eq!(claude(&small), [], "below the provider's minimum");
     let openai = ResolveOptions::new(json!({"v": 1})).model("openai/gpt-5");
     assert_eq!(pass(&prompt, openai).request().breakpoints, [], "it finds prefixes by itself");
@@ -100,7 +103,7 @@ fn running(n_steps: usize) -> Vec<Arc<Message>> {
 
 #[test]
 fn a_later_step_of_a_turn_marks_the_end_of_the_request() {
-    let prompt = Prompt::builder("p").system(long("own")).tool(Tool::new("find", long("tool")));
+    let prompt = Prompt::builder("p").system(long("own")).tool(ToolDefinition::new("find", long("tool")));
     let history = || vec![Turn::new("t1", vec![Message::user("q"), Message::assistant("a")])];
     let marks = |prompt: &PromptBuilder, in_flight, max_breakpoints| {
         let mut options = ResolveOptions::new(json!({"v": 1})).model("claude").history(history());

@@ -4,7 +4,7 @@ use contexture_compose::{
     Branch, Context, Contribution, Entry, Fate, Prompt, PromptBuilder, ResolveOptions, Text, contributor,
     injectable, matching, provider, when,
 };
-use contexture_message::{Message, Tool};
+use contexture_message::{Message, ToolDefinition};
 use contexture_testkit::{failure, request, resolve, resolve_input};
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn cached_entries_move_to_the_front_in_author_order() {
 
 #[test]
 fn the_same_entry_twice_renders_once() {
-    let brand = Context::text("brand", "Brand.").tool(Tool::new("look", "Looks"));
+    let brand = Context::text("brand", "Brand.").tool(ToolDefinition::new("look", "Looks"));
     let twice = prompt()
         .include(brand.clone())
         .include(Context::text("b", "B.").include(brand.clone()))
@@ -110,7 +110,8 @@ fn every_exclusion_has_its_record() {
 #[test]
 fn an_excluded_entry_brings_nothing_along() {
     let nested = Context::text("inner", Text::try_of(|_: &Value| Err::<String, _>("must not run")));
-    let gated = Context::text("gated", "Gated.").when(on).include(nested).tool(Tool::new("never", ""));
+    let gated =
+        Context::text("gated", "Gated.").when(on).include(nested).tool(ToolDefinition::new("never", ""));
     insta::assert_snapshot!(resolved(prompt().include(gated), json!({})), @r"
     [system]
     Own.
@@ -147,7 +148,7 @@ fn one_branch_of_a_match_takes_part() {
 #[test]
 fn reentered_entries_stand_where_their_contributor_stands() {
     let again = contributor("again", |_| async {
-        let inner = Context::text("inner", "Inner.").tool(Tool::new("inner_tool", ""));
+        let inner = Context::text("inner", "Inner.").tool(ToolDefinition::new("inner_tool", ""));
         Ok(Contribution::text("Contributed.")
             .and_entry(when(on, inner))
             .and_entry(Context::text("last", "Last.")))
@@ -224,7 +225,7 @@ fn injectables_and_providers_contribute_in_place() {
 
 #[test]
 fn an_empty_text_keeps_its_tools() {
-    let empty = Context::text("empty", "").tool(Tool::new("lookup", "Look up"));
+    let empty = Context::text("empty", "").tool(ToolDefinition::new("lookup", "Look up"));
     let built = prompt().include(empty).build().expect("a context may be empty");
     let pass = resolve(&built, ResolveOptions::default()).expect("it resolves");
     assert_eq!(request(&pass), "[system]\nOwn.\ntools: lookup");

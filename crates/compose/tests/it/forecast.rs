@@ -7,7 +7,7 @@ use contexture_compose::{
     Context, Forecast, MissCause, Pass, Price, Prompt, PromptBuilder, ResolveOptions, Sent, Text, Turn,
 };
 use contexture_message::tokens::{counter_for, message_tokens};
-use contexture_message::{Message, Tokens, Tool, Usage};
+use contexture_message::{Message, Tokens, ToolDefinition, Usage};
 use contexture_testkit::{prose, resolve, text};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -85,7 +85,7 @@ fn a_longer_conversation_reads_everything_it_said_before() {
 
 #[test]
 fn a_message_that_changed_is_found_to_the_byte() {
-    let prompt = Prompt::builder("p").system(long("own")).tool(Tool::new("find", "Finds."));
+    let prompt = Prompt::builder("p").system(long("own")).tool(ToolDefinition::new("find", "Finds."));
     let turns = |word: &str| vec![turn("t1", "q1"), turn("t2", &format!("q2 {word} end")), turn("t3", "q3")];
     let before = pass(&prompt, gpt(1).history(turns("old")).user_message("q4"));
     let found = forecast(&prompt, gpt(1).history(turns("odd")).user_message("q4"), &before.sent());
@@ -105,7 +105,7 @@ fn a_message_that_changed_is_found_to_the_byte() {
 fn the_order_of_keys_is_seen() {
     let prompt = |schema: &str| {
         let schema: Value = serde_json::from_str(schema).expect("JSON");
-        Prompt::builder("p").tool(Tool::new("find", "Finds.").parameters(schema))
+        Prompt::builder("p").tool(ToolDefinition::new("find", "Finds.").parameters(schema))
     };
     let (one, other) = (r#"{"type":"object","title":"x"}"#, r#"{"title":"x","type":"object"}"#);
     let before = pass(&prompt(one), gpt(1)).sent();
@@ -204,7 +204,7 @@ proptest! {
         own in vec(prose(), 1..3), turns in vec(text(), 0..6), more in vec(text(), 0..3),
         edit in any::<Option<(u8, bool)>>(), page in text(), said in text(),
     ) {
-        let prompt = own.iter().enumerate().fold(Prompt::builder("p").tool(Tool::new("find", "Finds.")), |it, (n, text)| {
+        let prompt = own.iter().enumerate().fold(Prompt::builder("p").tool(ToolDefinition::new("find", "Finds.")), |it, (n, text)| {
             it.include(Context::text(format!("c{n}"), text.as_str()))
         });
         let listed = |texts: &[String]| texts.iter().enumerate().map(|(n, it)| turn(&format!("t{n}"), it)).collect::<Vec<_>>();

@@ -8,7 +8,9 @@ use contexture_compose::{
 use contexture_history::compaction::Frontier;
 use contexture_history::{Body, Envelope, EnvelopeTag, Item, Seq, Timestamp, TurnNo, Visibility, repair};
 use contexture_message::tokens::request_tokens;
-use contexture_message::{Encoding, Message, Part, Role, Tokens, Tool, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{
+    Encoding, Message, Part, Role, Tokens, ToolCall, ToolDefinition, ToolOutput, ToolResult,
+};
 use contexture_testkit::{budget, request, resolve};
 use proptest::prelude::*;
 use serde_json::json;
@@ -85,7 +87,7 @@ fn old_results_are_previews_before_the_window_is_chosen() {
     let options = |frontier| ResolveOptions {
         in_flight_turn: Some(logged_call(4, lines(600))),
         results: Some(ResultView { frontier: Frontier(frontier), ..ResultView::default() }),
-        result_reader: Some(Tool::new("read", "Reads results.")),
+        result_reader: Some(ToolDefinition::new("read", "Reads results.").into()),
         ..ResolveOptions::default().history(history.clone())
     };
     let limit = Some(HistoryLimit::Tokens(Tokens(4_500)));

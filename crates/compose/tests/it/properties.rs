@@ -7,7 +7,7 @@ use contexture_compose::{
     Slot, TagValue, Text, Turn, contributor,
 };
 use contexture_message::tokens::{counter_for, message_tokens, request_tokens};
-use contexture_message::{Message, Tokens, Tool};
+use contexture_message::{Message, Tokens, ToolDefinition};
 use contexture_testkit::{json, prose, resolve, resolve_input, text};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_assume, proptest};
@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn the_total_is_what_the_request_costs(pieces in pieces(), user in prose(), turns in vec(prose(), 0..4)) {
         let history: Vec<Turn> = turns.iter().enumerate().map(|(n, it)| Turn::new(n.to_string(), vec![Message::user(it.as_str())])).collect();
-        let prompt = prompt_of(&pieces).user(user.as_str()).tool(Tool::new("find", "Finds things.")).build().expect("it builds");
+        let prompt = prompt_of(&pieces).user(user.as_str()).tool(ToolDefinition::new("find", "Finds things.")).build().expect("it builds");
         let pass = resolve(&prompt, ResolveOptions::default().history(history)).expect("it resolves");
         let counted = request_tokens(&*counter_for(None), pass.request()).0;
         let joints = u32::try_from(system(&pass).matches('\n').count()).expect("small") + 1;

@@ -1,7 +1,7 @@
 //! Tools: merge order, collisions, call-site tools.
 
 use contexture_compose::{Constraint, Context, Prompt, PromptBuilder, ResolveOptions};
-use contexture_message::Tool;
+use contexture_message::ToolDefinition;
 use contexture_testkit::{failure, request, resolve};
 use serde_json::{Map, json};
 
@@ -13,13 +13,13 @@ fn resolved(prompt: PromptBuilder, options: ResolveOptions) -> String {
 }
 
 fn with_tool(id: &str, tool: &str) -> Context {
-    Context::new(id).tool(Tool::new(tool, ""))
+    Context::new(id).tool(ToolDefinition::new(tool, ""))
 }
 
 #[test]
 fn tools_are_sent_sorted_by_name() {
     let prompt = Prompt::builder("p")
-        .tool(Tool::new("b", ""))
+        .tool(ToolDefinition::new("b", ""))
         .include(with_tool("x", "c"))
         .include(with_tool("y", "a"));
     insta::assert_snapshot!(resolved(prompt, ResolveOptions::default()), @"tools: a, b, c");
@@ -31,7 +31,7 @@ fn collisions_name_the_tool_and_both_owners_all_at_once() {
         .include(with_tool("a", "find"))
         .include(with_tool("b", "find"))
         .include(with_tool("c", "look"))
-        .tool(Tool::new("look", ""));
+        .tool(ToolDefinition::new("look", ""));
     insta::assert_snapshot!(
         resolved(prompt, ResolveOptions::default()),
         @"tool_collision at p: tool `find` is given by context:a and by context:b; tool `look` is given by context:c and by prompt"
@@ -41,7 +41,7 @@ fn collisions_name_the_tool_and_both_owners_all_at_once() {
 #[test]
 fn tools_of_the_call_site_replace_others_silently() {
     let prompt = Prompt::builder("p").include(with_tool("a", "find"));
-    let tools = vec![Tool::new("find", "mine").parameters(json!({"type": "object"}))];
+    let tools = vec![ToolDefinition::new("find", "mine").parameters(json!({"type": "object"})).into()];
     let options = ResolveOptions { tools, ..ResolveOptions::default() };
     let built = prompt.build().expect("it builds");
     let pass = resolve(&built, options).expect("it resolves");
@@ -50,9 +50,10 @@ fn tools_of_the_call_site_replace_others_silently() {
 
 #[test]
 fn spare_tools_give_way_to_any_other() {
-    let spare = |names: &[&str]| names.iter().map(|it| Tool::new(*it, "spare")).collect::<Vec<_>>();
+    let spare =
+        |names: &[&str]| names.iter().map(|it| ToolDefinition::new(*it, "spare").into()).collect::<Vec<_>>();
     let options = ResolveOptions {
-        tools: vec![Tool::new("given", "")],
+        tools: vec![ToolDefinition::new("given", "").into()],
         spare_tools: spare(&["given", "find", "recall", "recall"]),
         ..ResolveOptions::default()
     };
@@ -64,7 +65,7 @@ fn spare_tools_give_way_to_any_other() {
 
 #[test]
 fn names_that_providers_refuse_are_refused_here() {
-    let prompt = Prompt::builder("p").tool(Tool::new("a b", "")).include(with_tool("c", ""));
+    let prompt = Prompt::builder("p").tool(ToolDefinition::new("a b", "")).include(with_tool("c", ""));
     insta::assert_snapshot!(
         resolved(prompt, ResolveOptions::default()),
         @"tool_name_invalid at p: tool name `` of context:c is not 1 to 64 letters, digits, `_` or `-`; tool name `a b` of prompt is not 1 to 64 letters, digits, `_` or `-`"
@@ -73,9 +74,11 @@ fn names_that_providers_refuse_are_refused_here() {
 
 #[test]
 fn checks_of_entries_come_before_the_prompts_and_survive_a_drop() {
-    let check = |id: &str| Constraint { id: id.to_owned(), mode: Default::default(), spec: Map::new() };
+    let check =
+        |id: &str| Constraint { id: id.to_owned(), mode: Default::default(), spec: Map::new(), runner: None };
     let long = "word ".repeat(100);
-    let dropped = Context::text("long", long).constraint(check("entry")).tool(Tool::new("stays", ""));
+    let dropped =
+        Context::text("long", long).constraint(check("entry")).tool(ToolDefinition::new("stays", ""));
     let prompt =
         Prompt::builder("p").system("Own.").include(dropped).constraint(check("prompt")).token_budget(20);
     let pass = resolve(&prompt.build().expect("it builds"), ResolveOptions::default()).expect("it resolves");
@@ -87,7 +90,7 @@ fn checks_of_entries_come_before_the_prompts_and_survive_a_drop() {
 #[test]
 fn tools_that_a_contributor_brings_are_checked_too() {
     let bad = contexture_compose::contributor("c", |_| async {
-        Ok(contexture_compose::Contribution::default().and_tool(Tool::new("bad name!", "")))
+        Ok(contexture_compose::Contribution::default().and_tool(ToolDefinition::new("bad name!", "")))
     });
     insta::assert_snapshot!(
         resolved(Prompt::builder("p").include(bad), ResolveOptions::default()),
@@ -98,7 +101,8 @@ fn tools_that_a_contributor_brings_are_checked_too() {
 #[test]
 fn neither_a_tool_nor_a_call_can_forge_the_engines_tags() {
     let forged = "<system-event>";
-    let tool = Tool::new("find", forged).parameters(json!({"type": "object", "description": forged}));
+    let tool =
+        ToolDefinition::new("find", forged).parameters(json!({"type": "object", "description": forged}));
     let call = contexture_message::ToolCall {
         id: "c1".into(),
         name: "find".into(),
@@ -110,8 +114,10 @@ fn neither_a_tool_nor_a_call_can_forge_the_engines_tags() {
     );
     let history = vec![contexture_compose::Turn::new("t1", vec![message])];
     let prompt = Prompt::builder("p").tool(tool.clone()).build().expect("it builds");
-    let options =
-        ResolveOptions { tools: vec![Tool { name: "given".into(), ..tool }], ..ResolveOptions::default() };
+    let options = ResolveOptions {
+        tools: vec![ToolDefinition { name: "given".into(), ..tool }.into()],
+        ..ResolveOptions::default()
+    };
     let pass = resolve(&prompt, options.history(history)).expect("it resolves");
     let sent = serde_json::to_string(pass.request()).expect("plain data");
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contexture::agent::CancellationToken;
 use contexture::compose::BoxFuture;
 use contexture::flow::{
     Node, NodeContext, NodeError, Nodes, Port, PortType, PortValue, RunError, RunStart, RunStatus, Runtime,
@@ -9,6 +10,7 @@ use contexture::flow::{
 };
 use contexture::prelude::*;
 use contexture::project::{FlowParts, InMemory};
+use contexture::session::{MemoryStore, SessionConfig};
 use contexture::{ProjectLibrary, SystemTime, flow_runtime, session_ports};
 use serde_json::Value;
 

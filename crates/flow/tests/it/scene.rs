@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use contexture_agent::{Agent, AgentConfig, AgentTool, CancellationToken, Secrets};
+use contexture_agent::{Agent, AgentConfig, CancellationToken, Secrets, Tool};
 use contexture_compose::Prompt;
 use contexture_flow::{
     Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime, RuntimeConfig, RuntimeParts,
     Shelf, lower,
 };
-use contexture_message::{Answer, Encoding, Message, Part, Request, Role, Tool, ToolCall};
+use contexture_message::{Answer, Encoding, Message, Part, Request, Role, ToolCall, ToolDefinition};
 use contexture_model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
 use contexture_session::conformance::{SystemTime, TestNames};
 use contexture_session::{
@@ -295,7 +295,7 @@ fn prompt(id: &str) -> Prompt {
 fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>, time: Arc<dyn Time>) -> Agent {
     let tool = |name: &str| {
         let (calls, fuse) = (Arc::clone(&calls), parrot.fuse.clone());
-        AgentTool::new(Tool::new(name, "Does something."), move |invocation| {
+        Tool::new(ToolDefinition::new(name, "Does something."), move |invocation| {
             let (calls, fuse) = (Arc::clone(&calls), fuse.clone());
             async move {
                 fuse.step("before tool", async {}).await;
@@ -309,8 +309,8 @@ fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>, time: Arc<dyn Time>) -> 
     let (look, pay) = (tool("look"), tool("pay").needs_approval());
     Agent::builder(parrot, time, Fixed)
         .config(AgentConfig { model: Some("test/model".to_owned()), ..AgentConfig::default() })
-        .declared_tool(look)
-        .declared_tool(pay)
+        .executor(look)
+        .executor(pay)
         .build()
         .unwrap()
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use contexture_message::{File, Image, MediaSource, Message, Part, Tool, ToolOutput};
+use contexture_message::{File, Image, MediaSource, Message, Part, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
 use super::neutralise;
@@ -38,9 +38,9 @@ pub(crate) fn neutral_unless(message: &Arc<Message>, trusted: impl Fn(&Part) -> 
 }
 
 /// Returns the tool with the engine's tags neutralised in everything that the model reads as text.
-pub fn neutral_tool(tool: Tool) -> Tool {
+pub fn neutral_tool(tool: ToolDefinition) -> ToolDefinition {
     let description = neutralise(&tool.description).into_owned();
-    Tool { description, parameters: neutral_value(tool.parameters), ..tool }
+    ToolDefinition { description, parameters: neutral_value(tool.parameters), ..tool }
 }
 
 fn has_engine_tag(part: &Part) -> bool {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{TokenCounter, Tokens};
-use crate::{File, MediaSource, Message, Part, Request, Tool, ToolOutput};
+use crate::{File, MediaSource, Message, Part, Request, ToolDefinition, ToolOutput};
 
 /// Providers read a PDF as text and picture of each page; Anthropic documents 1,500 to 3,000 tokens a page.
 const PDF_PAGE: u32 = 2_000;
@@ -42,7 +42,7 @@ pub fn part_tokens(counter: &dyn TokenCounter, part: &Part) -> Tokens {
 }
 
 /// Returns the cost of a tool's definition, with its framing.
-pub fn tool_tokens(counter: &dyn TokenCounter, tool: &Tool) -> Tokens {
+pub fn tool_tokens(counter: &dyn TokenCounter, tool: &ToolDefinition) -> Tokens {
     Tokens(counter.profile().framing.tool)
         + counter.count(&tool.name)
         + counter.count(&tool.description)

@@ -7,7 +7,7 @@ use contexture_message::tokens::{
     CounterProfile, Framing, TokenCounter, Tokens, message_tokens, part_tokens, request_tokens,
     schema_tokens, tool_tokens,
 };
-use contexture_message::{Message, Part, Request, Tool};
+use contexture_message::{Message, Part, Request, ToolDefinition};
 use proptest::prelude::proptest;
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn messages_and_tools_are_framed() {
     .unwrap();
     assert_eq!(message_tokens(&Bytes, &calls), Tokens(206));
 
-    let tool = Tool::new("look", "Looks.").parameters(json!({"type": "object"}));
+    let tool = ToolDefinition::new("look", "Looks.").parameters(json!({"type": "object"}));
     assert_eq!(schema_tokens(&Bytes, &tool.parameters), Tokens(17));
     assert_eq!(tool_tokens(&Bytes, &tool), Tokens(1_027));
 

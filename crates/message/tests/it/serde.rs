@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use contexture_message::{
-    Breakpoint, File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, Tool, ToolCall,
-    ToolChoice, ToolOutput, ToolResult,
+    Breakpoint, File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, ToolCall,
+    ToolChoice, ToolDefinition, ToolOutput, ToolResult,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::{collection, option, prop_assert_eq};
@@ -130,7 +130,7 @@ fn what_is_unknown_is_refused_by_name() {
         refused::<Part>(json!({"type": "image", "url": "", "id": "x"})),
         refused::<Part>(json!({"type": "image", "url": "", "data": ""})),
         refused::<Part>(json!({"type": "file", "name": "a"})),
-        refused::<Tool>(json!({"name": "a", "strict": true})),
+        refused::<ToolDefinition>(json!({"name": "a", "strict": true})),
         refused::<Settings>(json!({"temprature": 1})),
         refused::<Request>(json!({"messages": [], "stream": true})),
         refused::<ToolOutput>(json!({"type": "video", "value": 1})),
@@ -187,7 +187,7 @@ fn a_request_reads_back_as_it_was_written() {
     same(&Request {
         model: Some("openai/gpt-5-mini".into()),
         messages: vec![Arc::new(Message::system("a")), Arc::new(Message::user("b").with_id("m2"))],
-        tools: vec![Arc::new(Tool::new("look", "Looks."))],
+        tools: vec![Arc::new(ToolDefinition::new("look", "Looks."))],
         tool_choice: Some(ToolChoice::Tool("look".into())),
         output: Some(Arc::new(json!({"type": "object"}))),
         settings: Settings { seed: Some(-1), stop: vec!["x".into()], ..Settings::default() },
@@ -202,7 +202,7 @@ fn a_request_reads_back_as_it_was_written() {
         assert_eq!(reread::<ToolChoice>(choice.clone()), choice);
     }
     assert_eq!(
-        reread::<Tool>(json!({"name": "a"})),
+        reread::<ToolDefinition>(json!({"name": "a"})),
         json!({"name": "a", "description": "", "parameters": {"type": "object"}})
     );
     for role in ["system", "user", "assistant", "tool"] {

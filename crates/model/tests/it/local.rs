@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Message, Request, Settings, StopReason, Tool};
+use contexture_message::{Message, Request, Settings, StopReason, ToolDefinition};
 use contexture_model::{Client, ClientConfig, ModelCall, ModelErrorKind, Provider};
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ async fn tools_are_taken() {
     for dialect in DIALECTS {
         let schema =
             json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
-        let tool = Tool::new("weather", "Tells the weather of a city.").parameters(schema);
+        let tool = ToolDefinition::new("weather", "Tells the weather of a city.").parameters(schema);
         let messages = vec![Message::user("How is the weather in Paris?")];
         let request = Request { tools: vec![Arc::new(tool)], ..request(messages, 32) };
         let heard = ask(&client(dialect, &address), request).await;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use contexture_compose::SchemaValidator;
-use contexture_message::{Message, Part, Role, Settings, Tool, ToolChoice};
+use contexture_message::{Message, Part, Role, Settings, ToolChoice, ToolDefinition};
 use contexture_wire::{Dialect, Target, decode_request};
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ pub(crate) struct ChatRequest {
     /// All messages, system ones as well.
     pub(crate) messages: Vec<Message>,
     /// Tools that the client runs.
-    pub(crate) tools: Vec<Tool>,
+    pub(crate) tools: Vec<ToolDefinition>,
     pub(crate) tool_choice: Option<ToolChoice>,
     /// The schema that the answer must fit.
     pub(crate) output: Option<Arc<Value>>,

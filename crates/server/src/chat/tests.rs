@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use contexture::{SystemTime, session_ports};
-use contexture_agent::{Agent, AgentTool, AnswerRequest, RunRequest};
+use contexture_agent::{Agent, AnswerRequest, RunRequest, Tool};
 use contexture_compose::Prompt;
-use contexture_message::{Answer, Message, Part, Role, Tool, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{Answer, Message, Part, Role, ToolCall, ToolDefinition, ToolOutput, ToolResult};
 use contexture_model::{Deltas, Model, ModelCall, Scripted, Step as Scene};
 use contexture_session::{MemoryStore, Session, SessionConfig, SessionStart, Sessions, Thread};
 use futures::StreamExt;
@@ -63,7 +63,7 @@ struct World {
 
 async fn world(script: Vec<Says>) -> World {
     let model = Unique(Arc::new(Mutex::new((script, 0))));
-    let here = AgentTool::new(Tool::new("here", "Runs here."), |_| async { Ok(json!("ok")) }).unwrap();
+    let here = Tool::new(ToolDefinition::new("here", "Runs here."), |_| async { Ok(json!("ok")) }).unwrap();
     let agent = contexture::agent(model).tool(here).build().unwrap();
     let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
     let sessions = Sessions::new(store, session_ports(None), SessionConfig::default());
@@ -78,7 +78,7 @@ impl World {
         let listed = Listed::of(list.to_vec());
         let hints = Hints { is_retry, ..Hints::default() };
         let (thread, step) = place(&self.session, &listed, hints).await.unwrap();
-        let client_tools = vec![Tool::new("there", "Runs at the client.")];
+        let client_tools = vec![ToolDefinition::new("there", "Runs at the client.")];
         let mut run = match step {
             Step::Replay(turn) => return (thread.clone(), replayed(&thread, turn).await.unwrap()),
             Step::Run(user) => {

@@ -207,7 +207,7 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
         scope: run.scope,
         settings: run.settings,
         blocks: run.blocks,
-        tools: run.client_tools,
+        tools: run.client_tools.into_iter().map(Into::into).collect(),
         budget: asked.budget(),
         in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
         engine: Some(contexture::engine()),

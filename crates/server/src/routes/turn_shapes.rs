@@ -3,7 +3,7 @@
 use contexture_agent::{ApprovalRequest, Outcome, RunRequest};
 use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
 use contexture_history::{Timestamp, TurnStatus};
-use contexture_message::{Message, Part, Role, Settings, Tokens, Tool, ToolCall};
+use contexture_message::{Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
 use contexture_session::{Policy, SessionId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -46,7 +46,7 @@ pub(crate) struct TurnRequest {
     /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
     #[schema(value_type = Vec<shapes::ClientTool>)]
     #[serde(deserialize_with = "objects")]
-    client_tools: Vec<Tool>,
+    client_tools: Vec<ToolDefinition>,
     /// Reminders for this turn.
     reminders: Vec<String>,
     /// Evaluates the frozen prefix anew.
@@ -211,7 +211,7 @@ impl TurnRequest {
         })
     }
 
-    fn checked_tools(&self) -> Result<Vec<Tool>, Problem> {
+    fn checked_tools(&self) -> Result<Vec<ToolDefinition>, Problem> {
         for (idx, tool) in self.client_tools.iter().enumerate() {
             let wrong = |text: String| {
                 Problem::new("body_invalid", text).at(format!("client_tools[{idx}].parameters"))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture::{SystemSecrets, SystemTime};
-use contexture_agent::AgentTool;
+use contexture_agent::tool;
 use contexture_message::{Answer, Part, ToolCall};
 use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project};
@@ -192,7 +192,7 @@ async fn waiting(ground: &Ground) -> Scene {
     };
     let model = Scripted::new([call("c1"), call("c1")]);
     let agent = Arc::new(move |_: &Project| {
-        let launch = AgentTool::of("launch", "Launches.", |_: Nothing| async { Ok("launched") }).unwrap();
+        let launch = tool("launch", "Launches.", |_: Nothing| async { Ok("launched") });
         Ok(contexture::agent(model.clone()).tool(launch.needs_approval()))
     });
     ground.instance_of(Project::from_files(Arc::new(InMemory::new(FILES))).unwrap(), agent).await

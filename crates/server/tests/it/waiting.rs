@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_agent::AgentTool;
+use contexture_agent::tool;
 use contexture_message::{Answer, Part, ToolCall};
 use contexture_model::{Scripted, Step};
 use contexture_project::{InMemory, Project};
@@ -27,7 +27,7 @@ async fn asking(ground: &Ground, steps: Vec<Step>) -> Scene {
     let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
     let model = Scripted::new(steps);
     let agent = Arc::new(move |_: &Project| {
-        let launch = AgentTool::of("launch", "Launches.", |_: Nothing| async { Ok("launched") }).unwrap();
+        let launch = tool("launch", "Launches.", |_: Nothing| async { Ok("launched") });
         Ok(contexture::agent(model.clone()).tool(launch.needs_approval()))
     });
     ground.instance_of(project, agent).await

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_message::{
-    Breakpoint, File, Image, MediaSource, Message, Part, Reasoning, Request, Role, Settings, Thinking, Tool,
-    ToolCall, ToolChoice, ToolOutput, ToolResult,
+    Breakpoint, File, Image, MediaSource, Message, Part, Reasoning, Request, Role, Settings, Thinking,
+    ToolCall, ToolChoice, ToolDefinition, ToolOutput, ToolResult,
 };
 use serde_json::{Map, Value};
 
@@ -316,7 +316,7 @@ fn mark(doc: &Place<'_>, losses: &mut Losses) -> Result<bool, DecodeError> {
     Ok(true)
 }
 
-fn tools(doc: &Place<'_>, reader: &mut Reader) -> Result<Vec<Arc<Tool>>, DecodeError> {
+fn tools(doc: &Place<'_>, reader: &mut Reader) -> Result<Vec<Arc<ToolDefinition>>, DecodeError> {
     let losses = &mut reader.blocks.losses;
     let docs = doc.get_objects("tools")?;
     let n_tools = docs.len();
@@ -341,8 +341,9 @@ fn tools(doc: &Place<'_>, reader: &mut Reader) -> Result<Vec<Arc<Tool>>, DecodeE
     Ok(tools)
 }
 
-fn tool(doc: &Place<'_>) -> Result<Tool, DecodeError> {
-    let tool = Tool::new(doc.need_string("name")?, doc.get_string("description")?.unwrap_or_default());
+fn tool(doc: &Place<'_>) -> Result<ToolDefinition, DecodeError> {
+    let tool =
+        ToolDefinition::new(doc.need_string("name")?, doc.get_string("description")?.unwrap_or_default());
     Ok(match doc.get_value("input_schema") {
         Some(schema) => tool.parameters(schema),
         None => tool,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_message::{Breakpoint, Message, Part, Request, Role, Tool};
+use contexture_message::{Breakpoint, Message, Part, Request, Role, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 use super::{blocks, marks, settings};
@@ -132,7 +132,7 @@ fn cuts(breakpoints: &[Breakpoint]) -> BTreeMap<usize, Vec<usize>> {
 
 struct Writer<'a> {
     target: &'a Target,
-    tools: &'a [Arc<Tool>],
+    tools: &'a [Arc<ToolDefinition>],
     losses: &'a mut Losses,
     cuts: BTreeMap<usize, Vec<usize>>,
     system: Vec<Block>,
@@ -295,12 +295,12 @@ fn pieces<'a>(text: &'a str, start: usize, cuts: &[usize]) -> Vec<(&'a str, usiz
     pieces
 }
 
-fn tools(tools: &[Arc<Tool>], losses: &mut Losses) -> Vec<Value> {
+fn tools(tools: &[Arc<ToolDefinition>], losses: &mut Losses) -> Vec<Value> {
     let tools = tools.iter().enumerate();
     tools.map(|(index, it)| tool(it, &format!("tools[{index}].parameters"), losses)).collect()
 }
 
-fn tool(tool: &Tool, at: &str, losses: &mut Losses) -> Value {
+fn tool(tool: &ToolDefinition, at: &str, losses: &mut Losses) -> Value {
     let mut json = Map::new();
     json.insert("name".to_owned(), tool.name.as_str().into());
     if !tool.description.is_empty() {

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use contexture_message::{
-    File, Image, MediaSource, Message, Part, Reasoning, Request, Role, Settings, Thinking, Tool, ToolCall,
-    ToolChoice, ToolOutput, ToolResult,
+    File, Image, MediaSource, Message, Part, Reasoning, Request, Role, Settings, Thinking, ToolCall,
+    ToolChoice, ToolDefinition, ToolOutput, ToolResult,
 };
 use serde_json::{Map, Value};
 
@@ -292,12 +292,14 @@ pub(super) fn linked(doc: Place<'_>, losses: &mut Losses) -> Result<Part, Decode
     })
 }
 
-fn tools(doc: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+fn tools(doc: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<ToolDefinition>>, DecodeError> {
     let mut tools = Vec::new();
     for group in doc.get_objects("tools")? {
         for doc in group.get_objects("functionDeclarations")? {
-            let tool =
-                Tool::new(doc.need_string("name")?, doc.get_string("description")?.unwrap_or_default());
+            let tool = ToolDefinition::new(
+                doc.need_string("name")?,
+                doc.get_string("description")?.unwrap_or_default(),
+            );
             let schema = doc
                 .get_value("parametersJsonSchema")
                 .or_else(|| doc.get_value("parameters").map(json_schema));

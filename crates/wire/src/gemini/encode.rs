@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Request, Role, Tool, ToolCall};
+use contexture_message::{Message, Part, Request, Role, ToolCall, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 use super::{parts, settings};
@@ -82,7 +82,7 @@ fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec
 
 struct Writer<'a> {
     target: &'a Target,
-    tools: &'a [Arc<Tool>],
+    tools: &'a [Arc<ToolDefinition>],
     losses: &'a mut Losses,
     /// The names of the tools by the ids of their calls.
     names: BTreeMap<String, String>,
@@ -208,12 +208,12 @@ impl Writer<'_> {
     }
 }
 
-fn tools(tools: &[Arc<Tool>], losses: &mut Losses) -> Vec<Value> {
+fn tools(tools: &[Arc<ToolDefinition>], losses: &mut Losses) -> Vec<Value> {
     let tools = tools.iter().enumerate();
     tools.map(|(index, it)| tool(it, &format!("tools[{index}].parameters"), losses)).collect()
 }
 
-fn tool(tool: &Tool, at: &str, losses: &mut Losses) -> Value {
+fn tool(tool: &ToolDefinition, at: &str, losses: &mut Losses) -> Value {
     let mut json = Map::new();
     json.insert("name".to_owned(), tool.name.as_str().into());
     if !tool.description.is_empty() {

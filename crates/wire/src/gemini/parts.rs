@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_message::{File, Image, Part, Thinking, Tool, ToolCall, ToolOutput, ToolResult};
+use contexture_message::{File, Image, Part, Thinking, ToolCall, ToolDefinition, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
 
 use crate::loss::Losses;
@@ -174,7 +174,7 @@ pub(super) fn call(call: &ToolCall, at: &str, losses: &mut Losses) -> Value {
 pub(super) fn response(
     result: &ToolResult,
     names: &BTreeMap<String, String>,
-    tools: &[Arc<Tool>],
+    tools: &[Arc<ToolDefinition>],
     at: &str,
     losses: &mut Losses,
 ) -> Value {

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, Tool, ToolCall, ToolChoice,
-    ToolOutput, ToolResult,
+    File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, ToolCall, ToolChoice,
+    ToolDefinition, ToolOutput, ToolResult,
 };
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Re
     Ok(Decoded { value: request, losses: losses.into_vec() })
 }
 
-fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<ToolDefinition>>, DecodeError> {
     let mut tools = Vec::new();
     for place in body.get_list("tools")? {
         if place.need("type")?.str()? != "function" {
@@ -58,9 +58,9 @@ fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, Decode
 }
 
 /// Reads a function; OpenAI Responses writes the same fields one level higher.
-pub(crate) fn tool(function: &Place<'_>, losses: &mut Losses) -> Result<Tool, DecodeError> {
+pub(crate) fn tool(function: &Place<'_>, losses: &mut Losses) -> Result<ToolDefinition, DecodeError> {
     let name = function.need("name")?.str()?;
-    let mut tool = Tool::new(name, function.get_str("description")?.unwrap_or_default());
+    let mut tool = ToolDefinition::new(name, function.get_str("description")?.unwrap_or_default());
     if let Some(parameters) = function.get("parameters") {
         parameters.object()?;
         tool.parameters = parameters.value.clone();

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Request, Role, Tool, ToolCall, ToolChoice, ToolResult};
+use contexture_message::{Message, Part, Request, Role, ToolCall, ToolChoice, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::shown::{self, Shown};
@@ -63,7 +63,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
 /// `named` the choice of one.
 pub(crate) fn tools(
     request: &Request,
-    tool: fn(&Tool) -> Value,
+    tool: fn(&ToolDefinition) -> Value,
     named: fn(&str) -> Value,
     body: &mut Map<String, Value>,
     losses: &mut Losses,
@@ -84,7 +84,7 @@ pub(crate) fn tools(
     body.extend(choice.map(|it| ("tool_choice".to_owned(), it)));
 }
 
-fn tool(tool: &Tool) -> Value {
+fn tool(tool: &ToolDefinition) -> Value {
     let mut function = Map::new();
     function.insert("name".to_owned(), json!(tool.name));
     if !tool.description.is_empty() {
@@ -134,7 +134,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
 /// Messages while they are written.
 struct Writer<'a> {
     target: &'a Target,
-    tools: &'a [Arc<Tool>],
+    tools: &'a [Arc<ToolDefinition>],
     messages: Vec<Value>,
     losses: Losses,
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use contexture_message::{
-    File, Image, MediaSource, Message, Part, Request, Role, Settings, Tool, ToolCall, ToolResult,
+    File, Image, MediaSource, Message, Part, Request, Role, Settings, ToolCall, ToolDefinition, ToolResult,
 };
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Re
     Ok(Decoded { value: request, losses: losses.into_vec() })
 }
 
-fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<Tool>>, DecodeError> {
+fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<ToolDefinition>>, DecodeError> {
     let mut tools = Vec::new();
     for place in body.get_list("tools")? {
         match place.need("type")?.str()? {

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use contexture_message::{Message, Part, Request, Role, Thinking, Tool, ToolCall, ToolResult};
+use contexture_message::{Message, Part, Request, Role, Thinking, ToolCall, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::reasoning;
@@ -67,7 +67,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
 }
 
-fn tool(tool: &Tool) -> Value {
+fn tool(tool: &ToolDefinition) -> Value {
     let mut function = Map::new();
     function.insert("type".to_owned(), json!("function"));
     function.insert("name".to_owned(), json!(tool.name));
@@ -113,7 +113,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
 /// Items while they are written.
 struct Writer<'a> {
     target: &'a Target,
-    tools: &'a [Arc<Tool>],
+    tools: &'a [Arc<ToolDefinition>],
     items: Vec<Value>,
     losses: Losses,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_message::{
     Answer, Breakpoint, Delta, Effort, File, Image, MediaSource, Message, Part, Reasoning, Request, Role,
-    Settings, StopReason, Thinking, Tool, ToolCall, ToolChoice, ToolOutput, ToolResult, Usage,
+    Settings, StopReason, Thinking, ToolCall, ToolChoice, ToolDefinition, ToolOutput, ToolResult, Usage,
 };
 use contexture_wire::{Target, encode_request};
 use proptest::collection::vec;
@@ -131,9 +131,10 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-fn tool() -> impl Strategy<Value = Arc<Tool>> {
-    (words(), word(), value())
-        .prop_map(|(name, description, schema)| Arc::new(Tool::new(name, description).parameters(schema)))
+fn tool() -> impl Strategy<Value = Arc<ToolDefinition>> {
+    (words(), word(), value()).prop_map(|(name, description, schema)| {
+        Arc::new(ToolDefinition::new(name, description).parameters(schema))
+    })
 }
 
 fn choice() -> impl Strategy<Value = ToolChoice> {
@@ -225,7 +226,8 @@ pub(crate) fn plain(
                     messages.push(Message::assistant("Done."));
                 }
             }
-            let tools = tool.map(|(name, schema)| Arc::new(Tool::new(name, "Finds.").parameters(schema)));
+            let tools =
+                tool.map(|(name, schema)| Arc::new(ToolDefinition::new(name, "Finds.").parameters(schema)));
             Request {
                 model: None,
                 messages: messages.into_iter().map(Arc::new).collect(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use contexture_message::{
     Answer, Delta, Effort, File, Image, MediaSource, Message, Part, Reasoning, Request, Role, Settings,
-    StopReason, Thinking, Tool, ToolCall, ToolChoice, ToolOutput, ToolResult, Usage,
+    StopReason, Thinking, ToolCall, ToolChoice, ToolDefinition, ToolOutput, ToolResult, Usage,
 };
 use contexture_wire::{
     Dialect, StreamDecoder, StreamEncoder, Target, decode_answer, decode_request, encode_answer,
@@ -157,7 +157,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 
 fn request() -> impl Strategy<Value = Request> {
     let tool = (name(), prop_oneof![Just(String::new()), text()], json_object())
-        .prop_map(|(name, description, parameters)| Tool { name, description, parameters });
+        .prop_map(|(name, description, parameters)| ToolDefinition { name, description, parameters });
     let choice = prop_oneof![
         Just(ToolChoice::Auto),
         Just(ToolChoice::None),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{Agent, AgentConfig, AgentTool, Event, RunRequest};
+use contexture_agent::{Agent, AgentConfig, Event, RunRequest, Tool};
 use contexture_compose::{BoxError, Prompt};
-use contexture_message::{Tokens, Tool, ToolCall, ToolOutput};
+use contexture_message::{Tokens, ToolCall, ToolDefinition, ToolOutput};
 use contexture_wire::{Catalogue, ModelFacts};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -55,8 +55,8 @@ fn made(tool: &str, arguments: &Value) -> Option<Result<Value, String>> {
     }
 }
 
-fn tool(name: &'static str) -> AgentTool {
-    AgentTool::new(Tool::new(name, "Looks something up."), move |it| async move {
+fn tool(name: &'static str) -> Tool {
+    Tool::new(ToolDefinition::new(name, "Looks something up."), move |it| async move {
         let made = made(name, &it.call.arguments).ok_or("bad arguments")?;
         made.map_err(|it| -> BoxError { it.into() })
     })

@@ -10,11 +10,9 @@ mod words;
 
 use std::sync::Arc;
 
-use contexture_agent::{
-    Agent, AgentConfig, AgentError, AgentTool, CompactionConfig, Event, Outcome, RunRequest,
-};
+use contexture_agent::{Agent, AgentConfig, AgentError, CompactionConfig, Event, Outcome, RunRequest, Tool};
 use contexture_compose::{HistoryConfig, Prompt};
-use contexture_message::{Answer, Message, Part, Request, Tokens, Tool, ToolCall, Usage};
+use contexture_message::{Answer, Message, Part, Request, Tokens, ToolCall, ToolDefinition, Usage};
 use contexture_model::Step;
 use contexture_wire::{Catalogue, ModelFacts};
 use futures::StreamExt;
@@ -106,8 +104,8 @@ fn facts(window: u32) -> ModelFacts {
 }
 
 /// A tool whose results have as many characters as it is asked for.
-fn fetch() -> AgentTool {
-    AgentTool::new(Tool::new("fetch", "Fetches a page."), |it| async move {
+fn fetch() -> Tool {
+    Tool::new(ToolDefinition::new("fetch", "Fetches a page."), |it| async move {
         Ok(fetched(&it.call.arguments).into())
     })
     .unwrap()

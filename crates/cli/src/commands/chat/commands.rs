@@ -132,7 +132,7 @@ impl Chat {
         let ours = self.stage.project.tools()?;
         let declared = &self.stage.prompt.definition().tools;
         let seen = self.last.iter().flat_map(|it| &it.pass.request().tools).map(|it| &**it);
-        let mut all: Vec<_> = declared.iter().chain(seen).collect();
+        let mut all: Vec<_> = declared.iter().map(|it| &**it.tool()).chain(seen).collect();
         all.sort_by_key(|it| &it.name);
         all.dedup_by_key(|it| &it.name);
         if all.is_empty() {

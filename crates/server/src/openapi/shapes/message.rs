@@ -95,7 +95,7 @@ pub(crate) struct ClientTool {
 
 /// A tool as the model sees it.
 #[derive(ToSchema)]
-pub(crate) struct Tool {
+pub(crate) struct ToolDefinition {
     /// The name the model calls it by.
     name: String,
     /// What it does and when to use it.
@@ -204,7 +204,7 @@ pub(crate) struct Request {
     /// What is said, in order; the first message is the composed system message.
     messages: Vec<Message>,
     /// What may be called, sorted by name.
-    tools: Vec<Tool>,
+    tools: Vec<ToolDefinition>,
     /// Whether tools must be used: `auto`, `none`, `required`, or `{"tool": NAME}`.
     tool_choice: Option<Value>,
     /// The JSON Schema of the answer, if it must be structured.
