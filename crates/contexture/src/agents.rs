@@ -10,11 +10,10 @@ use crate::{SystemSecrets, SystemThreads, SystemTime, engine};
 /// Starts the making of an agent with the machine's time, secrets and threads. Deadlines and times to live of entries hold.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use contexture::message::{Answer, ToolCall};
+/// use contexture::model::Step;
 /// use contexture::prelude::*;
-/// use contexture::{SystemTime, agent, session_ports};
-/// use futures::StreamExt;
-/// use serde_json::json;
+/// use contexture::serde_json::json;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Order {
@@ -23,23 +22,20 @@ use crate::{SystemSecrets, SystemThreads, SystemTime, engine};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), BoxError> {
 /// // A model that says what it was told to; `Client` calls real ones.
 /// let call = Part::ToolCall(ToolCall { id: "c1".into(), name: "find_order".into(), arguments: json!({"number": 7}) });
 /// let script = [Step::Answer(Answer::parts(vec![call])), Step::Answer(Answer::text("It is on its way."))];
-/// let find_order = Tool::of("find_order", "Finds an order.", |order: Order| async move {
+/// let find_order = tool("find_order", "Finds an order.", |order: Order| async move {
 ///     Ok(format!("Order {} was shipped.", order.number))
-/// })?;
-/// let agent = agent(Scripted::new(script)).tool(find_order).build()?;
+/// });
+/// let prompt = Prompt::builder("support").model("openai/gpt-5-mini").tool(find_order).build()?;
 ///
-/// let store = Arc::new(MemoryStore::new(Arc::new(SystemTime)));
-/// let sessions = Sessions::new(store, session_ports(None), SessionConfig::default());
-/// let session = sessions.create(SessionStart::default()).await?;
-/// let prompt = Prompt::builder("support").model("openai/gpt-5-mini").system("You track orders.").build()?;
-///
+/// let agent = contexture::agent(Scripted::new(script)).build()?;
+/// let session = contexture::sessions_in_memory().create(Default::default()).await?;
 /// let mut run = agent.run(&prompt, session.main(), RunRequest::user("Where is order 7?"));
 /// let mut tools = Vec::new();
-/// while let Some(event) = run.next().await {
+/// while let Some(event) = run.next_event().await {
 ///     if let Event::ToolCall { name, .. } = event {
 ///         tools.push(name);
 ///     }

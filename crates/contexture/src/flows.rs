@@ -42,7 +42,9 @@ impl Library for ProjectLibrary {
 /// ```
 /// use std::sync::Arc;
 /// use contexture::flow::{RunStart, RunStatus, RuntimeConfig};
+/// use contexture::agent::{AgentConfig, CancellationToken};
 /// use contexture::prelude::*;
+/// use contexture::session::{MemoryStore, SessionConfig};
 /// use contexture::project::InMemory;
 /// use contexture::{ProjectLibrary, SystemTime, flow_runtime, session_ports};
 ///
@@ -62,7 +64,7 @@ impl Library for ProjectLibrary {
 /// "),
 /// ];
 /// let project = Arc::new(Project::from_files(Arc::new(InMemory::new(files)))?);
-/// let model = Scripted::new([Step::Answer(Answer::text("Roses are red."))]);
+/// let model = Scripted::answering(["Roses are red."]);
 /// let config = AgentConfig { model: Some("test/poet".to_owned()), ..AgentConfig::default() };
 /// let agent = contexture::agent(model).config(config).build()?;
 ///

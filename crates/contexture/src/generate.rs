@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use contexture_agent::{AgentError, Event, Run, RunRequest};
 use contexture_compose::Prompt;
 use contexture_model::Model;
-use contexture_session::{SessionError, SessionStart};
+use contexture_session::SessionStart;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -79,8 +79,7 @@ where
             |source_of: &str, reason: String| AgentError::Unknown { source_of: source_of.to_owned(), reason };
         let input = serde_json::to_value(input).map_err(|err| invalid("input", err.to_string()))?;
         let agent = agent(model.clone()).build().map_err(|err| invalid("agent", err.to_string()))?;
-        let session =
-            sessions_in_memory().create(SessionStart::default()).await.map_err(SessionError::from)?;
+        let session = sessions_in_memory().create(SessionStart::default()).await?;
         let request = RunRequest { input, ..RunRequest::default() };
         Ok(Generation { run: agent.run(self, session.main(), request), types: PhantomData })
     }

@@ -178,6 +178,21 @@ pub use threads::SystemThreads;
 /// The crates whose types stand in the API.
 pub use {schemars, serde_json};
 
+/// The Rust blocks of the documentation, compiled as they are printed.
+#[cfg(all(doctest, feature = "sqlite"))]
+mod docs {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/agents.md")]
+    mod agents {}
+    #[doc = include_str!("../../../docs/blocks.md")]
+    mod blocks {}
+    #[doc = include_str!("../../../docs/providers.md")]
+    mod providers {}
+    #[doc = include_str!("../../../docs/sessions.md")]
+    mod sessions {}
+}
+
 /// The names that most programs use. Everything else is in the modules of this crate.
 pub mod prelude {
     #[cfg(feature = "http")]

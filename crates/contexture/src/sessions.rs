@@ -38,7 +38,9 @@ impl Names for SystemNames {
 ///
 /// ```
 /// use std::sync::Arc;
+/// use contexture::history::Limit;
 /// use contexture::prelude::*;
+/// use contexture::session::{Begun, MemoryStore, SessionConfig, SessionStart, TurnConfig};
 /// use contexture::{SystemTime, session_ports};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -68,7 +70,7 @@ pub fn session_ports(model: Option<&str>) -> Ports {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// let sessions = contexture::sessions_in_memory(); // Or `contexture::sessions(SqliteStore::open(…).await?)`.
+/// let sessions = contexture::sessions_in_memory(); // Or `contexture::sessions(SqliteStore::open(…)?)`.
 /// let session = sessions.create(Default::default()).await?;
 /// # Ok(())
 /// # }

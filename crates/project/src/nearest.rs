@@ -54,7 +54,7 @@ mod tests {
     fn a_slip_of_the_pen_is_found_and_a_different_word_is_not() {
         let known = ["temperature", "tools", "use"];
         assert_eq!(nearest("temprature", known), Some("temperature"));
-        assert_eq!(nearest("ToolDefinition", known), Some("tools"));
+        assert_eq!(nearest("Tool", known), Some("tools"));
         assert_eq!(nearest("temp", known), Some("temperature"));
         assert_eq!(nearest("weather", known), None);
         assert_eq!(nearest("x", ["a", "b"]), None);

@@ -269,10 +269,9 @@ async fn a_tool_of_the_users_with_that_name_wins() {
     own.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
     assert_eq!(newest_result(&model), r#"{"type":"json","value":{"any":1}}"#);
 
-    // Also one that the prompt declares, even if nobody can run it; one that it does not declare is not called.
-    let declares =
-        Prompt::builder("p").model("test/m").tool(ToolDefinition::new("recall", "Theirs.")).build().unwrap();
-    for (prompt, says_so) in [(declares, "can't be run here"), (prompt(), "either a `query`")] {
+    // Also one that the prompt brings along; where it brings none, the engine's own is called.
+    let brings = Prompt::builder("p").model("test/m").tool(echo("recall")).build().unwrap();
+    for (prompt, says_so) in [(brings, r#""value":{}"#), (prompt(), "either a `query`")] {
         let model = script([calls([("y", "recall", json!({}))]), says("ok")]);
         agent(&model).build().unwrap().run(&prompt, &stage.thread, hi()).outcome().await.unwrap();
         assert!(newest_result(&model).contains(says_so), "{}", newest_result(&model));

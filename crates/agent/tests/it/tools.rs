@@ -103,7 +103,7 @@ async fn tools_and_checks_come_with_what_runs_them() {
     assert_eq!(outcome.text(), "ok");
     let log = stage.log().await;
     let results: Vec<&str> = log.lines().filter(|it| it.contains("->")).collect();
-    insta::assert_snapshot!(results.join("\n"), @"");
+    insta::assert_snapshot!(results.join("\n"), @r#"t1 tool: a->{"type":"json","value":{}} b->{"type":"execution-denied","value":{"reason":"not today"}} c->{"type":"json","value":{}}"#);
 }
 
 struct Denies;
