@@ -176,8 +176,8 @@ fn status_of(code: &str) -> StatusCode {
         | "model_not_found" | "guardrail_blocked" | "constraint_failed" | "output_invalid"
         | "tool_collision" | "tool_unknown" | "tool_name_invalid" | "check_unknown" | "template_error"
         | "append_malformed" | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch"
-        | "message_in_tag" | "role_ambiguous" | "depth_exceeded" | "unknown_entry" | "unknown_field"
-        | "import_invalid" => StatusCode::UNPROCESSABLE_ENTITY,
+        | "message_in_tag" | "role_ambiguous" | "entry_invalid" | "depth_exceeded" | "unknown_entry"
+        | "unknown_field" | "import_invalid" => StatusCode::UNPROCESSABLE_ENTITY,
         "rate_limited" | "too_many_requests" | "queue_full" => StatusCode::TOO_MANY_REQUESTS,
         "store_unavailable" | "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
         "turn_timeout" => StatusCode::GATEWAY_TIMEOUT,

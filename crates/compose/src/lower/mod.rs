@@ -1,13 +1,14 @@
 //! Turns a definition into a Prompt, once.
 //!
 //! In comes a [`Definition`], out comes an immutable [`Prompt`] in which every entry, of whatever kind, is a
-//! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas and nesting are
-//! checked here, and all faults are reported together. Nothing runs yet.
+//! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas, nesting and the tags that
+//! are known by now are checked here, and all faults are reported together. Nothing runs yet.
 
 mod block;
 mod context;
 mod node;
 mod provider;
+mod tags;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -23,6 +24,7 @@ use self::context::{ContextContributor, inferred_volatility};
 use self::node::Made;
 pub(crate) use self::node::{Choice, Item, Node, Pick};
 pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
+use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
 use crate::schema::{InputSchema, OwnedSchema};
 use crate::segment::{SharedTool, Volatility};
@@ -128,6 +130,8 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let mut items = lowering.entries(&definition.entries, "use", 0);
     items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
     let tools = lowering.tools(&Source::prompt(), &definition.tools);
+    let own_values: Vec<Value> = definition.context.iter().map(crate::TagValue::sketch).collect();
+    lowering.errors.extend(tag_faults(&own_values, &items, &lowering.sketches));
     Error::all(lowering.errors)?;
     let places = lowering.ids.into_iter().map(|(source, (_, place))| {
         let place = format!("{source} at {place}");
@@ -201,6 +205,8 @@ struct Lowering {
     nodes: HashMap<usize, Arc<Node>>,
     /// Who has an id, and where it stands.
     ids: HashMap<Source, (usize, String)>,
+    /// What is known of the tag values of contexts, by identity.
+    sketches: HashMap<usize, Sketch>,
     errors: Vec<Error>,
 }
 
@@ -247,6 +253,9 @@ impl Lowering {
                 let is_gated = context.0.when.is_some();
                 // An edited file is another version; of a function nothing can be told.
                 let stamp = || xxh3_64(format!("{:?}", context.0).as_bytes());
+                if let Some(values) = &context.0.values {
+                    self.sketches.entry(identity).or_insert_with(|| values.sketch());
+                }
                 let spot = Spot { source, identity, place, depth, is_gated };
                 self.node(spot, stamp, |it, source| {
                     let contributor = it.context(&context.0, source);
