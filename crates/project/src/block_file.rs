@@ -127,7 +127,10 @@ fn name(reader: &mut Reader<'_>, fields: Fields<'_>) -> (String, String) {
     let given = node.and_then(|it| reader.take("name", decode::word(it)));
     let given = given.unwrap_or_else(|| file_name(reader.file).to_owned());
     match block_tag_name(&given) {
-        Ok(name) => (given, name),
+        Ok(name) => {
+            reader.places.id(&name, node.map_or(Place::START, |it| it.place));
+            (given, name)
+        }
         Err(err) => {
             let place = node.map_or(Place::START, |it| it.place);
             reader

@@ -84,6 +84,22 @@ pub(crate) fn map(node: &Node) -> Result<&[Pair], Problem> {
     }
 }
 
+/// Returns the pair of a map with that key.
+pub(crate) fn pair<'n>(node: &'n Node, key: &str) -> Option<&'n Pair> {
+    match &node.data {
+        Data::Map(pairs) => pairs.iter().find(|it| it.key == key),
+        _ => None,
+    }
+}
+
+/// Returns the only pair of a map.
+pub(crate) fn one_pair(node: &Node) -> Option<&Pair> {
+    match &node.data {
+        Data::Map(pairs) => pairs.first().filter(|_| pairs.len() == 1),
+        _ => None,
+    }
+}
+
 /// Reads a duration such as `2s`, `500ms` or `10m`.
 pub(crate) fn duration(node: &Node) -> Result<Duration, Problem> {
     let wrong = || wrong(node, "a duration such as `2s` or `500ms`");

@@ -32,6 +32,7 @@ mod lint;
 mod nearest;
 mod partials;
 mod pipeline;
+mod places;
 mod project;
 mod prompt_file;
 mod reader;

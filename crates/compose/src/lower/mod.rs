@@ -435,8 +435,8 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
     }
 }
 
-/// All providers accept such names.
-pub(crate) fn is_tool_name(name: &str) -> bool {
+/// Whether a tool can have that name: all providers accept 1 to 64 letters, digits, `_` and `-`.
+pub fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
 }
