@@ -8,10 +8,10 @@ use crate::decode;
 use crate::error::{Place, Problem};
 use crate::facts::{Remark, Spot};
 use crate::front::Document;
-use crate::nearest::did_you_mean;
 use crate::reader::{Fields, Reader, changes_each_turn};
 use crate::sections::stripped;
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 /// The fields of a block file.
 const FIELDS: [&str; 12] = [

@@ -15,10 +15,10 @@ use crate::error::{Fault, Problem, ProjectError};
 use crate::facts::{Facts, Spot, Use};
 use crate::files::FileKind;
 use crate::front;
-use crate::nearest::did_you_mean;
 use crate::places::Places;
 use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 /// Stands among the files that a unit reads if it names a block.
 pub(crate) const BLOCKS: &str = "blocks/";

@@ -26,13 +26,13 @@ use crate::facts::{ChosenTool, Facts, Spot, Use};
 use crate::files::{CONFIG, FileKind};
 use crate::front::{self, Document};
 use crate::index::{INDEX, Index, Located, default_id};
-use crate::nearest::did_you_mean;
 use crate::partials::Library;
 use crate::places::{Places, located};
 use crate::prompt_file::{prompt_file, prompt_name};
 use crate::reader::{Reader, Shelf};
 use crate::sources::Sources;
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 /// A context file, read.
 #[derive(Debug)]

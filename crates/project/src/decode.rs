@@ -13,8 +13,8 @@ use serde::de::{
 };
 
 use crate::error::Problem;
-use crate::nearest::did_you_mean;
 use crate::yaml::{Data, Node, Pair};
+use contexture_template::did_you_mean;
 
 /// Reads one value.
 pub(crate) fn value<T: DeserializeOwned>(node: &Node) -> Result<T, Problem> {

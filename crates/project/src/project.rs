@@ -15,10 +15,10 @@ use crate::error::{Fault, Place, ProjectError};
 use crate::files::{CONFIG, Files, Folder};
 use crate::flows::{Before, FlowParts, Flows};
 use crate::lint::{Lint, lint};
-use crate::nearest::did_you_mean;
 use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
 use crate::tools::ProjectTool;
+use contexture_template::did_you_mean;
 
 /// How many ids an error lists.
 const MAX_LISTED: usize = 20;

@@ -13,13 +13,14 @@ use crate::decode;
 use crate::error::{Fault, Place, Problem};
 use crate::facts::{Facts, Read, Remark};
 use crate::index::Index;
-use crate::nearest::{did_you_mean, nearest};
 use crate::partials::Library;
 use crate::places::Places;
 use crate::sources::Sources;
 use crate::spread::{Spread, Written};
 use crate::tools::{ProjectTool, tool};
 use crate::yaml::{Data, Node, Pair};
+use contexture_template::did_you_mean;
+use contexture_template::nearest;
 
 /// What a file may refer to.
 #[derive(Clone, Copy)]

@@ -260,7 +260,7 @@ impl Lowering {
                 self.node(spot, stamp, |it, source| {
                     let contributor = it.context(&context.0, source);
                     let constant = contributor.constant().map(Arc::new);
-                    Made { constant, ..Made::new(Arc::new(contributor)) }
+                    Made { constant, condition: context.0.when.clone(), ..Made::new(Arc::new(contributor)) }
                 })
             }
             Entry::Block(block) => {
@@ -341,7 +341,8 @@ impl Lowering {
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Arc<Node> {
         let Spot { source, identity, place, depth, is_gated } = spot;
-        let Made { contributor, constant, gate_reason, frozen, lasts, is_provider } = make(self, &source);
+        let Made { contributor, constant, gate_reason, condition, frozen, lasts, is_provider } =
+            make(self, &source);
         let Declaration { input, entries, profile } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
@@ -359,6 +360,7 @@ impl Lowering {
             constant,
             profile,
             gate_reason: gate_reason.unwrap_or(of_kind),
+            condition,
             frozen,
             is_provider,
             lasts: lasts.unwrap_or(!changes),
