@@ -132,6 +132,7 @@ impl Failure {
             | "model_refused"
             | "model_overloaded"
             | "model_not_found"
+            | "model_address_wrong"
             | "model_error"
             | "model_timed_out"
             | "model_unreachable"
@@ -322,6 +323,7 @@ mod tests {
             Kind::Refused,
             Kind::Overloaded,
             Kind::NotFound,
+            Kind::Address,
             Kind::Invalid,
             Kind::TimedOut,
             Kind::Disconnected,

@@ -37,6 +37,8 @@ pub enum ModelErrorKind {
     Overloaded,
     /// There is no such provider, model or address.
     NotFound,
+    /// The address answers, but not as the API of a model: its path is wrong.
+    Address,
     /// The provider says that the request is wrong.
     Invalid,
     /// Nothing came in time.
@@ -59,6 +61,7 @@ impl ModelErrorKind {
             ModelErrorKind::Refused => "model_refused",
             ModelErrorKind::Overloaded => "model_overloaded",
             ModelErrorKind::NotFound => "model_not_found",
+            ModelErrorKind::Address => "model_address_wrong",
             ModelErrorKind::Invalid => "model_error",
             ModelErrorKind::TimedOut => "model_timed_out",
             ModelErrorKind::Disconnected => "model_unreachable",

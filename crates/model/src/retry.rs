@@ -78,6 +78,7 @@ fn may_pass(error: &ModelError) -> bool {
         | ModelErrorKind::PromptTooLong
         | ModelErrorKind::Refused
         | ModelErrorKind::NotFound
+        | ModelErrorKind::Address
         | ModelErrorKind::TooLarge => false,
     }
 }
