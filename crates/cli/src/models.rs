@@ -148,7 +148,7 @@ impl Models {
         let address = provider.base_url.as_deref().unwrap_or(provider.dialect.base_url());
         let address = shown_address(address);
         Some(match err.kind() {
-            ModelErrorKind::Auth => match self.variables(name) {
+            ModelErrorKind::KeyMissing | ModelErrorKind::Auth => match self.variables(name) {
                 [] => format!("`api_key_env` below `[providers.{name}]` names the variable with the key"),
                 variables => format!("is the key in {} the right one?", alternatives(variables)),
             },

@@ -87,6 +87,12 @@ impl Prompt {
         self.0.input.to_json()
     }
 
+    /// Says which keys of an input no schema of the prompt declares, with the key that may be meant. They are allowed, but
+    /// may be slips of the pen.
+    pub fn undeclared_input(&self, input: &Value) -> Vec<String> {
+        self.0.input.undeclared(input)
+    }
+
     /// Returns the prompt's ports.
     pub fn engine(&self) -> &Engine {
         &self.1

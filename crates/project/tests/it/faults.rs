@@ -359,3 +359,15 @@ fn a_block_for_a_prompt_that_is_not_there_is_found_when_a_project_is_loaded() {
         @"blocks/b.md:2:10 unknown_prompt: `agents`: there is no prompt `suport` [did you mean `support`?]"
     );
 }
+
+#[test]
+fn a_whole_number_that_would_be_rounded_is_refused() {
+    insta::assert_snapshot!(
+        faults_of("---\ndescription: x\nmetadata: 1\nid: 12345678901234567890123\n---\n"),
+        @"prompts/p.md:4:5 file_invalid: the number 12345678901234567890123 has too many digits to be kept exactly [put quotes around it, so that it is a text]"
+    );
+    assert!(
+        !faults_of("---\nid: '12345678901234567890123'\ndescription: 18446744073709551615\n---\nHi.")
+            .contains("digits")
+    );
+}
