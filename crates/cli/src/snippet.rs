@@ -67,7 +67,7 @@ pub(crate) fn draw(line: &str, number: usize, column: usize) -> String {
 }
 
 fn is_word(char: char) -> bool {
-    char.is_alphanumeric() || char == '_' || char == '-'
+    char.is_alphanumeric() || matches!(char, '_' | '-' | '.')
 }
 
 #[cfg(test)]
@@ -81,9 +81,21 @@ mod tests {
 
     #[test]
     fn a_caret_stands_below_the_word() {
-        insta::assert_snapshot!(drawn("a: 1\n\tübel: {temprature: 1}\n", 2, 9), @"");
-        insta::assert_snapshot!(drawn("日本: {{ x | nope }}", 1, 12), @"");
-        insta::assert_snapshot!(drawn("a", 1, 7), @"");
+        insta::assert_snapshot!(drawn("a: 1\n\tübel: {temprature: 1}\n", 2, 9), @"
+          |
+        2 |  übel: {temprature: 1}
+          |         ^^^^^^^^^^
+        ");
+        insta::assert_snapshot!(drawn("日本: {{ x | nope }}", 1, 12), @"
+          |
+        1 | 日本: {{ x | nope }}
+          |              ^^^^
+        ");
+        insta::assert_snapshot!(drawn("a", 1, 7), @"
+          |
+        1 | a
+          |  ^
+        ");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Places {
                     let name = validate_tag_name(&pair.key).unwrap_or_else(|err| err.path().to_owned());
                     let path = if parent.is_empty() { name } else { format!("{parent}.{name}") };
                     self.tags_under(owner, &path, &pair.value);
-                    self.tags.entry((owner.to_owned(), path)).or_insert(pair.place);
+                    self.tags.insert((owner.to_owned(), path), pair.place);
                 }
             }
             Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) => {}
