@@ -90,7 +90,8 @@ pub(crate) struct InputSchema {
 }
 
 /// What lets a schema take keys that it does not list.
-const OPEN: [&str; 7] = ["$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties", "unevaluatedProperties"];
+const OPEN: [&str; 7] =
+    ["$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties", "unevaluatedProperties"];
 
 impl InputSchema {
     /// Says which keys of `input` nobody declares, with the key that may be meant. Nothing, if no key is declared at all or
