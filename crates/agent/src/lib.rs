@@ -68,6 +68,7 @@ pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
 pub use middleware::{Before, Middleware, Next, check_middleware, tool_middleware};
 pub use offload::{InPlace, Offload};
 pub use outcome::{Ended, Outcome, Remark};
+pub use own_tools::ENGINE_TOOLS;
 pub use pending::{Pending, PendingApproval};
 pub use reminders::resolve_reminded;
 pub use run::{Run, RunRequest};

@@ -3,8 +3,13 @@
 //! ```text
 //! error[unknown_field]: unknown field `temprature`
 //!  --> prompts/p.md:2:1
+//!   |
+//! 2 | temprature: 1
+//!   | ^^^^^^^^^^
 //! hint: did you mean `temperature`?
 //! ```
+
+use std::path::Path;
 
 use contexture_agent::AgentError;
 use contexture_compose::tags::TagError;
@@ -15,6 +20,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::paint::{BLUE, BOLD, CYAN, RED, paint, visible};
+use crate::snippet::{self, Spot};
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -50,6 +56,12 @@ pub(crate) struct Problem {
     pub(crate) at: Option<String>,
     pub(crate) sources: Vec<String>,
     pub(crate) hint: Option<String>,
+    /// The place of `at`, where it is a line.
+    #[serde(skip)]
+    spot: Option<Spot>,
+    /// The line itself, for people.
+    #[serde(skip)]
+    line: Option<String>,
 }
 
 /// Why a command did not do its work: at least one problem.
@@ -72,6 +84,8 @@ impl Failure {
             at: None,
             sources: Vec::new(),
             hint: None,
+            spot: None,
+            line: None,
         };
         Self { first: Box::new(first), more: Vec::new(), details: String::new(), exit: None }
     }
@@ -88,6 +102,25 @@ impl Failure {
 
     pub(crate) fn at(mut self, at: impl Into<String>) -> Self {
         self.first.at = Some(at.into());
+        (self.first.spot, self.first.line) = (None, None);
+        self
+    }
+
+    /// Says which line of a file, or of a text that was given, it is about.
+    pub(crate) fn at_line(mut self, spot: Spot, text: &str) -> Self {
+        self.first.at = Some(format!("{}:{}:{}", spot.file, spot.line, spot.column));
+        self.first.line = snippet::line(text, spot.line);
+        self.first.spot = Some(spot);
+        self
+    }
+
+    /// Adds the lines that problems are about, of files in the project's folder or the current one.
+    pub(crate) fn with_lines(mut self, root: Option<&Path>) -> Self {
+        for problem in std::iter::once(&mut *self.first).chain(&mut self.more) {
+            if let Some(spot) = problem.spot.as_ref().filter(|_| problem.line.is_none()) {
+                problem.line = snippet::line_of(spot, root);
+            }
+        }
         self
     }
 
@@ -132,6 +165,7 @@ impl Failure {
             | "model_refused"
             | "model_overloaded"
             | "model_not_found"
+            | "model_address_wrong"
             | "model_error"
             | "model_timed_out"
             | "model_unreachable"
@@ -174,6 +208,10 @@ impl Problem {
         if let Some(at) = &self.at {
             text.push_str(&format!("\n {} {}", paint(BLUE, "-->"), visible(at)));
         }
+        if let Some((spot, line)) = self.spot.as_ref().zip(self.line.as_ref()) {
+            text.push('\n');
+            text.push_str(&snippet::draw(line, spot.line, spot.column));
+        }
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\n{} {}", paint(CYAN, "hint:"), visible(hint)));
         }
@@ -184,7 +222,9 @@ impl Problem {
 impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
         let at = fault.at();
-        Self { code: fault.code, message: fault.message, at, sources: fault.sources, hint: fault.hint }
+        let Fault { code, message, file, line, column, sources, hint } = fault;
+        let spot = file.zip(line).map(|(file, line)| Spot { file, line, column: column.unwrap_or(1) });
+        Self { code, message, at, sources, hint, spot, line: None }
     }
 }
 
@@ -319,12 +359,14 @@ mod tests {
     fn every_trouble_of_a_model_is_the_world_s() {
         use contexture_model::ModelErrorKind as Kind;
         let kinds = [
+            Kind::KeyMissing,
             Kind::Auth,
             Kind::RateLimited,
             Kind::PromptTooLong,
             Kind::Refused,
             Kind::Overloaded,
             Kind::NotFound,
+            Kind::Address,
             Kind::Invalid,
             Kind::TimedOut,
             Kind::Disconnected,

@@ -19,6 +19,7 @@ mod proxies;
 mod read;
 mod root;
 mod runtime;
+mod snippet;
 mod stage;
 mod store;
 mod table;
@@ -31,7 +32,11 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let screen = output::Screen::of_stdout();
     let (json, outcome) = match args::parse(std::env::args_os()) {
-        Ok(cli) => (cli.globals.json, commands::run(cli, screen)),
+        Ok(cli) => {
+            let globals = cli.globals.clone();
+            let outcome = commands::run(cli, screen);
+            (globals.json, outcome.map_err(|it| it.with_lines(root::root_of(&globals).as_deref())))
+        }
         Err(stop) => (stop.json, stop.outcome),
     };
     output::print(screen, json, outcome)

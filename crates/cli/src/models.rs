@@ -91,7 +91,10 @@ impl Models {
         let Some((name, _)) = model.split_once('/').filter(|(_, model)| !model.is_empty()) else {
             let failure = Failure::new("model_not_found", format!("`{model}` is not `provider/model`"));
             let known = names().collect::<Vec<_>>().join(", ");
-            let hint = format!("write `provider/{model}`, or name the `--provider`: {known}");
+            let hint = match self.owner(model) {
+                Some(full) => format!("did you mean `{full}`?"),
+                None => format!("write `provider/{model}`, or name the `--provider`: {known}"),
+            };
             return Err(failure.hint(hint).exit_as(Exit::Wrong));
         };
         let Some(provider) = self.config.providers.get(name) else {
@@ -110,6 +113,12 @@ impl Models {
                 Err(Failure::new("model_auth", message).hint(hint))
             }
         }
+    }
+
+    /// Returns the full name of a model that the catalogue knows, of a provider that can be called.
+    fn owner(&self, model: &str) -> Option<String> {
+        let owner = self.config.catalogue.owner(model)?;
+        self.config.providers.contains_key(owner).then(|| format!("{owner}/{model}"))
     }
 
     /// Says what to call without the key that is missing: providers that can be called, or else a server of one's own.
@@ -139,7 +148,7 @@ impl Models {
         let address = provider.base_url.as_deref().unwrap_or(provider.dialect.base_url());
         let address = shown_address(address);
         Some(match err.kind() {
-            ModelErrorKind::Auth => match self.variables(name) {
+            ModelErrorKind::KeyMissing | ModelErrorKind::Auth => match self.variables(name) {
                 [] => format!("`api_key_env` below `[providers.{name}]` names the variable with the key"),
                 variables => format!("is the key in {} the right one?", alternatives(variables)),
             },
@@ -155,6 +164,9 @@ impl Models {
             ModelErrorKind::Overloaded => "try again later".to_owned(),
             ModelErrorKind::NotFound => {
                 format!("does {address} serve a model called `{model}`? `--model` names another")
+            }
+            ModelErrorKind::Address => {
+                format!("`base_url` below `[providers.{name}]` is {address}; most servers want it to end in `/v1`")
             }
             ModelErrorKind::Invalid => {
                 format!("`contexture resolve PROMPT --wire {}` shows what is sent", provider.dialect.as_str())
@@ -301,7 +313,9 @@ mod tests {
             checked("ollama/m", &[]),
             r#"2 "model_not_found": "add `[providers.ollama]` with `dialect` and `base_url` to contexture.toml""#
         );
-        assert!(checked("gpt-5", &[]).contains("write `provider/gpt-5`"));
+        assert_eq!(checked("gpt-5-mini", &[]), r#"2 "model_not_found": "did you mean `openai/gpt-5-mini`?""#);
+        assert!(checked("claude-sonnet-4-5", &[]).contains("did you mean `anthropic/claude-sonnet-4-5`?"));
+        assert!(checked("my-own", &[]).contains("write `provider/my-own`"));
         assert!(checked("local/", &[]).starts_with("2 "));
     }
 

@@ -12,6 +12,7 @@ use crate::args::{CallArgs, Globals, InputArgs, ResolveArgs, ScopeArgs};
 use crate::clock;
 use crate::error::Failure;
 use crate::models;
+use crate::output;
 use crate::read;
 use crate::root;
 use crate::runtime;
@@ -97,9 +98,20 @@ pub(crate) fn scope(args: &ScopeArgs, session: Option<&str>) -> Result<Scope, Fa
     })
 }
 
-/// Returns the input of a prompt.
-pub(crate) fn input(args: &InputArgs, prompt: &Prompt) -> Result<Value, Failure> {
-    input_of(args, &prompt.input_schema())
+/// Returns the input of a prompt; a strict one has no key that no schema declares.
+pub(crate) fn input(args: &InputArgs, strict: bool, prompt: &Prompt) -> Result<Value, Failure> {
+    let input = input_of(args, &prompt.input_schema())?;
+    match prompt.undeclared_input(&input) {
+        undeclared if strict && !undeclared.is_empty() => {
+            Err(Failure::input(undeclared.join("; ")).hint("without `--strict` this is a warning"))
+        }
+        _ => Ok(input),
+    }
+}
+
+/// Warns about input keys that no schema of the prompt declares.
+pub(crate) fn warn_of_undeclared(prompt: &Prompt, input: &Value) {
+    prompt.undeclared_input(input).iter().for_each(|it| output::warn(it));
 }
 
 /// Reads an input that a schema describes.
@@ -119,6 +131,7 @@ pub(crate) fn resolve(args: &ResolveArgs, globals: &Globals) -> Result<(Pass, Ca
     }
     let passes = Passes::of(&args.prompt, &args.call, globals)?;
     // An unknown prompt is told before anything is said about its input.
-    let input = input(&args.input, passes.prompt()?)?;
+    let prompt = passes.prompt()?;
+    let input = input(&args.input, args.strict, prompt)?;
     Ok((passes.resolve(input)?, passes.project.catalogue().clone()))
 }

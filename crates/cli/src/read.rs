@@ -6,9 +6,11 @@ use std::path::Path;
 
 use contexture_compose::InlineBlock;
 use contexture_history::Turn;
+use contexture_message::{JsonFaultKind, json_fault};
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
+use crate::snippet::Spot;
 use crate::transcript;
 
 /// The most that is read from a file or standard input.
@@ -96,7 +98,7 @@ pub(crate) fn json_option(option: &str, value: &str) -> Result<Value, Failure> {
 
 fn parse(text: &str, name: &str) -> Result<Value, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    serde_json::from_str(text).map_err(|err| {
+    let value = serde_json::from_str(text).map_err(|err| {
         let message = err.to_string();
         let fault = message.rsplit_once(" at line ").map_or(message.as_str(), |(fault, _)| fault);
         let fault = match fault {
@@ -104,8 +106,22 @@ fn parse(text: &str, name: &str) -> Result<Value, Failure> {
             other => other,
         };
         let failure = Failure::input(format!("{name} is not valid JSON: {fault}"));
-        failure.at(format!("{name}:{}:{}", err.line(), err.column()))
-    })
+        failure.at_line(Spot { file: name.to_owned(), line: err.line(), column: err.column() }, text)
+    })?;
+    ambiguous(text, name)?;
+    Ok(value)
+}
+
+/// Refuses what a parser would pass over in silence: keys that stand twice, numbers that would be rounded.
+pub(crate) fn ambiguous(text: &str, name: &str) -> Result<(), Failure> {
+    let Some(fault) = json_fault(text) else { return Ok(()) };
+    let within = if fault.path.is_empty() { String::new() } else { format!(" in `{}`", fault.path) };
+    let failure = Failure::input(format!("{name}: {fault}{within}"));
+    let failure = match fault.kind {
+        JsonFaultKind::DuplicateKey(_) => failure.hint("remove one of the two"),
+        JsonFaultKind::NumberRounded(_) => failure.hint("write it as a text, in quotes"),
+    };
+    Err(failure.at_line(Spot { file: name.to_owned(), line: fault.line, column: fault.column }, text))
 }
 
 /// Sets one key of an input, given as `key.inner=value`. The value is the text itself where `schema` declares the key
@@ -118,7 +134,10 @@ pub(crate) fn set(input: &mut Value, assignment: &str, schema: &Value) -> Result
         );
     };
     let value = match serde_json::from_str(value) {
-        Ok(json) if !is_declared_text(schema, path, &json) => json,
+        Ok(json) if !is_declared_text(schema, path, &json) => {
+            ambiguous(value, &format!("--set {path}"))?;
+            json
+        }
         _ => Value::String(value.to_owned()),
     };
     let mut place = input;
@@ -168,7 +187,10 @@ fn is_declared_text(schema: &Value, path: &str, json: &Value) -> bool {
 /// Reads the earlier turns of a conversation: one JSON message a line. Without a `turn` id a turn starts at each
 /// user message.
 pub(crate) fn turns(path: &str) -> Result<Vec<Turn>, Failure> {
-    transcript::history(&text(path)?, name(path))
+    let text = text(path)?;
+    let turns = transcript::history(&text, name(path))?;
+    ambiguous(&text, name(path))?;
+    Ok(turns)
 }
 
 /// Reads a block of this turn: `NAME=TEXT` or `NAME=@FILE`.
@@ -235,6 +257,27 @@ mod tests {
         );
         assert_eq!(with(&["plan"]), r#""--set plan: there is no `=`""#);
         assert_eq!(with(&["a..b=1"]), r#""--set a..b=1: a key is empty""#);
+    }
+
+    #[test]
+    fn a_value_that_means_two_things_is_refused_with_its_place() {
+        let failed = |text: &str| {
+            let error = json_option("--input", text).map(|_| ()).unwrap_err().to_json()["error"].clone();
+            format!("{} {}", error["at"], error["message"])
+        };
+        assert_eq!(
+            failed(r#"{"a": {"plan": 1, "plan": 2}}"#),
+            r#""--input:1:19" "--input: the key `plan` stands there twice in `a`""#
+        );
+        assert_eq!(
+            failed(r#"{"id": 12345678901234567890123}"#),
+            r#""--input:1:8" "--input: the number 12345678901234567890123 has too many digits to be kept exactly in `id`""#
+        );
+        assert_eq!(
+            with(&["age=12345678901234567890123"]),
+            r#""--set age: the number 12345678901234567890123 has too many digits to be kept exactly""#
+        );
+        assert!(with(&["text=12345678901234567890123"]).contains(r#""text":"12345678901234567890123""#));
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub(crate) fn config(globals: &Globals) -> Result<(Config, PathBuf), Failure> {
     Ok((project.config().clone(), dir))
 }
 
+/// Returns the folder of the project, if there is one.
+pub(crate) fn root_of(globals: &Globals) -> Option<PathBuf> {
+    dir(globals).ok().flatten()
+}
+
 fn dir(globals: &Globals) -> Result<Option<PathBuf>, Failure> {
     match &globals.project {
         Some(dir) if dir.is_dir() => Ok(Some(dir.clone())),

@@ -55,12 +55,14 @@ impl Stage {
         let config = project.config().clone();
         let models = Models::of(&config, models::variable)?;
         let telemetry = telemetry::start(&config.telemetry, telemetry::Usual::Nothing, models.proxies())?;
+        let input = pass::input(&args.input, args.strict, &prompt)?;
+        pass::warn_of_undeclared(&prompt, &input);
         let own = prompt.definition().model.as_deref().or(config.model.default.as_deref());
         Ok(Self {
             agent: agent_builder(&project, &models)?
                 .build()
                 .map_err(|err| Failure::new("tool_collision", err.to_string()))?,
-            input: pass::input(&args.input, &prompt)?,
+            input,
             scope: pass::scope(&args.scope, args.session.as_deref())?,
             settings: settings(args)?,
             model: models::named(&args.model, own),

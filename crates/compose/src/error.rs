@@ -250,7 +250,11 @@ impl ErrorKind {
                 "rename one; tools given at the call site replace others of that name"
             }
             ErrorKind::DepthExceeded { .. } => "look for an entry that uses itself",
-            ErrorKind::BudgetExceeded { .. } => "raise the limit, or shorten or unpin the largest sources",
+            ErrorKind::BudgetExceeded { which, largest, .. } => {
+                let mut advice: Vec<String> = largest.iter().map(|(it, _)| smaller(it)).collect();
+                advice.dedup();
+                return Some(format!("raise `{which}`, or {}", advice.join(", or ")));
+            }
             ErrorKind::Priority { .. } => "priorities go from 0 (gives way first) to 100",
             ErrorKind::Tag(err) => return err.hint(),
             ErrorKind::Template { fault, .. } => return template_hint(fault),
@@ -352,6 +356,17 @@ fn largest_list(largest: &[(Source, Tokens)]) -> String {
     largest.iter().map(|(source, tokens)| format!("{source} ({tokens})")).collect::<Vec<_>>().join(", ")
 }
 
+/// Says how a source is made smaller.
+fn smaller(source: &Source) -> String {
+    match source.as_str().split_once(':').map_or(source.as_str(), |(kind, _)| kind) {
+        "prompt" => "shorten the prompt's own text".to_owned(),
+        "history" => "shorten the newest turn, or begin a new session".to_owned(),
+        "user" => "send a shorter message".to_owned(),
+        "tool" => "offer fewer tools".to_owned(),
+        _ => format!("shorten or unpin `{source}`"),
+    }
+}
+
 fn kept_free(margin: Tokens) -> String {
     match margin {
         Tokens(0) => String::new(),
@@ -367,6 +382,9 @@ fn did_you_mean(known: &[String]) -> String {
 }
 
 fn template_hint(fault: &contexture_template::Error) -> Option<String> {
+    if let Some(hint) = fault.hint() {
+        return Some(hint.to_owned());
+    }
     let undefined = fault.kind() == contexture_template::ErrorKind::UndefinedVariable;
     undefined.then(|| "declare it in `input`, or guard it with `{% if %}` or the `default` filter".to_owned())
 }

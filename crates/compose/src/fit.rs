@@ -15,6 +15,7 @@
 //! Nothing is removed and nothing is reordered here.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_message::tokens::schema_tokens;
@@ -366,13 +367,14 @@ impl Fitting<'_> {
     }
 
     fn exceeded(&self, ledger: &Ledger, which: &'static str, limit: Tokens) -> Error {
-        let mut largest: Vec<(Source, Tokens)> = self
-            .draft
-            .segments
-            .iter()
-            .filter(|it| it.fate.is_sent() && (ledger.scope == Scope::Request || it.slot.is_system()))
-            .map(|it| (it.source.clone(), it.tokens))
-            .collect();
+        // A source may have several Segments, such as turns of the history or values of a prompt.
+        let mut sums: BTreeMap<Source, Tokens> = BTreeMap::new();
+        let counts =
+            |it: &&Segment| it.fate.is_sent() && (ledger.scope == Scope::Request || it.slot.is_system());
+        for segment in self.draft.segments.iter().filter(counts) {
+            *sums.entry(segment.source.clone()).or_default() += segment.tokens;
+        }
+        let mut largest: Vec<(Source, Tokens)> = sums.into_iter().collect();
         largest.sort_by_key(|(_, tokens)| Reverse(*tokens));
         largest.truncate(3);
         let need = if self.exact { self.exact_total(ledger) } else { ledger.total() };

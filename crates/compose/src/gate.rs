@@ -21,7 +21,7 @@ use crate::define::Input;
 use crate::lower::{Choice, Compiled, Item, Node, PREDICATE_FALSE, Pick};
 use crate::panics::caught;
 use crate::schema::OwnedSchema;
-use crate::{Call, Error, ErrorKind, InputFault, Placement, Priority, Source};
+use crate::{Call, Error, ErrorKind, InputFault, Placement, Predicate, Priority, Source};
 
 /// Who takes part, in resolved order.
 pub(crate) struct Gated {
@@ -140,7 +140,10 @@ impl Walk<'_> {
         self.check_present(node)?;
         let takes_part = caught(|| node.contributor.gate(self.call));
         match takes_part.map_err(|err| Error::of_function(&node.source, "the gate", err))? {
-            false => self.exclude(&node.source, node.profile.priority, node.gate_reason),
+            false => {
+                let reason = reason(node.gate_reason, node.condition.as_ref(), self.call);
+                self.exclude(&node.source, node.profile.priority, &reason);
+            }
             true => {
                 self.items(&node.children)?;
                 self.schemas.extend(node.input.clone());
@@ -166,7 +169,7 @@ impl Walk<'_> {
                 match holds.map_err(|err| Error::of_function(&arm_source(choice), "the predicate", err))? {
                     true => self.items(arm),
                     false => {
-                        self.exclude_all(arm);
+                        self.exclude_all(arm, &reason(PREDICATE_FALSE, Some(predicate), self.call));
                         Ok(())
                     }
                 }
@@ -191,16 +194,24 @@ impl Walk<'_> {
         self.steps.push(Step::Excluded { source: source.clone(), priority, reason: reason.to_owned() });
     }
 
-    fn exclude_all(&mut self, arm: &[Item]) {
+    fn exclude_all(&mut self, arm: &[Item], reason: &str) {
         for item in arm {
             match item {
-                Item::Node(node) => self.exclude(&node.source, node.profile.priority, PREDICATE_FALSE),
+                Item::Node(node) => self.exclude(&node.source, node.profile.priority, reason),
                 Item::Choice(choice) if matches!(choice.pick, Pick::When(_)) => {
-                    choice.arms.iter().for_each(|it| self.exclude_all(it));
+                    choice.arms.iter().for_each(|it| self.exclude_all(it, reason));
                 }
-                Item::Choice(choice) => self.exclude(&choice.source, Priority::DEFAULT, PREDICATE_FALSE),
+                Item::Choice(choice) => self.exclude(&choice.source, Priority::DEFAULT, reason),
             }
         }
+    }
+}
+
+/// Returns a reason with the condition behind it and what that saw, where it can be shown.
+fn reason(short: &str, condition: Option<&Predicate>, call: &Call) -> String {
+    match condition.and_then(|it| it.seen(call)) {
+        Some(seen) => format!("{short}: {seen}"),
+        None => short.to_owned(),
     }
 }
 

@@ -72,7 +72,8 @@ pub(crate) async fn gather(
         anew: setup.options.anew,
         call: &call,
     };
-    let warnings = gathering.clock_warnings(&steps);
+    let mut warnings = gathering.clock_warnings(&steps);
+    warnings.extend(setup.prompt.undeclared_input(&setup.options.input));
     let (own, done) = try_join(own(setup, gathering.before, &call), gathering.steps(steps, 0)).await?;
     let (mut outcomes, mut timings) = (Vec::with_capacity(done.len()), Vec::new());
     done.into_iter().for_each(|it| it.flatten(&mut outcomes, &mut timings));

@@ -67,7 +67,7 @@ pub use explain::{
 };
 pub use futures::future::BoxFuture;
 pub use gather::Timing;
-pub use lower::{MAX_DEPTH, Prompt};
+pub use lower::{MAX_DEPTH, Prompt, is_tool_name};
 pub use merge::Extras;
 pub use options::{Absence, ResolveOptions};
 pub use pass::{CachedBlock, Pass};

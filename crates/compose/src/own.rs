@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::panics::{caught, caught_in};
 use crate::segment::{SharedText, Volatility};
 use crate::setup::Setup;
+use crate::tags::block_tag_name;
 use crate::{Adaptation, Call, Definition, Error, MessageText, Source, Text, UserMessage, UserPart};
 
 /// What the prompt itself says.
@@ -73,12 +74,40 @@ impl OwnText {
         match self {
             OwnText::Ready(text, volatility) => Ok((text.clone(), *volatility)),
             OwnText::Template(text) => {
+                let spelled = spelled(text, call);
+                let call = spelled.as_ref().unwrap_or(call);
                 let rendered =
                     text.render_now(call).map_err(|err| Error::of_function(owner, "the text", err))?;
                 Ok((rendered, text.volatility()))
             }
         }
     }
+}
+
+/// Returns the call with the keys of `config.context` as the text spells them: `userPreferences` is `user-preferences`.
+/// Nothing, if all are spelled like their tags, or if the text goes over the whole map, in which each stands once.
+fn spelled(text: &Text, call: &Call) -> Option<Call> {
+    let known = call.config.get("context")?.as_object().filter(|it| !it.is_empty())?;
+    let reads = text.variables_in_all();
+    let in_context =
+        |it: &[String]| matches!(it, [config, context, ..] if config == "config" && context == "context");
+    if reads.iter().any(|it| in_context(it) && it.len() == 2) {
+        return None;
+    }
+    let keys = reads.iter().filter(|it| in_context(it)).filter_map(|it| it.get(2));
+    let other = keys.filter(|it| !known.contains_key(*it)).filter_map(|key| {
+        let value = known.get(&block_tag_name(key).ok()?)?;
+        Some((key.clone(), value.clone()))
+    });
+    let other: Vec<(String, Value)> = other.collect();
+    if other.is_empty() {
+        return None;
+    }
+    let mut config = (*call.config).clone();
+    if let Some(context) = config.get_mut("context").and_then(Value::as_object_mut) {
+        context.extend(other);
+    }
+    Some(call.with_config(config))
 }
 
 /// Runs the prompt's own functions, all at once.

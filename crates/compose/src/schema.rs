@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use contexture_template::did_you_mean;
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
@@ -88,7 +89,29 @@ pub(crate) struct InputSchema {
     others: Option<OwnedSchema>,
 }
 
+/// What lets a schema take keys that it does not list.
+const OPEN: [&str; 7] =
+    ["$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties", "unevaluatedProperties"];
+
 impl InputSchema {
+    /// Says which keys of `input` nobody declares, with the key that may be meant. Nothing, if no key is declared at all or
+    /// if further keys are expected.
+    pub(crate) fn undeclared(&self, input: &Value) -> Vec<String> {
+        let is_open = |it: &Arc<OwnedSchema>| OPEN.iter().any(|word| it.schema.value().get(word).is_some());
+        let Some(input) = input.as_object() else { return Vec::new() };
+        if self.properties.is_empty() || self.others.is_some() || self.base.iter().any(is_open) {
+            return Vec::new();
+        }
+        let unknown = input.keys().filter(|it| !self.properties.contains_key(*it));
+        unknown
+            .map(|key| {
+                let hint = did_you_mean(key, self.properties.keys().map(String::as_str));
+                let hint = hint.map(|it| format!("; {it}")).unwrap_or_default();
+                format!("no schema declares the input key `{}`{hint}", short_key(key))
+            })
+            .collect()
+    }
+
     /// Merges the schemas of all owners; `is_base` says which are always there.
     pub(crate) fn merge(owners: Vec<(Arc<OwnedSchema>, bool)>, own: Option<&Schema>) -> Result<Self, Error> {
         let others = own.and_then(Schema::additional).map(Schema::from_json);
@@ -219,6 +242,10 @@ fn short(value: &Value) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
+}
+
+fn short_key(key: &str) -> String {
+    key.chars().take(100).collect()
 }
 
 fn has_reference(schema: &Value) -> bool {

@@ -7,6 +7,7 @@
 //! Nothing here calls a model, reads a file or knows a provider's JSON.
 
 mod answer;
+mod json;
 mod message;
 mod model;
 mod part;
@@ -16,6 +17,7 @@ pub mod tokens;
 mod tool;
 
 pub use answer::{Answer, Delta, StopReason, Usage};
+pub use json::{JsonFault, JsonFaultKind, json_fault};
 pub use message::{Message, Role};
 pub use model::{CacheRules, Price};
 pub use part::{File, Image, MediaError, MediaSource, Part, Thinking, ToolCall, ToolResult};

@@ -14,8 +14,8 @@ use contexture_wire::{
     Dialect, ProviderError, ProviderErrorKind, StreamDecoder, StreamError, Target, classify, decode_answer,
     failure,
 };
-use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::{Response, StatusCode, Url};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -299,12 +299,31 @@ async fn refusal(dialect: Dialect, response: Response, patience: Patience, limit
         let message = format!("the address has moved to `{to}`; redirects are not followed");
         return ModelError::new(ModelErrorKind::Invalid, message).with_status(status.as_u16()).into();
     }
+    let address = shown_address(response.url());
     let body = body::beginning(response, patience, limit).await;
     let body = serde_json::from_slice(&body)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).trim().to_owned()));
+    if status == StatusCode::NOT_FOUND && !speaks_of_a_model(dialect, &body) {
+        let message = format!("there is no API of models at `{address}`; is the path of `base_url` right?");
+        return ModelError::new(ModelErrorKind::Address, message).with_status(status.as_u16()).into();
+    }
     hint.after = hint.after.or_else(|| retry::delay(&body));
     let error = provider_error(classify(dialect, status.as_u16(), &body)).with_status(status.as_u16());
     Failure { error: error.with_retry_after(hint.after), hint }
+}
+
+/// Whether the body of a 404 is an API's: it has the shape of an error, or speaks of the model.
+fn speaks_of_a_model(dialect: Dialect, body: &Value) -> bool {
+    failure(dialect, body).is_some() || body.to_string().to_lowercase().contains("model")
+}
+
+/// An address without what may be a secret in it.
+fn shown_address(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    // An address of HTTP has a host, so neither can fail.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url.to_string()
 }
 
 /// More of a provider's words than this is not worth repeating.

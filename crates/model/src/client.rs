@@ -160,7 +160,7 @@ impl Inner {
         let (endpoint, target) = self.target(call)?;
         if endpoint.lacks_key {
             let message = format!("there is no key for provider `{}`", target.provider);
-            return Err(ModelError::new(ModelErrorKind::Auth, message));
+            return Err(ModelError::new(ModelErrorKind::KeyMissing, message));
         }
         let Encoded { body, losses } = encode_request(&target, &call.request);
         // The places only: a reason may quote what is said. `Client::encode` gives them whole.

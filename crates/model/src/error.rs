@@ -25,7 +25,9 @@ struct Inner {
 /// What kind of trouble it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ModelErrorKind {
-    /// The key is missing, wrong, or may not do this.
+    /// The provider needs a key and none is configured; nothing was sent.
+    KeyMissing,
+    /// The provider says that the key is missing, wrong, or may not do this.
     Auth,
     /// Too many requests or tokens.
     RateLimited,
@@ -37,6 +39,8 @@ pub enum ModelErrorKind {
     Overloaded,
     /// There is no such provider, model or address.
     NotFound,
+    /// The address answers, but not as the API of a model: its path is wrong.
+    Address,
     /// The provider says that the request is wrong.
     Invalid,
     /// Nothing came in time.
@@ -53,12 +57,13 @@ impl ModelErrorKind {
     /// Returns the stable code: `model_auth`, `prompt_too_long`, …
     pub fn code(self) -> &'static str {
         match self {
-            ModelErrorKind::Auth => "model_auth",
+            ModelErrorKind::KeyMissing | ModelErrorKind::Auth => "model_auth",
             ModelErrorKind::RateLimited => "model_rate_limited",
             ModelErrorKind::PromptTooLong => "prompt_too_long",
             ModelErrorKind::Refused => "model_refused",
             ModelErrorKind::Overloaded => "model_overloaded",
             ModelErrorKind::NotFound => "model_not_found",
+            ModelErrorKind::Address => "model_address_wrong",
             ModelErrorKind::Invalid => "model_error",
             ModelErrorKind::TimedOut => "model_timed_out",
             ModelErrorKind::Disconnected => "model_unreachable",

@@ -74,10 +74,12 @@ fn may_pass(error: &ModelError) -> bool {
         ModelErrorKind::Invalid | ModelErrorKind::Malformed => {
             error.status().is_some_and(|it| it == 408 || it >= 500)
         }
-        ModelErrorKind::Auth
+        ModelErrorKind::KeyMissing
+        | ModelErrorKind::Auth
         | ModelErrorKind::PromptTooLong
         | ModelErrorKind::Refused
         | ModelErrorKind::NotFound
+        | ModelErrorKind::Address
         | ModelErrorKind::TooLarge => false,
     }
 }

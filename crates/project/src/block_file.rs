@@ -8,10 +8,10 @@ use crate::decode;
 use crate::error::{Place, Problem};
 use crate::facts::{Remark, Spot};
 use crate::front::Document;
-use crate::nearest::did_you_mean;
 use crate::reader::{Fields, Reader, changes_each_turn};
 use crate::sections::stripped;
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 /// The fields of a block file.
 const FIELDS: [&str; 12] = [
@@ -127,7 +127,10 @@ fn name(reader: &mut Reader<'_>, fields: Fields<'_>) -> (String, String) {
     let given = node.and_then(|it| reader.take("name", decode::word(it)));
     let given = given.unwrap_or_else(|| file_name(reader.file).to_owned());
     match block_tag_name(&given) {
-        Ok(name) => (given, name),
+        Ok(name) => {
+            reader.places.id(&name, node.map_or(Place::START, |it| it.place));
+            (given, name)
+        }
         Err(err) => {
             let place = node.map_or(Place::START, |it| it.place);
             reader

@@ -15,9 +15,10 @@ use crate::error::{Fault, Problem, ProjectError};
 use crate::facts::{Facts, Spot, Use};
 use crate::files::FileKind;
 use crate::front;
-use crate::nearest::did_you_mean;
+use crate::places::Places;
 use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 /// Stands among the files that a unit reads if it names a block.
 pub(crate) const BLOCKS: &str = "blocks/";
@@ -40,6 +41,7 @@ pub(crate) struct BlockUnit {
     pub(crate) reads: BTreeSet<String>,
     pub(crate) facts: Facts,
     spot: Option<Spot>,
+    pub(crate) places: Places,
 }
 
 /// Reads the block files; takes over from `previous` what has not changed. `prompts` are the ids of all prompts.
@@ -69,10 +71,10 @@ fn unit(file: &str, shelf: Shelf<'_>, prompts: &BTreeSet<String>) -> BlockUnit {
     let BlockFile { block, name, spot } =
         block_file(&mut reader, document, prompts.iter().map(String::as_str));
     let faults = reader.faults();
-    let Reader { reads, facts, .. } = reader;
+    let Reader { reads, facts, places, .. } = reader;
     let (order, agents) = (block.definition().order, block.definition().agents.clone());
     let block = Some(block).filter(|_| faults.is_empty());
-    BlockUnit { block, name, order, agents, faults, reads, facts, spot }
+    BlockUnit { block, name, order, agents, faults, reads, facts, spot, places }
 }
 
 fn unreadable(file: &str, error: ProjectError) -> BlockUnit {
@@ -85,6 +87,7 @@ fn unreadable(file: &str, error: ProjectError) -> BlockUnit {
         reads: BTreeSet::from([file.to_owned()]),
         facts: Facts::default(),
         spot: None,
+        places: Places::default(),
     }
 }
 

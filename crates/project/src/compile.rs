@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use contexture_agent::ENGINE_TOOLS;
 use contexture_compose::{Context, Entry, Prompt, PromptBuilder, Volatility};
 
 use crate::blocks::{BLOCKS, BlockUnit, Blocks, PROMPTS, applying, blocks, names as block_names};
@@ -20,16 +21,18 @@ use crate::config::Config;
 use crate::context_file::context_file;
 use crate::decode;
 use crate::entries::names;
-use crate::error::{Fault, Place, ProjectError};
-use crate::facts::{Facts, Spot, Use};
+use crate::error::{Fault, Problem, ProjectError};
+use crate::facts::{ChosenTool, Facts, Spot, Use};
 use crate::files::{CONFIG, FileKind};
 use crate::front::{self, Document};
 use crate::index::{INDEX, Index, Located, default_id};
 use crate::partials::Library;
+use crate::places::{Places, located};
 use crate::prompt_file::{prompt_file, prompt_name};
 use crate::reader::{Reader, Shelf};
 use crate::sources::Sources;
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 /// A context file, read.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ pub(crate) struct ContextUnit {
     pub(crate) height: usize,
     pub(crate) facts: Facts,
     pub(crate) spot: Option<Spot>,
-    owners: BTreeMap<String, Place>,
+    places: Places,
 }
 
 /// A prompt file, read.
@@ -279,14 +282,14 @@ fn context(file: &str, pending: Pending, shelf: Shelf<'_>) -> ContextUnit {
                 height: 1,
                 facts: Facts::default(),
                 spot: None,
-                owners: BTreeMap::new(),
+                places: Places::default(),
             };
         }
     };
     let faults = reader.faults();
-    let Reader { reads, height, facts, owners, .. } = reader;
+    let Reader { reads, height, facts, places, .. } = reader;
     let context = context.filter(|_| faults.is_empty());
-    ContextUnit { context, faults, reads, height, facts, spot, owners }
+    ContextUnit { context, faults, reads, height, facts, spot, places }
 }
 
 fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
@@ -310,6 +313,7 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
     let used: Vec<&Arc<BlockUnit>> =
         named.iter().filter_map(|it| shelf.blocks.get(*it)).chain(added.clone()).collect();
     faults.extend(used.iter().flat_map(|unit| unit.faults.iter().cloned()));
+    faults.extend(unknown_choices(file, &reader.facts, reached.values().map(|it| &it.facts)));
     definition.entries.extend(added.filter_map(|it| it.block.clone()).map(Entry::Block));
     reader.reads.extend(used.iter().flat_map(|it| it.reads.iter().cloned()));
     let blocks = applying.iter().map(|(_, unit)| Arc::clone(unit)).collect();
@@ -322,15 +326,35 @@ fn prompt(file: &str, shelf: Shelf<'_>, config: &Config) -> PromptUnit {
     let id = definition.id.clone();
     let prompt = match faults.is_empty() {
         true => PromptBuilder::from(definition).build().map_err(|err| {
-            let faults = ProjectError::from(&err).faults;
-            ProjectError::new(
-                faults.into_iter().map(|it| placed(it, &reader.owners, file, &reached)).collect(),
-            )
+            let of_contexts = reached.iter().map(|(file, it)| (file.as_str(), &it.places));
+            let of_blocks = applying.iter().map(|(file, it)| (*file, &it.places));
+            let files: Vec<_> =
+                std::iter::once((file, &reader.places)).chain(of_contexts).chain(of_blocks).collect();
+            ProjectError::new(located(&err, &files))
         }),
         false => Err(ProjectError::new(faults)),
     };
     let Reader { reads, facts, .. } = reader;
     PromptUnit { id, prompt, reads, facts, blocks, has_text, arranges_by_author, own_text_changes }
+}
+
+/// Lists the tools that the model is told to call and nobody brings.
+fn unknown_choices<'a>(file: &str, own: &'a Facts, reached: impl Iterator<Item = &'a Facts>) -> Vec<Fault> {
+    let mut known: BTreeSet<&str> = ENGINE_TOOLS.into();
+    for facts in std::iter::once(own).chain(reached) {
+        known.extend(facts.tools.iter().map(|(it, _)| it.tool.name.as_str()));
+        known.extend(facts.plain_tools.iter().map(|(it, _)| it.name.as_str()));
+    }
+    let unknown = own.chosen_tools.iter().filter(|it| !known.contains(it.tool.as_str()));
+    let fault = |it: &ChosenTool| {
+        let problem = Problem::new("tool_unknown", format!("there is no tool `{}`", it.tool)).at(it.place);
+        let hint = did_you_mean(&it.tool, known.iter().copied());
+        let hint = hint.unwrap_or_else(|| {
+            "declare it under `tools` of the prompt or of a context that it uses".to_owned()
+        });
+        problem.under(it.field.as_str()).hint(Some(hint)).into_fault(file)
+    };
+    unknown.map(fault).collect()
 }
 
 fn unreadable(file: &str, error: ProjectError) -> PromptUnit {
@@ -365,31 +389,4 @@ pub(crate) fn reached<'a>(
         }
     }
     found
-}
-
-/// What the engine says of definitions that can't be, whatever the input is. To the author of a file they are all the
-/// same: the file is wrong.
-const OF_DEFINITIONS: [&str; 4] =
-    ["schema_invalid", "tool_name_invalid", "priority_invalid", "definition_invalid"];
-
-/// Adds the place of whoever the engine complains about, where a single one is to blame.
-fn placed(
-    mut fault: Fault,
-    owners: &BTreeMap<String, Place>,
-    file: &str,
-    reached: &BTreeMap<String, &Arc<ContextUnit>>,
-) -> Fault {
-    if OF_DEFINITIONS.contains(&fault.code.as_str()) {
-        "file_invalid".clone_into(&mut fault.code);
-        fault.file.get_or_insert_with(|| file.to_owned());
-    }
-    let [owner] = fault.sources.as_slice() else { return fault };
-    if fault.line.is_some() {
-        return fault;
-    }
-    let of_context = || reached.iter().find_map(|(path, it)| Some((path.as_str(), *it.owners.get(owner)?)));
-    match owners.get(owner).map(|place| (file, *place)).or_else(of_context) {
-        Some((file, place)) => fault.in_file(file).at_place(place),
-        None => fault,
-    }
 }

@@ -16,9 +16,9 @@ use toml::de::{DeTable, DeValue};
 use crate::decode;
 use crate::error::{Fault, Place, Problem, ProjectError};
 use crate::files::CONFIG;
-use crate::nearest::did_you_mean;
 pub use crate::server_config::ServerConfig;
 use crate::yaml::{Data, Node, Pair};
+use contexture_template::did_you_mean;
 
 /// The settings of a project.
 ///

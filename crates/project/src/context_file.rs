@@ -94,14 +94,17 @@ struct Content {
 fn context(reader: &mut Reader<'_>, fields: Fields<'_>, content: Content, place: Place) -> (Context, Spot) {
     let Content { id, text, noted } = content;
     let name = id.as_ref().map_or("context".to_owned(), |id| format!("context:{id}"));
-    reader.owners.insert(name.clone(), place);
+    reader.places.owner(&name, place);
+    if let Some((id, node)) = id.as_deref().zip(fields.get("id")) {
+        reader.places.id(id, node.place);
+    }
     let (volatility, has_text) = (text.as_ref().map(Text::volatility), text.is_some());
     let mut context = match (id, text) {
         (Some(id), Some(text)) => Context::text(id, text),
         (Some(id), None) => Context::new(id),
         (None, text) => Context::unnamed(text.unwrap_or_else(|| Text::literal(""))),
     };
-    let values = fields.get("values").and_then(|it| values(reader, it));
+    let values = fields.get("values").and_then(|it| values(reader, &name, it));
     let volatility = volatility.max(values.as_ref().map(TagValue::volatility));
     if let Some(values) = values {
         context = context.values(values);
@@ -115,7 +118,7 @@ fn context(reader: &mut Reader<'_>, fields: Fields<'_>, content: Content, place:
     context = entries.into_iter().fold(context, Context::include);
     context = layout.apply(context);
     context = conditions(reader, fields, context);
-    context = belongings(reader, fields, context);
+    context = belongings(reader, &name, fields, context);
     let inferred = volatility.unwrap_or_default();
     // Declared `cached`, a text that reads the input still differs between threads, but not between turns.
     let inferred = if layout.cached { inferred.min(Volatility::Conversation) } else { inferred };
@@ -130,8 +133,9 @@ fn context(reader: &mut Reader<'_>, fields: Fields<'_>, content: Content, place:
     (context, spot)
 }
 
-fn values(reader: &mut Reader<'_>, node: &Node) -> Option<TagValue> {
+fn values(reader: &mut Reader<'_>, owner: &str, node: &Node) -> Option<TagValue> {
     reader.take("values", decode::map(node))?;
+    reader.places.tags(owner, node);
     reader.slot_keys(node);
     reader.tag_value(node)
 }
@@ -212,9 +216,12 @@ fn conditions(reader: &mut Reader<'_>, fields: Fields<'_>, mut context: Context)
     on_error.into_iter().fold(context, Context::on_error)
 }
 
-fn belongings(reader: &mut Reader<'_>, fields: Fields<'_>, mut context: Context) -> Context {
+fn belongings(reader: &mut Reader<'_>, name: &str, fields: Fields<'_>, mut context: Context) -> Context {
     if let Some(description) = fields.get("description") {
         reader.take("description", decode::word(description));
+    }
+    if let Some(node) = fields.get("input") {
+        reader.places.schema(name, node);
     }
     if let Some(schema) = fields.get("input").and_then(|it| reader.schema("input", it)) {
         reader.facts.schemas.push((**schema.value()).clone());

@@ -13,8 +13,8 @@ use serde::de::{
 };
 
 use crate::error::Problem;
-use crate::nearest::did_you_mean;
 use crate::yaml::{Data, Node, Pair};
+use contexture_template::did_you_mean;
 
 /// Reads one value.
 pub(crate) fn value<T: DeserializeOwned>(node: &Node) -> Result<T, Problem> {
@@ -81,6 +81,22 @@ pub(crate) fn map(node: &Node) -> Result<&[Pair], Problem> {
     match &node.data {
         Data::Map(pairs) => Ok(pairs),
         _ => Err(wrong(node, "a map")),
+    }
+}
+
+/// Returns the pair of a map with that key.
+pub(crate) fn pair<'n>(node: &'n Node, key: &str) -> Option<&'n Pair> {
+    match &node.data {
+        Data::Map(pairs) => pairs.iter().find(|it| it.key == key),
+        _ => None,
+    }
+}
+
+/// Returns the only pair of a map.
+pub(crate) fn one_pair(node: &Node) -> Option<&Pair> {
+    match &node.data {
+        Data::Map(pairs) => pairs.first().filter(|_| pairs.len() == 1),
+        _ => None,
     }
 }
 

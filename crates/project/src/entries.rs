@@ -11,9 +11,9 @@ use crate::error::{Place, Problem};
 use crate::facts::Use;
 use crate::files::FileKind;
 use crate::index::{INDEX, Located, context_name, context_path};
-use crate::nearest::did_you_mean;
 use crate::reader::{Reader, Shelf};
 use crate::yaml::{Data, Node, Pair};
+use contexture_template::did_you_mean;
 
 /// The kinds of entries that are maps, by the key that tells them apart.
 const KINDS: [&str; 4] = ["context", "block", "when", "match"];

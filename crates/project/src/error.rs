@@ -197,6 +197,7 @@ impl Problem {
         in_file: impl FnOnce(Place) -> Place,
     ) -> Self {
         let problem = Self::new("template_error", err.to_string()).at(in_file(err.place().into()));
+        let problem = problem.hint(err.hint().map(str::to_owned));
         problem.with(|it| it.file = err.name().map(str::to_owned))
     }
 

@@ -33,6 +33,10 @@ pub(crate) struct Facts {
     pub(crate) section: Option<Vec<Read>>,
     /// What the text of the user's turn reads.
     pub(crate) user: Vec<Read>,
+    /// Tools that the model is told to call.
+    pub(crate) chosen_tools: Vec<ChosenTool>,
+    /// Where a prompt is given its id.
+    pub(crate) id: Option<Place>,
     /// Where its templates stand.
     pub(crate) texts: Vec<Spread>,
     /// Remarks that need no other file.
@@ -48,6 +52,15 @@ impl Facts {
             self.texts.iter().filter_map(|it| Some(((it.has_ink(counted), it.start), it.find(counted)?)));
         found.max_by_key(|(rank, _)| *rank).map_or(counted, |(_, place)| place)
     }
+}
+
+/// A tool that the model is told to call.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenTool {
+    /// The field that says so, such as `adapt.openai.tool_choice`.
+    pub(crate) field: String,
+    pub(crate) tool: String,
+    pub(crate) place: Place,
 }
 
 /// A variable that is read somewhere.

@@ -10,8 +10,8 @@ use contexture_flow::{FlowDefinition, FlowFault, NodeKind};
 use contexture_template::{Condition, ParseConfig, Template};
 
 use crate::error::{Fault, Place, Problem, ProjectError};
-use crate::nearest::did_you_mean;
 use crate::yaml::{self, Data, Node};
+use contexture_template::did_you_mean;
 
 /// The folder of the flows.
 const FOLDER: &str = "flows/";

@@ -19,10 +19,10 @@ use crate::compile::Compiled;
 use crate::error::{Fault, ProjectError};
 use crate::files::FileKind;
 use crate::flow_file::{FlowFile, flow_file};
-use crate::nearest::did_you_mean;
 use crate::project::{Project, listed};
 use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
+use contexture_template::did_you_mean;
 
 /// What the application has for the flows of its project, beside what is in the files. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -29,9 +29,9 @@ mod flows;
 mod front;
 mod index;
 mod lint;
-mod nearest;
 mod partials;
 mod pipeline;
+mod places;
 mod project;
 mod prompt_file;
 mod reader;
@@ -47,11 +47,11 @@ pub use config::{
     CompactionConfig, Config, HistoryDefault, HistoryDefaults, HistoryWindow, LogFormat, ModelChoice,
     ProviderConfig, ServerConfig, StoreConfig, TelemetryConfig,
 };
+pub use contexture_template::did_you_mean;
 pub use error::{Fault, ProjectError};
 pub use files::{Files, FilesError, Folder, InMemory, MAX_FILE_BYTES};
 pub use flows::FlowParts;
 pub use lint::{Level, Lint};
-pub use nearest::did_you_mean;
 pub use project::{Project, Reload};
 pub use tools::ProjectTool;
 pub use workspace::{WorkspaceSnapshot, workspace_snapshot};

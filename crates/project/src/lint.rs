@@ -8,6 +8,7 @@ use std::fmt;
 
 use contexture_compose::Volatility;
 use contexture_compose::tags::validate_tag_name;
+use contexture_template::did_you_mean;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -60,6 +61,10 @@ impl fmt::Display for Lint {
         write!(f, "{file}:{line}:{column}: {level}[{code}]: {message}")
     }
 }
+
+/// The variables that templates see, and the keys of `ctx`.
+const GLOBALS: [&str; 3] = ["input", "ctx", "config"];
+const OF_CTX: [&str; 4] = ["session", "tenant", "user", "now"];
 
 /// Looks at all files; `faults` are those of the prompts, `of_flows` those of the flows.
 pub(crate) fn lint(
@@ -199,6 +204,7 @@ impl Findings<'_> {
         }
         reads.extend(unit.blocks.iter().flat_map(|it| &it.facts.variables));
         self.user_defaults(&unit.facts.user, &schemas);
+        reads.iter().for_each(|it| self.unknown_variable(it));
         if !schemas.is_empty() {
             reads.into_iter().for_each(|it| self.undeclared(it, &schemas));
         }
@@ -220,6 +226,23 @@ impl Findings<'_> {
             let hint = "declare it, so that a missing value is found before the template runs";
             self.warn("input_undeclared", message, &read.file, read.place, Some(hint));
         }
+    }
+
+    /// A variable that no template of a prompt is given. What a partial reads may be an argument.
+    fn unknown_variable(&mut self, read: &Read) {
+        let known: &[&str] = match read.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["ctx", key, ..] if !OF_CTX.contains(&key) => &OF_CTX,
+            [root, ..] if !GLOBALS.contains(&root) => &GLOBALS,
+            _ => return,
+        };
+        if FileKind::of(&read.file) == Some(FileKind::Partial) {
+            return;
+        }
+        let key = if known == GLOBALS { &read.path[0] } else { &read.path[1] };
+        let hint = did_you_mean(key, known.iter().copied());
+        let hint = hint.unwrap_or_else(|| format!("there are: {}", known.join(", ")));
+        let message = format!("there is no variable `{}`", read.path.join("."));
+        self.warn("variable_unknown", message, &read.file, read.place, Some(&hint));
     }
 
     /// A user text that needs no input is sent with every call, also beside what the user of a chat says.

@@ -5,10 +5,10 @@ use contexture_history::{RedactError, RedactRule, last_turns, redact, without_me
 
 use crate::decode;
 use crate::error::Problem;
-use crate::nearest::did_you_mean;
 use crate::reader::Reader;
 use crate::workspace::WorkspaceSnapshot;
 use crate::yaml::{Data, Node};
+use contexture_template::did_you_mean;
 
 const TRANSFORMS: [&str; 4] = ["without_thinking", "without_media", "last_turns", "redact"];
 const PROVIDERS: [&str; 3] = ["identity", "date", "workspace"];

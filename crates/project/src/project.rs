@@ -15,10 +15,10 @@ use crate::error::{Fault, Place, ProjectError};
 use crate::files::{CONFIG, Files, Folder};
 use crate::flows::{Before, FlowParts, Flows};
 use crate::lint::{Lint, lint};
-use crate::nearest::did_you_mean;
 use crate::prompt_file::prompt_name;
 use crate::sources::Sources;
 use crate::tools::ProjectTool;
+use contexture_template::did_you_mean;
 
 /// How many ids an error lists.
 const MAX_LISTED: usize = 20;
@@ -133,10 +133,9 @@ impl Project {
         dir.join(CONFIG).is_file() || dir.join("prompts").is_dir()
     }
 
-    /// Lists what is wrong with prompts and flows as their files are now, also where a last good version is used.
+    /// Lists what is wrong with prompts, blocks and flows as their files are now, also where a last good version is used.
     pub fn faults(&self) -> Vec<Fault> {
-        let of_prompts = self.prompts.values().flat_map(|it| it.faults.clone());
-        ProjectError::new(of_prompts.chain(self.flows.faults()).collect()).faults
+        all_faults(&self.prompts, &self.compiled, &self.flows)
     }
 
     /// Returns the configuration.
@@ -253,7 +252,6 @@ impl Project {
         let prompts = held(&compiled, &self.prompts);
         let before = Before { flows: &self.flows, changes: &changes };
         let flows = Flows::compile(&sources, &compiled, self.flows.parts.clone(), Some(&before));
-        let faults = prompts.values().flat_map(|it| it.faults.clone()).chain(flows.faults());
         let is_new = |file: &str| match (compiled.prompts.get(file), self.compiled.prompts.get(file)) {
             (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
             _ => true,
@@ -263,7 +261,7 @@ impl Project {
             removed: self.prompts.keys().filter(|it| !prompts.contains_key(*it)).cloned().collect(),
             changed_flows: flows.changed(&self.flows),
             removed_flows: flows.removed(&self.flows),
-            faults: ProjectError::new(faults.collect()).faults,
+            faults: all_faults(&prompts, &compiled, &flows),
         };
         self.catalogue = config.catalogue();
         (self.sources, self.config, self.compiled, self.prompts) = (sources, config, compiled, prompts);
@@ -324,6 +322,13 @@ fn read(files: &dyn Files, overrides: &[(String, String)]) -> Result<(Sources, C
     Ok((sources, config.with_overrides(&overrides)?))
 }
 
+/// Lists what is wrong with prompts, blocks and flows. A context that no prompt uses stands in nobody's way.
+fn all_faults(prompts: &BTreeMap<String, Held>, compiled: &Compiled, flows: &Flows) -> Vec<Fault> {
+    let of_prompts = prompts.values().flat_map(|it| it.faults.iter().cloned());
+    let of_blocks = compiled.blocks.values().flat_map(|it| it.faults.iter().cloned());
+    ProjectError::new(of_prompts.chain(of_blocks).chain(flows.faults()).collect()).faults
+}
+
 /// Decides what is handed out: the new version of each prompt, or its last good one.
 fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String, Held> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
@@ -331,7 +336,10 @@ fn held(compiled: &Compiled, before: &BTreeMap<String, Held>) -> BTreeMap<String
     for (file, unit) in &compiled.prompts {
         let path = prompt_name(file).unwrap_or(file);
         let first = owners.insert(&unit.id, file);
-        let clash = first.map(|it| Clash { id: unit.id.clone(), fault: duplicate(&unit.id, it, file) });
+        let clash = first.map(|it| {
+            let fault = duplicate(&unit.id, it, file).at_place(unit.facts.id.unwrap_or(Place::START));
+            Clash { id: unit.id.clone(), fault }
+        });
         let newest = match &clash {
             Some(clash) => Err(clash.fault.clone().into()),
             None => unit.prompt.clone(),

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::decode;
 use crate::entries::entries;
 use crate::error::{Place, Problem};
-use crate::facts::Remark;
+use crate::facts::{ChosenTool, Remark};
 use crate::front::Document;
 use crate::pipeline::{providers, transforms};
 use crate::reader::{Fields, Reader};
@@ -106,6 +106,7 @@ fn about(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definitio
         if id.trim().is_empty() {
             reader.problem(decode::wrong(node, "a name").under("id"));
         }
+        reader.facts.id = Some(node.place);
         definition.id = id;
     }
     definition.description =
@@ -212,6 +213,8 @@ fn messages(reader: &mut Reader<'_>, node: &Node) -> Vec<MessageText> {
 fn slot(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &mut Definition) {
     if let Some(node) = fields.get("context") {
         decode::one_or_many(node).iter().for_each(|it| reader.slot_keys(it));
+        reader.places.tags("prompt", node);
+        roles(reader, node);
         let values: Vec<Option<TagValue>> =
             decode::one_or_many(node).iter().map(|it| reader.tag_value(it)).collect();
         definition.context = values.into_iter().flatten().collect();
@@ -220,6 +223,24 @@ fn slot(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body, definition: &m
         let before = reader.facts.variables.len();
         definition.context_section = reader.section(&section.text, section.place);
         reader.facts.section = reader.facts.variables.get(before..).map(<[_]>::to_vec);
+    }
+}
+
+/// Checks the messages in the context slot, each at its place.
+fn roles(reader: &mut Reader<'_>, node: &Node) {
+    match &node.data {
+        Data::List(items) => items.iter().for_each(|it| roles(reader, it)),
+        Data::Map(pairs) => {
+            let role = pairs.iter().find(|it| it.key == "role").map(|it| &it.value);
+            let Some(role) = role.filter(|it| !matches!(&it.data, Data::Text(text) if text.contains('{')))
+            else {
+                return;
+            };
+            let read = decode::value::<Role>(role).map_err(|it| it.under("role"));
+            let hint = "rename the key, such as `userRole`, unless the object is a message".to_owned();
+            reader.take("context", read.map_err(|it| it.hint(Some(hint))));
+        }
+        Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) => {}
     }
 }
 
@@ -238,6 +259,7 @@ fn schemas(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definit
 /// Reads the input's schema; the keys that win over entries may be listed in it.
 fn input(reader: &mut Reader<'_>, node: &Node, overrides: &mut Vec<String>) -> Option<Schema> {
     let pairs = reader.take("input", decode::map(node))?;
+    reader.places.schema("prompt", node);
     let (own, schema): (Vec<Pair>, Vec<Pair>) = pairs.iter().cloned().partition(|it| it.key == "override");
     for pair in own.iter().filter(|it| !it.value.is_null()) {
         let keys = decode::texts(&pair.value).map_err(|it| it.under("override"));
@@ -283,7 +305,12 @@ fn tool_choice(reader: &mut Reader<'_>, fields: Fields<'_>, name: &str) -> Optio
     let node = fields.get("tool_choice")?;
     let choice = decode::value::<ToolChoice>(node);
     let choice = choice.map_err(|_| decode::wrong(node, "`auto`, `none`, `required` or `{tool: NAME}`"));
-    reader.take(name, choice)
+    let choice = reader.take(name, choice)?;
+    if let ToolChoice::Tool(tool) = &choice {
+        let place = decode::one_pair(node).map_or(node.place, |it| it.value.place);
+        reader.facts.chosen_tools.push(ChosenTool { field: name.to_owned(), tool: tool.clone(), place });
+    }
+    Some(choice)
 }
 
 fn adaptations(reader: &mut Reader<'_>, node: &Node) -> IndexMap<String, Adaptation> {
@@ -328,6 +355,9 @@ fn agent(reader: &mut Reader<'_>, fields: Fields<'_>, definition: &mut Definitio
     }
     if let Some(node) = fields.get("tests") {
         let items = reader.take("tests", decode::list(node)).unwrap_or_default();
+        for (idx, item) in items.iter().enumerate() {
+            reader.take("tests", decode::map(item).map(drop).map_err(|it| it.under(format!("[{idx}]"))));
+        }
         definition.tests = items.iter().map(Node::to_json).collect();
     }
 }
@@ -362,7 +392,7 @@ fn exclusive(reader: &mut Reader<'_>, fields: Fields<'_>, body: &Body) {
 fn note_owners(reader: &mut Reader<'_>, fields: Fields<'_>) {
     for (field, owner) in [("input", "prompt"), ("output", "prompt:output")] {
         if let Some(pair) = fields.pair(field) {
-            reader.owners.insert(owner.to_owned(), pair.place);
+            reader.places.owner(owner, pair.place);
         }
     }
 }

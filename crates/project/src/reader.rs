@@ -13,12 +13,14 @@ use crate::decode;
 use crate::error::{Fault, Place, Problem};
 use crate::facts::{Facts, Read, Remark};
 use crate::index::Index;
-use crate::nearest::{did_you_mean, nearest};
 use crate::partials::Library;
+use crate::places::Places;
 use crate::sources::Sources;
 use crate::spread::{Spread, Written};
 use crate::tools::{ProjectTool, tool};
 use crate::yaml::{Data, Node, Pair};
+use contexture_template::did_you_mean;
+use contexture_template::nearest;
 
 /// What a file may refer to.
 #[derive(Clone, Copy)]
@@ -42,8 +44,8 @@ pub(crate) struct Reader<'a> {
     /// Files that were read or looked for.
     pub(crate) reads: BTreeSet<String>,
     pub(crate) facts: Facts,
-    /// Where the contexts of this file stand, by the notation of explanations.
-    pub(crate) owners: BTreeMap<String, Place>,
+    /// Where the things stand that the engine checks later.
+    pub(crate) places: Places,
     /// How deep the files are nested that it uses.
     pub(crate) height: usize,
 }
@@ -56,7 +58,7 @@ impl<'a> Reader<'a> {
             problems: Vec::new(),
             reads: BTreeSet::from([file.to_owned()]),
             facts: Facts::default(),
-            owners: BTreeMap::new(),
+            places: Places::default(),
             height: 1,
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_agent::{HttpCaller, HttpTool, Tool, ToolRefused};
+use contexture_compose::{SchemaValidator, is_tool_name};
 use contexture_message::ToolDefinition;
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,10 +63,19 @@ pub(crate) fn tool(node: &Node) -> Result<(ToolDefinition, Option<ProjectTool>),
     let Declared { name, description, parameters, http, approval, timeout, alone } =
         decode::each_key::<Declared>(node)?;
     let invalid = |message: String| Err(vec![Problem::invalid(message).at(node.place)]);
+    let place_of = |key: &str| decode::pair(node, key).map_or(node.place, |it| it.value.place);
+    if !is_tool_name(&name) {
+        let message = format!("tool name `{name}` is not 1 to 64 letters, digits, `_` or `-`");
+        return Err(vec![Problem::invalid(message).at(place_of("name"))]);
+    }
+    let tool = ToolDefinition::new(name, description);
     let tool = match parameters {
-        None => ToolDefinition::new(name, description),
-        Some(schema) if schema.is_object() => ToolDefinition::new(name, description).parameters(schema),
-        Some(_) => return invalid("`parameters` must be a JSON Schema".to_owned()),
+        None => tool,
+        Some(schema) => {
+            check_parameters(&schema)
+                .map_err(|it| vec![it.at(place_of("parameters")).under("parameters")])?;
+            tool.parameters(schema)
+        }
     };
     let Some(http) = http else {
         let set = [("approval", approval), ("timeout", timeout.is_some()), ("alone", alone)];
@@ -86,6 +96,68 @@ pub(crate) fn tool(node: &Node) -> Result<(ToolDefinition, Option<ProjectTool>),
     };
     Ok((tool.clone(), Some(ProjectTool { tool, http, approval, timeout, alone })))
 }
+
+/// What a schema can say about an object, of what JSON Schema has.
+const OF_OBJECTS: [&str; 24] = [
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "default",
+    "definitions",
+    "dependentRequired",
+    "dependentSchemas",
+    "deprecated",
+    "description",
+    "else",
+    "enum",
+    "examples",
+    "if",
+    "maxProperties",
+    "minProperties",
+    "not",
+    "oneOf",
+    "patternProperties",
+    "properties",
+    "propertyNames",
+    "required",
+    "then",
+    "title",
+];
+
+/// Checks that `parameters` are the JSON Schema of an object: a model calls a tool with named arguments.
+fn check_parameters(schema: &Value) -> Result<(), Problem> {
+    let Value::Object(fields) = schema else {
+        return Err(Problem::invalid("expected the JSON Schema of an object, such as `{type: object}`"));
+    };
+    let is_object = |it: &Value| it == "object";
+    match fields.get("type") {
+        Some(Value::Array(types)) if types.iter().any(is_object) => {}
+        Some(kind) if is_object(kind) => {}
+        Some(kind) => {
+            let message = format!("expected the JSON Schema of an object, found one of type {kind}");
+            return Err(Problem::invalid(message).hint(Some(example("name", &Value::from("string")))));
+        }
+        None => {
+            let is_known = |it: &str| OF_OBJECTS.contains(&it) || it.starts_with('$') || it.starts_with("x-");
+            if let Some((key, value)) = fields.iter().find(|(key, _)| !is_known(key)) {
+                let message =
+                    format!("`{key}` is not a word of JSON Schema: `parameters` is the schema of an object");
+                return Err(Problem::invalid(message).hint(Some(example(key, value))));
+            }
+        }
+    }
+    SchemaValidator::check(schema).map_err(|err| Problem::invalid(format!("the schema can't be used: {err}")))
+}
+
+/// Shows how one argument is declared.
+fn example(key: &str, value: &Value) -> String {
+    let kind = value.as_str().filter(|it| TYPES.contains(it)).unwrap_or("string");
+    format!("write `{{type: object, properties: {{{key}: {{type: {kind}}}}}}}`")
+}
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 impl Compiled {
     /// Returns all tools that can be run, or the faults of those that are declared differently.

@@ -122,8 +122,11 @@ pub(crate) fn parse(text: &str, first_line: usize) -> (Option<Node>, Vec<Problem
             Err(err) => Err(builder.syntax(&err)),
         };
         if let Err(problem) = outcome {
-            let hint = builder.hint(&problem);
-            builder.problems.push(problem.hint(hint.map(str::to_owned)));
+            let problem = match builder.hint(&problem) {
+                Some(hint) => problem.hint(Some(hint.to_owned())),
+                None => problem,
+            };
+            builder.problems.push(problem);
             return (None, builder.problems);
         }
     }
@@ -369,9 +372,18 @@ fn plain(text: String) -> Result<Data, Problem> {
         _ => {}
     }
     Ok(match number(&text) {
+        Some(number) if number.is_f64() && is_whole(&text) => {
+            let message = format!("the number {text} has too many digits to be kept exactly");
+            let hint = "put quotes around it, so that it is a text".to_owned();
+            return Err(Problem::invalid(message).hint(Some(hint)));
+        }
         Some(number) => Data::Number(number),
         None => Data::Text(text),
     })
+}
+
+fn is_whole(text: &str) -> bool {
+    text.strip_prefix(['+', '-']).unwrap_or(text).bytes().all(|it| it.is_ascii_digit())
 }
 
 fn number(text: &str) -> Option<Number> {

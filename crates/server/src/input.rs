@@ -4,6 +4,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use contexture_flow::RunId;
+use contexture_message::{JsonFault, json_fault};
 use contexture_session::{SessionId, ThreadId};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -63,7 +64,18 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         if path == "." { problem } else { problem.at(path) }
     })?;
     json.end().map_err(|err| Problem::new("body_invalid", format!("the body can't be read: {err}")))?;
-    Ok(value)
+    match std::str::from_utf8(bytes).ok().and_then(json_fault) {
+        Some(fault) => Err(ambiguous(&fault)),
+        None => Ok(value),
+    }
+}
+
+/// What a parser would pass over in silence, with its place.
+fn ambiguous(fault: &JsonFault) -> Problem {
+    let JsonFault { path, line, column, .. } = fault;
+    let text = format!("the body can't be read: {fault} at line {line} column {column}");
+    let problem = Problem::new("body_invalid", text);
+    if path.is_empty() { problem } else { problem.at(path.as_str()) }
 }
 
 /// Reads an object. Serde would take a list for its fields, one after the other.
@@ -219,7 +231,26 @@ mod tests {
         assert_eq!(read(r#"{"inner": {"n": 7}}"#), "7");
         assert!(read(r#"{"inner": {"n": 700}}"#).contains(r#""at":"inner.n""#));
         assert!(read(r#"{"innner": 1}"#).contains("unknown field `innner`"));
+        assert!(
+            read(r#"{"inner": {"n": 1, "n": 2}}"#).contains("the body can't be read: duplicate field `n`")
+        );
         assert!(read("{} {}").contains("trailing characters"));
         assert!(read("[").contains("body_invalid") && read(" []").contains("a list, not an object"));
+    }
+
+    #[test]
+    fn a_body_that_means_two_things_is_refused_with_the_place() {
+        let read = |text: &str| match parse::<serde_json::Value>(text.as_bytes()) {
+            Ok(value) => value.to_string(),
+            Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
+        };
+        let twice = read(r#"{"input": {"plan": "free", "plan": "pro"}}"#);
+        assert!(twice.contains("the key `plan` stands there twice at line 1 column 28"), "{twice}");
+        assert!(twice.contains(r#""code":"body_invalid""#) && twice.contains(r#""at":"input""#), "{twice}");
+        let rounded = read(r#"{"input": {"id": 12345678901234567890123}}"#);
+        assert!(
+            rounded.contains("12345678901234567890123") && rounded.contains(r#""at":"input.id""#),
+            "{rounded}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contexture_agent::AgentError;
 use contexture_flow::RunError;
-use contexture_model::ModelError;
+use contexture_model::{ModelError, ModelErrorKind};
 use contexture_project::ProjectError;
 use contexture_session::{IdInvalid, SessionError, StoreError};
 use serde::Serialize;
@@ -103,6 +103,16 @@ impl Problem {
         self
     }
 
+    /// Tells a provider without a key, which the request need not have chosen, from one that refuses its key: only the
+    /// latter is a failure behind this server.
+    fn of_key(mut self, kind: ModelErrorKind) -> Self {
+        if kind == ModelErrorKind::KeyMissing {
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            (self.status, self.title) = (status.as_u16(), status.canonical_reason().unwrap_or("Error"));
+        }
+        self
+    }
+
     /// Returns the stable code.
     pub fn code(&self) -> &str {
         &self.code
@@ -172,11 +182,11 @@ fn status_of(code: &str) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         "duplicate_id" | "input_invalid" | "answer_invalid" | "flow_invalid" | "prompt_invalid"
-        | "message_invalid" | "budget_exceeded" | "prompt_too_long" | "model_missing" | "model_auth"
-        | "model_not_found" | "guardrail_blocked" | "constraint_failed" | "output_invalid"
-        | "tool_collision" | "tool_unknown" | "tool_name_invalid" | "check_unknown" | "no_answer"
-        | "template_error" | "append_malformed" | "tag_name_invalid" | "tag_name_reserved"
-        | "tag_shape_mismatch" | "message_in_tag" | "role_ambiguous" | "depth_exceeded" | "unknown_entry"
+        | "message_invalid" | "budget_exceeded" | "prompt_too_long" | "model_missing" | "model_not_found"
+        | "guardrail_blocked" | "constraint_failed" | "output_invalid" | "tool_collision"
+        | "tool_unknown" | "tool_name_invalid" | "check_unknown" | "no_answer" | "template_error"
+        | "append_malformed" | "tag_name_invalid" | "tag_name_reserved" | "tag_shape_mismatch"
+        | "message_in_tag" | "role_ambiguous" | "entry_invalid" | "depth_exceeded" | "unknown_entry"
         | "unknown_field" | "import_invalid" => StatusCode::UNPROCESSABLE_ENTITY,
         "rate_limited" | "too_many_requests" | "queue_full" => StatusCode::TOO_MANY_REQUESTS,
         "store_unavailable" | "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
@@ -230,13 +240,17 @@ impl From<IdInvalid> for Problem {
 
 impl From<ModelError> for Problem {
     fn from(err: ModelError) -> Self {
-        Self::new(err.kind().code(), err.to_string())
+        Self::new(err.kind().code(), err.to_string()).of_key(err.kind())
     }
 }
 
 impl From<AgentError> for Problem {
     fn from(err: AgentError) -> Self {
-        Self::new(err.code(), err.to_string())
+        let problem = Self::new(err.code(), err.to_string());
+        match &err {
+            AgentError::Model(err) => problem.of_key(err.kind()),
+            _ => problem,
+        }
     }
 }
 
@@ -254,5 +268,25 @@ impl From<ProjectError> for Problem {
         let problem = Self::new(&first.code, format!("{}{more}", first.message));
         let more = More { at: first.at(), hint: first.hint.clone(), ..More::default() };
         Self { more: Box::new(more), ..problem }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_agent::AgentError;
+    use contexture_model::{ModelError, ModelErrorKind};
+
+    use super::Problem;
+
+    #[test]
+    fn only_a_key_that_is_missing_is_the_request_s_choice() {
+        let status = |kind| {
+            let err = ModelError::new(kind, "x");
+            let problems = [Problem::from(err.clone()), Problem::from(AgentError::Model(err))];
+            problems.map(|it| (it.code().to_owned(), it.status().as_u16()))
+        };
+        let auth = |status| [("model_auth".to_owned(), status), ("model_auth".to_owned(), status)];
+        assert_eq!(status(ModelErrorKind::KeyMissing), auth(422));
+        assert_eq!(status(ModelErrorKind::Auth), auth(502));
     }
 }

@@ -27,6 +27,10 @@ impl<'a> Globals<'a> {
         Self { entries }
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|(name, _)| *name)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&'a Json> {
         self.entries.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }

@@ -53,12 +53,13 @@ struct Inner {
     message: String,
     place: Place,
     name: Option<String>,
+    hint: Option<String>,
 }
 
 impl Error {
     pub(crate) fn new(fault: Fault, place: Place, name: Option<String>) -> Self {
-        let Fault { kind, message } = fault;
-        Self { inner: Box::new(Inner { kind, message, place, name }) }
+        let Fault { kind, message, hint } = fault;
+        Self { inner: Box::new(Inner { kind, message, place, name, hint }) }
     }
 
     /// Returns what kind of trouble this is.
@@ -74,6 +75,11 @@ impl Error {
     /// Returns the name of the template or partial that [`place`](Self::place) points into.
     pub fn name(&self) -> Option<&str> {
         self.inner.name.as_deref()
+    }
+
+    /// Returns a guess of what was meant, such as ``did you mean `upcase`?``.
+    pub fn hint(&self) -> Option<&str> {
+        self.inner.hint.as_deref()
     }
 
     /// Returns a display of the message after its place, such as
@@ -99,11 +105,18 @@ impl fmt::Display for WithPlace<'_> {
 pub(crate) struct Fault {
     kind: ErrorKind,
     message: String,
+    hint: Option<String>,
 }
 
 impl Fault {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), hint: None }
+    }
+
+    /// Adds a guess of what was meant.
+    pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
     }
 
     pub(crate) fn syntax(message: impl Into<String>) -> Self {

@@ -176,6 +176,8 @@ impl Capabilities {
 pub struct Catalogue {
     /// Patterns and their facts, in the order of the table.
     known: Vec<(String, ModelFacts)>,
+    /// Who serves models at an address of their own, with the patterns of their names.
+    owners: Vec<(String, String)>,
     /// The user's own, by exact name.
     own: BTreeMap<String, ModelFacts>,
 }
@@ -186,6 +188,8 @@ pub struct Catalogue {
 struct Table {
     #[serde(rename = "note")]
     _note: String,
+    /// Providers that need no configuration, with the patterns of their models' names.
+    owners: BTreeMap<String, String>,
     models: IndexedModels,
 }
 
@@ -196,7 +200,8 @@ impl Catalogue {
     /// Returns the catalogue that comes with this library.
     pub fn standard() -> Self {
         // A test reads the same table: it can't be wrong here, and if it were, nothing would be known.
-        Self { known: table(TABLE).unwrap_or_default(), own: BTreeMap::new() }
+        let (known, owners) = table(TABLE).unwrap_or_default();
+        Self { known, owners, own: BTreeMap::new() }
     }
 
     /// Returns the catalogue with the user's own models, by exact name, with or without the provider. Each adds to what
@@ -240,6 +245,21 @@ impl Catalogue {
         fits.collect()
     }
 
+    /// Returns the provider that a model belongs to, by its name alone.
+    ///
+    /// ```
+    /// # use contexture_wire::Catalogue;
+    /// assert_eq!(Catalogue::standard().owner("gpt-5-mini"), Some("openai"));
+    /// assert_eq!(Catalogue::standard().owner("my-own-model"), None);
+    /// ```
+    pub fn owner(&self, model: &str) -> Option<&str> {
+        let model = model.to_ascii_lowercase();
+        let full = self.own.keys().find_map(|it| it.split_once('/').filter(|(_, name)| *name == model));
+        let owns = |patterns: &str| patterns.split('|').any(|it| matches(it, &model));
+        let of_table = || self.owners.iter().find(|(_, patterns)| owns(patterns)).map(|(it, _)| it.as_str());
+        full.map(|(provider, _)| provider).or_else(of_table)
+    }
+
     /// Returns what a call cost, if the prices are known.
     pub fn cost(&self, model: &str, usage: Usage) -> Option<f64> {
         self.facts(model).price?.of(usage)
@@ -252,10 +272,14 @@ impl Catalogue {
     }
 }
 
-fn table(text: &str) -> Result<Vec<(String, ModelFacts)>, serde_json::Error> {
+/// Facts by pattern, and patterns by owner.
+type Read = (Vec<(String, ModelFacts)>, Vec<(String, String)>);
+
+fn table(text: &str) -> Result<Read, serde_json::Error> {
     let table: Table = serde_json::from_str(text)?;
     let models = table.models.into_iter();
-    models.map(|(pattern, facts)| Ok((pattern, serde_json::from_value(facts)?))).collect()
+    let models = models.map(|(pattern, facts)| Ok((pattern, serde_json::from_value(facts)?)));
+    Ok((models.collect::<Result<_, serde_json::Error>>()?, table.owners.into_iter().collect()))
 }
 
 /// Whether a name fits a pattern, in which `*` stands for anything.
@@ -271,7 +295,8 @@ mod tests {
 
     #[test]
     fn the_table_can_be_read() {
-        let models = table(TABLE).expect("the table is right");
+        let (models, owners) = table(TABLE).expect("the table is right");
+        assert_eq!(owners.len(), 3);
         assert!(models.len() > 30);
         for (pattern, facts) in models {
             assert_eq!(pattern, pattern.to_ascii_lowercase(), "names are compared in lower case");

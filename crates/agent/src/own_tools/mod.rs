@@ -30,6 +30,9 @@ use crate::tool::ToolRefused;
 /// The note that a thread has results that are shown as previews.
 const KEY: &str = "contexture.reads_results";
 
+/// The names of the engine's own tools, which any thread may offer.
+pub const ENGINE_TOOLS: [&str; 2] = [READ_RESULT, RECALL];
+
 /// Their names, as the definitions have them.
 const READ_RESULT: &str = "read_tool_result";
 const RECALL: &str = "recall";

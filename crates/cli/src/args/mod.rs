@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Globals {
     /// Print one JSON document, errors included.
     #[arg(long, global = true, help_heading = "Everywhere")]
@@ -121,6 +121,9 @@ pub(crate) struct ResolveArgs {
     pub(crate) prompt: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Refuse input keys that no schema declares, instead of warning about them.
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) call: CallArgs,
 }

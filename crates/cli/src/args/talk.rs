@@ -9,6 +9,9 @@ use super::{InputArgs, ModelArgs, ScopeArgs};
 pub(crate) struct TalkArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Refuse input keys that no schema declares, instead of warning about them.
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     /// The most tokens the model may write at a time.

@@ -82,7 +82,7 @@ fn preview(args: &PreviewArgs, project: &Project, as_json: bool, screen: Screen)
     let prompt = Prompt::builder("preview").include(Block::from(definition.clone()));
     let prompt = prompt.build().map_err(|err| project.error(&err))?;
     let options = ResolveOptions {
-        input: pass::input(&args.input, &prompt)?,
+        input: pass::input(&args.input, false, &prompt)?,
         scope: pass::scope(&args.scope, None)?,
         engine: Some(contexture::engine()),
         model: args.model.clone(),

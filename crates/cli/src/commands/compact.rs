@@ -22,6 +22,7 @@ pub(super) fn run(args: CompactArgs, globals: &Globals) -> Result<Reply, Failure
     let CompactArgs { id, prompt, thread, input, model, store, scope, .. } = args;
     let session = SessionId::parse(id.as_str())?;
     let talk = TalkArgs {
+        strict: false,
         input,
         model,
         max_tokens: None,

@@ -1,5 +1,7 @@
 //! `lint`: what is wrong with a project, and what could be better.
 
+use std::path::Path;
+
 use contexture_project::{Level, Lint};
 use serde_json::json;
 
@@ -9,20 +11,22 @@ use crate::error::{Exit, Failure};
 use crate::output::{Reply, Screen};
 use crate::paint::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, one_line, paint, wrapped};
 use crate::root;
+use crate::snippet::{self, Spot};
 
 pub(super) fn run(args: &LintArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
-    let findings = root::open(globals)?.lint();
+    let (project, dir) = root::open_with_dir(globals)?;
+    let findings = project.lint();
     let failed = |it: &Lint| it.level == Level::Error || args.strict;
     let exit = if findings.iter().any(failed) { Exit::CheckFailed } else { Exit::Done };
     let reply = match globals.json {
         true => Reply::json(json!(findings)),
-        false => Reply::styled(page(&findings, screen)),
+        false => Reply::styled(page(&findings, &dir, screen)),
     };
     Ok(reply.exit(exit))
 }
 
 /// Returns the findings under the names of their files.
-fn page(findings: &[Lint], screen: Screen) -> String {
+fn page(findings: &[Lint], dir: &Path, screen: Screen) -> String {
     let mut blocks = Vec::new();
     for of_file in findings.chunk_by(|one, other| one.file == other.file) {
         let places: Vec<String> = of_file.iter().map(|it| format!("{}:{}", it.line, it.column)).collect();
@@ -30,7 +34,7 @@ fn page(findings: &[Lint], screen: Screen) -> String {
         let mut lines: Vec<String> =
             of_file.iter().take(1).map(|it| paint(BOLD, &one_line(&it.file))).collect();
         for (finding, place) in of_file.iter().zip(&places) {
-            lines.extend(finding_lines(finding, &format!("{place:>columns$}"), screen));
+            lines.extend(finding_lines(finding, &format!("{place:>columns$}"), dir, screen));
         }
         blocks.push(lines.join("\n"));
     }
@@ -38,7 +42,7 @@ fn page(findings: &[Lint], screen: Screen) -> String {
     blocks.join("\n\n")
 }
 
-fn finding_lines(finding: &Lint, place: &str, screen: Screen) -> Vec<String> {
+fn finding_lines(finding: &Lint, place: &str, dir: &Path, screen: Screen) -> Vec<String> {
     let (level, style) = match finding.level {
         Level::Error => ("error  ", RED),
         Level::Warning => ("warning", YELLOW),
@@ -54,6 +58,12 @@ fn finding_lines(finding: &Lint, place: &str, screen: Screen) -> Vec<String> {
             _ => format!("{:indent$}{line}", ""),
         })
         .collect();
+    if finding.level == Level::Error {
+        let Lint { file, line, column, .. } = finding;
+        let spot = Spot { file: file.clone(), line: *line, column: *column };
+        let drawn = snippet::line_of(&spot, Some(dir)).map(|it| snippet::draw(&it, *line, *column));
+        lines.extend(drawn.iter().flat_map(|it| it.lines()).map(|line| format!("{:indent$}{line}", "")));
+    }
     if let Some(hint) = &finding.hint {
         let hint = wrapped(&format!("hint: {}", one_line(hint)), columns);
         lines.extend(hint.iter().map(|line| format!("{:indent$}{}", "", paint(CYAN, line))));

@@ -9,12 +9,16 @@ use serde_json::{Value, json};
 use super::wire;
 use crate::args::{Globals, WireArgs};
 use crate::error::Failure;
-use crate::output::{Reply, Screen};
+use crate::output::{self, Reply, Screen};
 use crate::paint::{BOLD, CYAN, DIM, YELLOW, behind, joined, one_line, paint, visible, width};
 use crate::pass;
 
 pub(super) fn run(args: &WireArgs, globals: &Globals, screen: Screen) -> Result<Reply, Failure> {
     let (pass, catalogue) = pass::resolve(&args.resolve, globals)?;
+    if globals.json || args.wire.is_some() {
+        // The page shows them itself.
+        pass.explain().warnings.iter().for_each(|it| output::warn(it));
+    }
     if let Some(dialect) = args.wire {
         let cache_key = args.resolve.call.session.clone();
         return wire::reply(dialect, &pass, &catalogue, cache_key, globals.json);

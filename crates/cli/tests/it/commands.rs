@@ -345,6 +345,9 @@ fn blocks_are_listed_and_previewed() {
     insta::assert_snapshot!(preview(&["page"], ""), @"
     error[template_error]: undefined variable `input.page`
      --> blocks/page.md:8:9
+      |
+    8 | Page {{ input.page }}
+      |         ^^^^^^^^^^
     hint: declare it in `input`, or guard it with `{% if %}` or the `default` filter
     [exit 2]
     ");

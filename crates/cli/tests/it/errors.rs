@@ -131,3 +131,21 @@ fn a_wrong_configuration_is_told_with_its_line() {
     assert_eq!(run.code, Some(2), "{}", run.shown());
     assert!(run.stdout.contains("CONTEXTURE_COMPACTION_MIN_MESSAGES"), "{}", run.stdout);
 }
+
+#[test]
+fn a_slip_of_the_pen_in_the_input_is_told() {
+    let folder = initialised();
+    let slip = &["resolve", "support", "--set", "plna=pro"] as &[&str];
+    let (exit, error) = error(&folder, &[slip, &["--strict"]].concat(), "");
+    assert_eq!((exit, &error["code"]), (Some(2), &json!("input_invalid")), "{error}");
+    assert_eq!(error["message"], "no schema declares the input key `plna`; did you mean `plan`?");
+    let page = folder.run(slip);
+    assert!(page.stdout.contains("did you mean `plan`?"), "{}", page.stdout);
+    let document = folder.run(&[slip, &["--json"]].concat());
+    assert!(
+        document.stderr.contains("warning: no schema declares the input key `plna`"),
+        "{}",
+        document.stderr
+    );
+    assert_eq!(document.code, Some(0));
+}

@@ -95,6 +95,16 @@ impl Call {
         Self { config: Arc::new(config), ..self.clone() }
     }
 
+    /// Returns a variable that templates see, by its name.
+    pub(crate) fn variable(&self, name: &str) -> Option<&Value> {
+        match name {
+            "input" => Some(self.input.value()),
+            "ctx" => Some(&self.ctx),
+            "config" => Some(&self.config),
+            _ => None,
+        }
+    }
+
     /// Runs `render` with the variables and rules that every template of a prompt gets.
     pub(crate) fn in_template<R>(
         &self,

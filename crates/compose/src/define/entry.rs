@@ -127,7 +127,14 @@ type SelectorFn = dyn Fn(&Call) -> Result<String, BoxError> + Send + Sync;
 
 /// A condition over a call.
 #[derive(Clone)]
-pub struct Predicate(Arc<PredicateFn>);
+pub struct Predicate {
+    holds: Arc<PredicateFn>,
+    /// The condition, where it is data and not a function.
+    condition: Option<Condition>,
+}
+
+/// How much of a value a reason shows.
+const SHOWN: usize = 60;
 
 impl Predicate {
     /// Returns a condition over the typed input.
@@ -135,20 +142,56 @@ impl Predicate {
     where
         I: DeserializeOwned + Send + Sync + 'static,
     {
-        Self(Arc::new(move |call| Ok(predicate(&*call.input.get::<I>()?))))
+        Self { holds: Arc::new(move |call| Ok(predicate(&*call.input.get::<I>()?))), condition: None }
     }
 
     /// Returns a Liquid condition over `input` and `ctx`.
     pub fn condition(condition: Condition, partials: Option<Arc<dyn Partials>>) -> Self {
-        Self(Arc::new(move |call| {
+        let shown = Some(condition.clone());
+        let holds = move |call: &Call| {
             let result =
                 call.in_template(partials.as_deref(), |globals, config| condition.evaluate(globals, config));
             Ok(result?)
-        }))
+        };
+        Self { holds: Arc::new(holds), condition: shown }
     }
 
     pub(crate) fn holds(&self, call: &Call) -> Result<bool, BoxError> {
-        (self.0)(call)
+        (self.holds)(call)
+    }
+
+    /// Returns the condition with the values that it saw, such as `input.plan == "pro" (input.plan is "free")`; nothing
+    /// for a function, which can't be looked into.
+    pub(crate) fn seen(&self, call: &Call) -> Option<String> {
+        let condition = self.condition.as_ref()?;
+        let values: Vec<String> = condition
+            .variables()
+            .iter()
+            .map(|it| format!("{} {}", it.path.join("."), value(call, &it.path)))
+            .collect();
+        let source = condition.source().trim();
+        Some(match values.is_empty() {
+            true => source.to_owned(),
+            false => format!("{source} ({})", values.join(", ")),
+        })
+    }
+}
+
+/// Says what a variable is in a call, in short.
+fn value(call: &Call, path: &[String]) -> String {
+    let [root, keys @ ..] = path else { return "is not set".to_owned() };
+    let found =
+        keys.iter().try_fold(call.variable(root), |value, key| Some(value.and_then(|it| it.get(key))));
+    match found.flatten() {
+        None => "is not set".to_owned(),
+        Some(Value::Object(_)) => "is an object".to_owned(),
+        Some(Value::Array(items)) => format!("is a list of {}", items.len()),
+        Some(Value::String(text)) => {
+            let start: String = text.chars().take(SHOWN).collect();
+            let dots = if start.len() < text.len() { "…" } else { "" };
+            format!("is \"{start}{dots}\"")
+        }
+        Some(scalar) => format!("is {scalar}"),
     }
 }
 

@@ -151,6 +151,15 @@ impl Text {
         }
     }
 
+    /// The paths of all variables that a template and its partials read.
+    pub(crate) fn variables_in_all(&self) -> Vec<Vec<String>> {
+        let mut paths = Vec::new();
+        if let Kind::Template(text) = &self.0 {
+            text.read(&text.template, 0, &mut paths);
+        }
+        paths
+    }
+
     /// Returns the text at once if it needs no waiting, and a future otherwise.
     pub(crate) fn evaluate(&self, call: &Call) -> Evaluated {
         match &self.0 {
@@ -237,6 +246,16 @@ impl TemplateText {
         let partials = template.partials();
         let rendered = partials.iter().map(|(name, place)| of_partial((name.as_str(), place))).max();
         rendered.map_or(read, |it| it.max(read))
+    }
+
+    fn read(&self, template: &Template, depth: usize, paths: &mut Vec<Vec<String>>) {
+        paths.extend(template.variables().into_iter().map(|it| it.path));
+        for (name, _) in template.partials() {
+            let partial = self.partials.as_ref().and_then(|it| it.partial(&name));
+            if let Some(partial) = partial.filter(|_| depth < MAX_PARTIALS) {
+                self.read(&partial, depth + 1, paths);
+            }
+        }
     }
 
     fn render(&self, call: &Call) -> Result<String, BoxError> {

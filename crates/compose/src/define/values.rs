@@ -105,6 +105,51 @@ impl TagValue {
         }
     }
 
+    /// Returns what is known of the value before anything runs. What a template or a function will say is `null`, which
+    /// has no shape yet; in a message, where only text can stand, it is some text.
+    pub(crate) fn sketch(&self) -> Value {
+        match self {
+            TagValue::Object(values) if values.contains_key("role") => self.message_sketch(values),
+            _ => self.sketch_with(&Value::Null),
+        }
+    }
+
+    fn message_sketch(&self, values: &IndexMap<String, TagValue>) -> Value {
+        let has_role = values.get("role").is_some_and(|it| it.sketch() != Value::Null);
+        match has_role && !self.has_function() {
+            true => self.sketch_with(&Value::from("a text")),
+            false => Value::Null,
+        }
+    }
+
+    fn sketch_with(&self, unknown: &Value) -> Value {
+        match self {
+            TagValue::Json(value) => value.clone(),
+            TagValue::Text(text) => text.as_original().map_or_else(|| unknown.clone(), Value::from),
+            TagValue::Function(_) => Value::Null,
+            TagValue::Object(values) => {
+                let known = |it: &TagValue| match unknown {
+                    Value::Null => it.sketch(),
+                    unknown => it.sketch_with(unknown),
+                };
+                Value::Object(values.iter().map(|(key, it)| (key.clone(), known(it))).collect())
+            }
+            TagValue::List(values) => match unknown {
+                Value::Null => values.iter().map(TagValue::sketch).collect(),
+                unknown => values.iter().map(|it| it.sketch_with(unknown)).collect(),
+            },
+        }
+    }
+
+    fn has_function(&self) -> bool {
+        match self {
+            TagValue::Function(_) => true,
+            TagValue::Json(_) | TagValue::Text(_) => false,
+            TagValue::Object(values) => values.values().any(TagValue::has_function),
+            TagValue::List(values) => values.iter().any(TagValue::has_function),
+        }
+    }
+
     /// Runs all functions and texts in it, at once, and returns plain JSON.
     pub(crate) fn evaluate<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, BoxError>> {
         match self {

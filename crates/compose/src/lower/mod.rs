@@ -1,13 +1,14 @@
 //! Turns a definition into a Prompt, once.
 //!
 //! In comes a [`Definition`], out comes an immutable [`Prompt`] in which every entry, of whatever kind, is a
-//! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas and nesting are
-//! checked here, and all faults are reported together. Nothing runs yet.
+//! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas, nesting and the tags that
+//! are known by now are checked here, and all faults are reported together. Nothing runs yet.
 
 mod block;
 mod context;
 mod node;
 mod provider;
+mod tags;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -23,6 +24,7 @@ use self::context::{ContextContributor, inferred_volatility};
 use self::node::Made;
 pub(crate) use self::node::{Choice, Item, Node, Pick};
 pub(crate) use self::provider::{lower_providers, pinned_messages, provider_pin};
+use self::tags::{Sketch, tag_faults};
 use crate::define::ContextParts;
 use crate::schema::{InputSchema, OwnedSchema};
 use crate::segment::{SharedTool, Volatility};
@@ -92,6 +94,12 @@ impl<In, Out> Prompt<In, Out> {
         self.compiled.input.to_json()
     }
 
+    /// Says which keys of an input no schema of the prompt declares, with the key that may be meant. They are allowed, but
+    /// may be slips of the pen.
+    pub fn undeclared_input(&self, input: &Value) -> Vec<String> {
+        self.compiled.input.undeclared(input)
+    }
+
     /// Returns the prompt's ports.
     pub fn engine(&self) -> &Engine {
         &self.engine
@@ -150,6 +158,8 @@ fn compile(definition: Definition) -> Result<Prompt, Error> {
     let mut items = lowering.entries(&definition.entries, "use", 0);
     items.extend(lowering.providers(&definition.providers, "providers").into_iter().map(Item::Node));
     let tools = lowering.tools(&Source::prompt(), &definition.tools);
+    let own_values: Vec<Value> = definition.context.iter().map(crate::TagValue::sketch).collect();
+    lowering.errors.extend(tag_faults(&own_values, &items, &lowering.sketches));
     Error::all(lowering.errors)?;
     let places = lowering.ids.into_iter().map(|(source, (_, place))| {
         let place = format!("{source} at {place}");
@@ -224,6 +234,8 @@ struct Lowering {
     nodes: HashMap<usize, Arc<Node>>,
     /// Who has an id, and where it stands.
     ids: HashMap<Source, (usize, String)>,
+    /// What is known of the tag values of contexts, by identity.
+    sketches: HashMap<usize, Sketch>,
     errors: Vec<Error>,
 }
 
@@ -270,11 +282,18 @@ impl Lowering {
                 let is_gated = context.parts.when.is_some();
                 // An edited file is another version; of a function nothing can be told.
                 let stamp = || xxh3_64(format!("{:?}", context.parts).as_bytes());
+                if let Some(values) = &context.parts.values {
+                    self.sketches.entry(identity).or_insert_with(|| values.sketch());
+                }
                 let spot = Spot { source, identity, place, depth, is_gated };
                 self.node(spot, stamp, |it, source| {
                     let contributor = it.context(&context.parts, source);
                     let constant = contributor.constant().map(Arc::new);
-                    Made { constant, ..Made::new(Arc::new(contributor)) }
+                    Made {
+                        constant,
+                        condition: context.parts.when.clone(),
+                        ..Made::new(Arc::new(contributor))
+                    }
                 })
             }
             Entry::Block(block) => {
@@ -355,7 +374,8 @@ impl Lowering {
         make: impl FnOnce(&mut Self, &Source) -> Made,
     ) -> Arc<Node> {
         let Spot { source, identity, place, depth, is_gated } = spot;
-        let Made { contributor, constant, gate_reason, frozen, lasts, is_provider } = make(self, &source);
+        let Made { contributor, constant, gate_reason, condition, frozen, lasts, is_provider } =
+            make(self, &source);
         let Declaration { input, entries, profile, family } = contributor.declare();
         let children = self.entries(&entries, &format!("{place} use"), depth + 1);
         let input = self.schema(&source, input.as_ref(), &self.overrides.clone());
@@ -373,6 +393,7 @@ impl Lowering {
             constant,
             profile,
             gate_reason: gate_reason.unwrap_or(of_kind),
+            condition,
             frozen,
             is_provider,
             lasts: lasts.unwrap_or(!changes),
@@ -450,8 +471,8 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
     }
 }
 
-/// All providers accept such names.
-pub(crate) fn is_tool_name(name: &str) -> bool {
+/// Whether a tool can have that name: all providers accept 1 to 64 letters, digits, `_` and `-`.
+pub fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
 }

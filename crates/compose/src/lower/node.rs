@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) constant: Option<Arc<Contribution>>,
     pub(crate) profile: Profile,
     pub(crate) gate_reason: &'static str,
+    /// The condition behind its gate, where it has one that can be shown.
+    pub(crate) condition: Option<Predicate>,
     /// What a thread may pin is known by this: the name of a block, or `provider:<name>`.
     pub(crate) frozen: Option<Arc<str>>,
     /// Whether it puts messages before the history, which it gets to see.
@@ -85,6 +87,7 @@ pub(super) struct Made {
     pub(super) contributor: Arc<dyn Contributor>,
     pub(super) constant: Option<Arc<Contribution>>,
     pub(super) gate_reason: Option<&'static str>,
+    pub(super) condition: Option<Predicate>,
     pub(super) frozen: Option<Arc<str>>,
     pub(super) lasts: Option<bool>,
     pub(super) is_provider: bool,
@@ -92,6 +95,14 @@ pub(super) struct Made {
 
 impl Made {
     pub(super) fn new(contributor: Arc<dyn Contributor>) -> Self {
-        Self { contributor, constant: None, gate_reason: None, frozen: None, lasts: None, is_provider: false }
+        Self {
+            contributor,
+            constant: None,
+            gate_reason: None,
+            condition: None,
+            frozen: None,
+            lasts: None,
+            is_provider: false,
+        }
     }
 }

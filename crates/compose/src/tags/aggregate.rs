@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::error::{NameFault, TagError, TagPlace, TagShape};
 use super::escape::escape_attribute;
 use super::flat::{flat, is_deeper_than};
-use super::names::{kebab, tag_name};
+use super::names::{kebab, shown, tag_name};
 use super::render::TagStyle;
 use super::tree::{MAX_TAG_DEPTH, NodeIdx, ROOT, TagTree};
 use contexture_history::neutral::neutral_message;
@@ -139,6 +139,7 @@ impl<'a> Merge<'a> {
         for value in flat(value) {
             match value {
                 Value::Null | Value::Bool(false) => {}
+                Value::Bool(true) => return Err(TagError::EntryInvalid { place: self.place(ROOT, "") }),
                 Value::Object(map) if map.contains_key("role") => {
                     let message = self.message(map)?;
                     self.pass_through(message);
@@ -165,8 +166,9 @@ impl<'a> Merge<'a> {
             if !is_own(key) {
                 self.tag(node, key, value)?;
             } else if node == ROOT {
-                let (fault, place) = (NameFault::NoTag, self.place(node, key));
-                return Err(TagError::NameInvalid { key: key.clone(), fault, place });
+                let key = shown(key);
+                let (fault, place) = (NameFault::NoTag, self.place(node, &key));
+                return Err(TagError::NameInvalid { key, fault, place });
             } else if let Some(name) = key.strip_prefix('@') {
                 self.attribute(node, key, name, value)?;
             } else {
@@ -242,8 +244,8 @@ impl<'a> Merge<'a> {
         let name = match kebab(name) {
             Ok(name) => name,
             Err(fault) => {
-                let place = self.place(node, key);
-                return Err(TagError::NameInvalid { key: key.to_owned(), fault, place });
+                let key = shown(key);
+                return Err(TagError::NameInvalid { place: self.place(node, &key), key, fault });
             }
         };
         let found = match value {

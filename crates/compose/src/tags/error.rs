@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::names::MAX_TAG_NAME_BYTES;
+
 /// An entry, or a name, that can't become tags.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TagError {
@@ -79,6 +81,12 @@ pub enum TagError {
         /// Where it stands.
         place: TagPlace,
     },
+    /// An entry that is `true`, which is no text.
+    #[error("an entry is `true` where text, a message or named values can stand{place}")]
+    EntryInvalid {
+        /// Where it stands.
+        place: TagPlace,
+    },
     /// Too many levels.
     #[error("a value has more than {limit} levels{place}")]
     DepthExceeded {
@@ -101,6 +109,7 @@ impl TagError {
             TagError::MessageInTag { .. } => "message_in_tag",
             TagError::RoleAmbiguous { .. } => "role_ambiguous",
             TagError::MessageInvalid { .. } => "message_invalid",
+            TagError::EntryInvalid { .. } => "entry_invalid",
             TagError::DepthExceeded { .. } => "depth_exceeded",
         }
     }
@@ -115,6 +124,7 @@ impl TagError {
             | TagError::MessageInTag { place }
             | TagError::RoleAmbiguous { place, .. }
             | TagError::MessageInvalid { place, .. }
+            | TagError::EntryInvalid { place }
             | TagError::DepthExceeded { place, .. } => &place.path,
         }
     }
@@ -133,6 +143,7 @@ impl TagError {
             | TagError::MessageInTag { place }
             | TagError::RoleAmbiguous { place, .. }
             | TagError::MessageInvalid { place, .. }
+            | TagError::EntryInvalid { place }
             | TagError::DepthExceeded { place, .. } => place.contributor.iter().cloned().collect(),
         }
     }
@@ -142,6 +153,9 @@ impl TagError {
         Some(match self {
             TagError::NameInvalid { fault: NameFault::NoTag, .. } => {
                 "put the key into the object of the tag it belongs to".to_owned()
+            }
+            TagError::NameInvalid { fault: NameFault::TooLong { .. }, .. } => {
+                "give the tag a short name, and put the text under it".to_owned()
             }
             TagError::NameInvalid { .. } => {
                 "use ASCII letters, digits, `_` and `-`, and begin with a letter".to_owned()
@@ -165,6 +179,9 @@ impl TagError {
             TagError::MessageInvalid { .. } => {
                 "write `content` as text, or as a list of parts such as `{\"type\": \"text\", \"text\": \"…\"}`"
                     .to_owned()
+            }
+            TagError::EntryInvalid { .. } => {
+                "write what the model should read, or give the value a name, such as `{isMember: true}`".to_owned()
             }
             TagError::DepthExceeded { .. } => "nest the value less deeply, or pass it as text".to_owned(),
         })
@@ -216,6 +233,12 @@ pub enum NameFault {
     /// An attribute or `#text` at the top of an entry.
     #[error("there is no tag around it")]
     NoTag,
+    /// More bytes than a name may have.
+    #[error("it has {bytes} bytes, and a name at most {MAX_TAG_NAME_BYTES}")]
+    TooLong {
+        /// How many it has.
+        bytes: usize,
+    },
 }
 
 /// What stands under a tag name.

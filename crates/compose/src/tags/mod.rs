@@ -36,7 +36,7 @@ pub use aggregate::{Aggregate, TagEntry, aggregate, render_tagged_context};
 pub use contexture_history::neutral::{ENGINE_TAG_NAMES, neutralise};
 pub use error::{NameFault, TagError, TagPlace, TagShape};
 pub use escape::{escape_attribute, escape_text};
-pub use names::{RESERVED_TAG_NAMES, block_tag_name, validate_tag_name};
+pub use names::{MAX_TAG_NAME_BYTES, RESERVED_TAG_NAMES, block_tag_name, validate_tag_name};
 pub use render::TagStyle;
 pub use tag::{Tag, xml_tag};
 pub use tree::{MAX_TAG_DEPTH, TagTree};

@@ -31,6 +31,12 @@ pub const RESERVED_TAG_NAMES: &[&str] = &[
     "system-event",
 ];
 
+/// How many bytes the name of a tag or an attribute may have, as it is authored.
+pub const MAX_TAG_NAME_BYTES: usize = 128;
+
+/// How many characters of a name that is too long are shown.
+const SHOWN: usize = 40;
+
 /// Returns the tag name of an authored key, or says why it has none.
 ///
 /// ```
@@ -64,7 +70,8 @@ pub fn block_tag_name(key: &str) -> Result<String, TagError> {
         }
         Ok(name) => Ok(name.into_owned()),
         Err(fault) => {
-            Err(TagError::NameInvalid { key: key.to_owned(), fault, place: TagPlace::outside(key) })
+            let key = shown(key);
+            Err(TagError::NameInvalid { place: TagPlace::outside(&key), key, fault })
         }
     }
 }
@@ -79,12 +86,26 @@ pub(super) fn tag_name(key: &str, place: impl FnOnce(&str) -> TagPlace) -> Resul
             Err(TagError::NameReserved { key: key.to_owned(), name: name.into_owned(), place })
         }
         Ok(name) => Ok(name),
-        Err(fault) => Err(TagError::NameInvalid { key: key.to_owned(), fault, place: place(key) }),
+        Err(fault) => {
+            let key = shown(key);
+            Err(TagError::NameInvalid { place: place(&key), key, fault })
+        }
+    }
+}
+
+/// Returns a key as errors show it: one that is too long is cut.
+pub(super) fn shown(key: &str) -> String {
+    match key.len() > MAX_TAG_NAME_BYTES {
+        true => format!("{}…", key.chars().take(SHOWN).collect::<String>()),
+        false => key.to_owned(),
     }
 }
 
 /// Returns the name of `key` in kebab-case. Attributes may have reserved names, so those are not checked.
 pub(super) fn kebab(key: &str) -> Result<Cow<'_, str>, NameFault> {
+    if key.len() > MAX_TAG_NAME_BYTES {
+        return Err(NameFault::TooLong { bytes: key.len() });
+    }
     let name = if is_kebab(key.as_bytes()) { Cow::Borrowed(key) } else { Cow::Owned(join_words(key)?) };
     match name.as_bytes().first() {
         None => Err(NameFault::Empty),

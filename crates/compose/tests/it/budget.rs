@@ -158,6 +158,18 @@ fn a_cut_ends_at_a_line_or_sentence_and_says_so() {
 }
 
 #[test]
+fn a_source_that_is_too_large_is_named_once_with_what_to_do() {
+    let values = json!([{"a": text(20)}, {"b": text(20)}, {"c": text(20)}]);
+    let prompt = Prompt::builder("p").system(text(10)).context(values).include(context("x", 0, 15).pinned());
+    let counter: Arc<dyn TokenCounter> = Arc::new(words);
+    let engine = Engine { counters: Arc::new(FixedCounter(counter)), ..Engine::default() };
+    let options = ResolveOptions { engine: Some(engine), ..limit(20) };
+    let err = prompt.build().and_then(|it| resolve(&it, options)).expect_err("it does not fit");
+    insta::assert_snapshot!(err.to_string(), @"token_budget is 22, but what can't be dropped needs 91 tokens, and 1 are kept free because the count is an estimate; the largest: prompt (76), context:x (15)");
+    insta::assert_snapshot!(err.kind().hint().unwrap_or_default(), @"raise `token_budget`, or shorten the prompt's own text, or shorten or unpin `context:x`");
+}
+
+#[test]
 fn history_gives_way_with_the_oldest_turn_first_and_the_newest_stays() {
     let turn = |id: &str, words: usize| Turn::new(id, vec![Message::user(text(words))]);
     let prompt = Prompt::builder("p").system("Own.").include(context("a", 60, 10)).user("Now.");

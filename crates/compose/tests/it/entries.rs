@@ -1,8 +1,8 @@
 //! Entries: order, gates, nesting, re-entry, exclusion records.
 
 use contexture_compose::{
-    Branch, Context, Contribution, Entry, Fate, Prompt, PromptBuilder, ResolveOptions, Text, contributor,
-    injectable, matching, provider, when,
+    Branch, Context, Contribution, Entry, Fate, Predicate, Prompt, PromptBuilder, ResolveOptions, Text, When,
+    contributor, injectable, matching, provider, when,
 };
 use contexture_message::{Message, ToolDefinition};
 use contexture_testkit::{failure, request, resolve, resolve_input};
@@ -104,6 +104,29 @@ fn every_exclusion_has_its_record() {
     excluded match[4]: no case for "xx" and no default
     excluded context:x: when() predicate returned false
     excluded context[2]: when() predicate returned false
+    "#);
+}
+
+#[test]
+fn a_condition_that_is_data_is_shown_with_what_it_saw() {
+    let condition = |it: &str| {
+        Predicate::condition(contexture_template::Condition::parse(it).expect("a condition"), None)
+    };
+    let entry = |source: &str, id: &str| {
+        let branch = Branch::One(Context::text(id, "X.").into());
+        Entry::When(std::sync::Arc::new(When { predicate: condition(source), branch }))
+    };
+    let entries = prompt()
+        .include(entry("input.plan == \"pro\" and ctx.user", "a"))
+        .include(entry("input.items contains 'x' or input.deep.key", "b"))
+        .include(Context::text("own", "Gated.").when_predicate(condition(" input.plan == 'long' ")));
+    let input = json!({"plan": "f".repeat(100), "items": ["y"], "deep": {}});
+    insta::assert_snapshot!(resolved(entries, input), @r#"
+    [system]
+    Own.
+    excluded context:a: when() predicate returned false: input.plan == "pro" and ctx.user (input.plan is "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff…", ctx.user is null)
+    excluded context:b: when() predicate returned false: input.items contains 'x' or input.deep.key (input.items is a list of 1, input.deep.key is not set)
+    excluded context:own: context-level when returned false: input.plan == 'long' (input.plan is "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff…")
     "#);
 }
 

@@ -71,6 +71,39 @@ fn tags_that_do_not_go_together_name_both_sources() {
     );
 }
 
+/// Builds only: what is said here is found before any input is known.
+fn refused(prompt: PromptBuilder) -> String {
+    prompt.build().map_or_else(|err| failure(&err), |_| "no error".to_owned())
+}
+
+#[test]
+fn tags_that_no_pass_can_have_are_refused_before_any_pass() {
+    let text = |it: &str| contexture_compose::TagValue::from(Text::template(it).expect("a template"));
+    let values = |id: &str, it: Value| Context::new(id).values(it);
+    let nested = || values("b", json!({"documents": {"recent": "x"}}));
+    let prompt = || Prompt::builder("p");
+    insta::assert_snapshot!(
+        refused(prompt().context(json!({"system": "x"})).include(values("a", json!({"1st": "y"})))),
+        @"tag_name_reserved at p: `system` is the reserved tag name `system`, in `prompt` at `system`; `1st` is not a valid name: it begins with a digit, in `context:a` at `1st`"
+    );
+    insta::assert_snapshot!(
+        refused(prompt().include(values("a", json!({"documents": "text"}))).include(nested())),
+        @"tag_shape_mismatch at p: `documents` is text in `context:a` and an object with nested tags in `context:b`"
+    );
+    insta::assert_snapshot!(
+        refused(prompt().context(json!({"role": "robot", "content": "hi"}))),
+        @"role_ambiguous at p: an object with the key `role` is neither a message nor a tag: the role `robot` is none of system, user, assistant and tool, in `prompt`"
+    );
+    // What a template says is not known yet, and entries under a condition need not stand beside each other.
+    let message =
+        contexture_compose::TagValue::object([("role", "user".into()), ("content", text("{{ input.x }}"))]);
+    let maybe = Context::new("a")
+        .values(contexture_compose::TagValue::object([("documents", text("{{ input.x }}"))]));
+    assert_eq!(refused(prompt().context(message).include(maybe).include(nested())), "no error");
+    let gated = when(|_: &Value| false, values("a", json!({"documents": "text"})));
+    assert_eq!(refused(prompt().include(gated).include(nested())), "no error");
+}
+
 #[test]
 fn hooks_observe_success_and_failure() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();

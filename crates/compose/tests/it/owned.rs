@@ -145,3 +145,21 @@ fn a_section_inside_the_system_text_stands_exactly_there() {
     system 3, total 9
     ");
 }
+
+#[test]
+fn a_key_is_read_in_any_spelling() {
+    let text = |template: &str| {
+        let mut definition = Prompt::builder("p").build().expect("it builds").definition().clone();
+        definition.context = vec![json!({"userPreferences": "short", "other": "x"}).into()];
+        definition.context_section = Some(Text::template(template).expect("a template"));
+        shown(definition, None).split("\n---").next().unwrap_or_default().to_owned()
+    };
+    for key in ["user-preferences", "user_preferences", "userPreferences", "UserPreferences"] {
+        let shown = text(&format!("{{{{ config.context.{key} }}}} {{{{ config.context.other }}}}"));
+        assert_eq!(shown, "[system]\n<context>\nshort x\n</context>", "{key}");
+        let shown = text(&format!("{{{{ config.context['{key}'] }}}}"));
+        assert_eq!(shown, "[system]\n<context>\nshort\n</context>", "{key}");
+    }
+    let all = text("{% for it in config.context %}{{ it[0] }} {% endfor %}");
+    assert_eq!(all, "[system]\n<context>\nuser-preferences other \n</context>");
+}

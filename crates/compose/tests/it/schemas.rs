@@ -324,3 +324,28 @@ fn panics_of_authors_are_errors_that_name_them() {
     let gate = when(|_: &Value| panic!("no gate"), Context::text("t", "T."));
     insta::assert_snapshot!(resolved(prompt().include(gate), json!({})), @"contributor_failed at p: context:t: the predicate failed: it panicked: no gate");
 }
+
+#[test]
+fn keys_that_no_schema_declares_are_a_warning_with_a_guess() {
+    let warnings = |schema: Value, input: Value| {
+        let prompt = Prompt::builder("p")
+            .system("S")
+            .input_schema(contexture_compose::Schema::from_json(schema))
+            .build()
+            .expect("it builds");
+        let pass = resolve_input(&prompt, input.clone()).expect("it resolves");
+        assert_eq!(pass.explain().warnings, prompt.undeclared_input(&input));
+        prompt.undeclared_input(&input).join("\n")
+    };
+    let plan = || json!({"type": "object", "properties": {"plan": {"type": "string", "default": "free"}}});
+    let input = || json!({"plna": "pro", "weather": 1});
+    assert_eq!(
+        warnings(plan(), input()),
+        "no schema declares the input key `plna`; did you mean `plan`?\nno schema declares the input key `weather`"
+    );
+    assert_eq!(warnings(plan(), json!({"plan": "pro"})), "");
+    assert_eq!(warnings(json!({"type": "object"}), input()), "");
+    let mut open = plan();
+    open["patternProperties"] = json!({"^p": {"type": "string"}});
+    assert_eq!(warnings(open, input()), "");
+}

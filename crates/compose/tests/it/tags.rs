@@ -1,8 +1,9 @@
 //! Tags: entries in, tagged text and messages out.
 
 use contexture_compose::tags::{
-    Aggregate, ENGINE_TAG_NAMES, MAX_TAG_DEPTH, RESERVED_TAG_NAMES, Tag, TagEntry, TagError, TagStyle,
-    aggregate, escape_attribute, escape_text, neutralise, render_tagged_context, validate_tag_name, xml_tag,
+    Aggregate, ENGINE_TAG_NAMES, MAX_TAG_DEPTH, MAX_TAG_NAME_BYTES, RESERVED_TAG_NAMES, Tag, TagEntry,
+    TagError, TagStyle, aggregate, escape_attribute, escape_text, neutralise, render_tagged_context,
+    validate_tag_name, xml_tag,
 };
 use contexture_message::{TokenCounter, Tokens};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -240,12 +241,12 @@ fn text_is_escaped_again_and_otherwise_verbatim() {
 #[test]
 fn texts_and_messages_pass_through_in_order() {
     insta::assert_snapshot!(shown(r#"[
-        "<raw>", 5, false, [[true, false], {"role": "user", "content": [{"type": "text", "text": "hi"}], "id": "m1"}], "",
+        "<raw>", 5, false, [["x", false], {"role": "user", "content": [{"type": "text", "text": "hi"}], "id": "m1"}], "",
         {"role": "assistant", "content": ""}
     ]"#), @r#"
     [0] {"role":"system","content":"<raw>"}
     [1] {"role":"system","content":"5"}
-    [3] {"role":"system","content":"true"}
+    [3] {"role":"system","content":"x"}
     [3] {"role":"user","content":"hi","id":"m1"}
     [5] {"role":"assistant","content":""}
     "#);
@@ -824,4 +825,32 @@ proptest! {
             prop_assert_eq!(name.replace('-', ""), key.replace(['-', '_'], "").to_lowercase());
         }
     }
+}
+
+#[test]
+fn an_entry_that_is_true_is_refused() {
+    let refused = "entry_invalid: an entry is `true` where text, a message or named values can stand, in `a`\npath: \nsources: a\nhint: write what the model should read, or give the value a name, such as `{isMember: true}`";
+    assert_eq!(shown("[true]"), refused);
+    assert_eq!(shown(r#"[["x", true]]"#), refused);
+    assert_eq!(shown(r#"[false, {"member": true}]"#), "<member>\ntrue\n</member>");
+}
+
+#[test]
+fn a_name_has_a_longest_length() {
+    let longest = "x".repeat(MAX_TAG_NAME_BYTES);
+    assert_eq!(validate_tag_name(&longest).as_deref(), Ok(longest.as_str()));
+    let long = "x".repeat(3_000_000);
+    for entry in
+        [json!({&long: "a"}), json!({"a": {format!("@{long}"): "b"}}), json!({format!("@{long}"): "b"})]
+    {
+        let err = aggregated(&[entry]).map(drop).expect_err("the name is too long");
+        assert_eq!(err.code(), "tag_name_invalid");
+        assert!(err.to_string().len() < 300, "{}", err.to_string().len());
+    }
+    let err = validate_tag_name(&long).expect_err("the name is too long");
+    let start = "x".repeat(40);
+    assert_eq!(
+        err.to_string(),
+        format!("`{start}…` is not a valid name: it has 3000000 bytes, and a name at most 128")
+    );
 }

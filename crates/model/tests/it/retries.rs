@@ -84,6 +84,18 @@ async fn what_is_wrong_with_the_request_is_not_tried_again() {
 }
 
 #[tokio::test]
+async fn an_address_that_is_no_api_is_named_and_the_model_is_not_blamed() {
+    for body in ["404 page not found", r#"{"detail": "Not Found"}"#, "<html>nothing here</html>", ""] {
+        let page = Reply::status(404).text(body);
+        let (heard, n_requests) = answered(Dialect::Openai, [page]).await;
+        assert_eq!((heard.error().kind(), n_requests), (ModelErrorKind::Address, 1), "{body}");
+        assert!(heard.error().to_string().contains("/chat/completions`"), "{}", heard.error());
+    }
+    let unknown = Reply::json(404, &json!({"error": "model `x` not found"}));
+    assert_eq!(answered(Dialect::Openai, [unknown]).await.0.error().kind(), ModelErrorKind::NotFound);
+}
+
+#[tokio::test]
 async fn a_prompt_that_is_too_long_is_said_to_be() {
     let openai =
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.";

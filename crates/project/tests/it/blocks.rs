@@ -149,7 +149,7 @@ fn entries_that_name_no_block_or_two_are_faults() {
     prompts/p.md:5:20 unknown_field: unknown field `priority` [known fields: block]
     ");
     let error = project(&files).prompt("q").map(|_| ()).expect_err("two blocks have one name");
-    insta::assert_snapshot!(listed(&error.faults), @"prompts/q.md duplicate_id: two different entries have the id `twice`: blocks/a.md and blocks/b.md [rename one of them, or use the same entry twice: it renders once]");
+    insta::assert_snapshot!(listed(&error.faults), @"blocks/b.md:2:7 duplicate_id: two different entries have the id `twice`: blocks/a.md and blocks/b.md [rename one of them, or use the same entry twice: it renders once]");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn unknown_fields_are_found_at_every_depth_and_all_at_once() {
 #[test]
 fn wrong_values_are_named_with_their_field() {
     let text = "---\nid: [a]\ntags: {a: b}\nmodel: 5\nsystem: {a: b}\nmessages: [{role: robot, content: hi}, {role: user}]\ntools: [{description: x}, {name: t, parameters: 5}]\ntool_choice: sometimes\nstop_when: [{max_steps: lots}]\nconstraints: [{mode: assert}]\nguardrails: no\ninput: yes\ncache: {arrange: backwards}\ntests: 1\n---\n";
-    insta::assert_snapshot!(faults_of(text), @r#"
+    insta::assert_snapshot!(faults_of(text), @"
     prompts/p.md:2:5 file_invalid: `id`: expected a text, found a list
     prompts/p.md:3:7 file_invalid: `tags`: expected a text, found a map
     prompts/p.md:4:8 file_invalid: `model`: expected a text, found `5`
@@ -33,7 +33,7 @@ fn wrong_values_are_named_with_their_field() {
     prompts/p.md:6:19 file_invalid: `messages[0].role`: expected `system` or `user` or `assistant` or `tool`, found `robot`
     prompts/p.md:6:40 file_invalid: `messages[1]`: a message needs `role` and `content`
     prompts/p.md:7:9 file_invalid: `tools[0]`: `name` is missing
-    prompts/p.md:7:27 file_invalid: `tools[1]`: `parameters` must be a JSON Schema
+    prompts/p.md:7:49 file_invalid: `tools[1].parameters`: expected the JSON Schema of an object, such as `{type: object}`
     prompts/p.md:8:14 file_invalid: `tool_choice`: expected `auto`, `none`, `required` or `{tool: NAME}`, found the text `sometimes`
     prompts/p.md:9:25 file_invalid: `stop_when[0].max_steps`: expected a whole number from 0 on, found the text `lots`
     prompts/p.md:10:15 file_invalid: `constraints[0]`: `id` is missing
@@ -41,7 +41,7 @@ fn wrong_values_are_named_with_their_field() {
     prompts/p.md:12:8 file_invalid: `input`: expected a map, found the text `yes`
     prompts/p.md:13:18 file_invalid: `cache.arrange`: expected `author` or `cache_first`, found `backwards`
     prompts/p.md:14:8 file_invalid: `tests`: expected a list, found `1`
-    "#);
+    ");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn faults_of_the_engine_are_placed_where_one_file_is_to_blame() {
     prompts/p.md:2:1 file_invalid: the schema of prompt is invalid: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
     "#);
     let tool = "---\nuse:\n  - context: {id: note, tools: [{name: 'not a name'}]}\n---\nOwn.";
-    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:14 file_invalid: tool name `not a name` of context:note is not 1 to 64 letters, digits, `_` or `-`");
+    insta::assert_snapshot!(faults_of(tool), @"prompts/p.md:3:40 file_invalid: `tools[0]`: tool name `not a name` is not 1 to 64 letters, digits, `_` or `-`");
 }
 
 #[test]
@@ -241,11 +241,11 @@ fn two_files_with_one_id_are_both_named() {
 fn two_prompts_with_one_id_are_both_named() {
     let files = [("prompts/a.md", "---\nid: same\n---\nA."), ("prompts/b.md", "---\nid: same\n---\nB.")];
     let project = project(&files);
-    insta::assert_snapshot!(project.prompt("same").unwrap_err(), @"prompts/b.md: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
+    insta::assert_snapshot!(project.prompt("same").unwrap_err(), @"prompts/b.md:2:5: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
     assert!(project.prompt("a").is_ok(), "a path is unique");
     let files = [("prompts/p.md", "---\nid: q\n---\nP."), ("prompts/q.md", "Q.")];
-    insta::assert_snapshot!(super::support::project(&files).prompt("q").unwrap_err(), @"prompts/q.md: two prompts have the id `q`: prompts/p.md and prompts/q.md (give one of them another `id`)");
-    insta::assert_snapshot!(project.prompt("b").unwrap_err(), @"prompts/b.md: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
+    insta::assert_snapshot!(super::support::project(&files).prompt("q").unwrap_err(), @"prompts/q.md:1:1: two prompts have the id `q`: prompts/p.md and prompts/q.md (give one of them another `id`)");
+    insta::assert_snapshot!(project.prompt("b").unwrap_err(), @"prompts/b.md:2:5: two prompts have the id `same`: prompts/a.md and prompts/b.md (give one of them another `id`)");
 }
 
 #[test]
@@ -268,4 +268,106 @@ fn an_error_shows_its_first_fault_in_full_and_the_others_below() {
     prompts/p.md:3:1: unknown field `modle` (did you mean `model`?)
     prompts/p.md:4:1: unknown field `setings`
     ");
+}
+
+#[test]
+fn a_tool_choice_names_a_tool_that_is_there() {
+    let files = |choice: &str| {
+        let text = format!(
+            "---\nuse: [c]\ntools: [{{name: lookup, description: x}}]\ntool_choice: {{tool: {choice}}}\nadapt:\n  openai: {{tool_choice: {{tool: {choice}}}}}\n---\nHi."
+        );
+        faults(&[
+            ("prompts/p.md", &text),
+            ("contexts/c.md", "---\ntools: [{name: refund, description: x}]\n---\nC."),
+        ])
+    };
+    insta::assert_snapshot!(files("lokup"), @r"
+    prompts/p.md:4:21 tool_unknown: `tool_choice`: there is no tool `lokup` [did you mean `lookup`?]
+    prompts/p.md:6:32 tool_unknown: `adapt.openai.tool_choice`: there is no tool `lokup` [did you mean `lookup`?]
+    ");
+    for known in ["lookup", "refund", "read_tool_result"] {
+        assert_eq!(files(known), "fine", "{known}");
+    }
+}
+
+#[test]
+fn tags_are_checked_when_a_project_is_loaded() {
+    let of = |text: &str| faults_of(&format!("---\ncontext:\n{text}\n---\nHi."));
+    insta::assert_snapshot!(of("  notes: x\n  facts: {system: y}"), @"prompts/p.md:4:11 tag_name_reserved: `system` is the reserved tag name `system`, in `prompt` at `facts.system` [rename the key, such as `system-notes`]");
+    insta::assert_snapshot!(of("  - {notes: x}\n  - {1st: '{{ input.a }}'}"), @"prompts/p.md:4:6 tag_name_invalid: `1st` is not a valid name: it begins with a digit, in `prompt` at `1st` [use ASCII letters, digits, `_` and `-`, and begin with a letter]");
+    insta::assert_snapshot!(of("  - {role: user, content: hi}\n  - {role: robot, content: hi}"), @"prompts/p.md:4:12 file_invalid: `context.role`: expected `system` or `user` or `assistant` or `tool`, found `robot` [rename the key, such as `userRole`, unless the object is a message]");
+    insta::assert_snapshot!(of("  true"), @"prompts/p.md:3:3 entry_invalid: an entry is `true` where text, a message or named values can stand, in `prompt` [write what the model should read, or give the value a name, such as `{isMember: true}`]");
+    assert_eq!(of("  - {role: '{{ input.role }}', content: '{{ input.text }}'}"), "fine");
+}
+
+#[test]
+fn files_that_do_not_go_together_are_found_when_a_project_is_loaded() {
+    let prompt = "---\nuse: [c, {context: {id: d, text: D.}}]\ninput:\n  properties:\n    plan: {type: string}\ncontext: {docs: text}\n---\nHi.";
+    let with = |context: &str| faults(&[("prompts/p.md", prompt), ("contexts/c.md", context)]);
+    insta::assert_snapshot!(with("---\nvalues:\n  other: x\n  docs: {a: x}\n---\n"), @"contexts/c.md:4:3 tag_shape_mismatch: `docs` is text in `prompt` and an object with nested tags in `context:c` [give `docs` only text or only nested tags in all sources, or use two names]");
+    insta::assert_snapshot!(with("---\ninput: {properties: {plan: {type: integer}}}\n---\nC."), @r#"prompts/p.md:5:5 schema_conflict: input key `plan` is declared differently by prompt and context:c: `plan.type` is "string" and "integer" [make both declarations equal, or list the key under `override` in the prompt]"#);
+    insta::assert_snapshot!(with("---\ndescription: x\nid: d\n---\nC."), @"prompts/p.md:2:25 duplicate_id: two different entries have the id `d`: contexts/c.md and use[1] [rename one of them, or use the same entry twice: it renders once]");
+}
+
+#[test]
+fn faults_of_names_point_at_the_name() {
+    insta::assert_snapshot!(
+        faults_of("---\ntools:\n  - description: x\n    name: bad name\n---\n"),
+        @"prompts/p.md:4:11 file_invalid: `tools[0]`: tool name `bad name` is not 1 to 64 letters, digits, `_` or `-`"
+    );
+    let twice = "---\ndescription: x\nid: p\n---\nHi.";
+    let project = project(&[("prompts/a.md", twice), ("prompts/b.md", twice)]);
+    insta::assert_snapshot!(
+        super::support::listed(&project.faults()),
+        @"prompts/b.md:3:5 duplicate_id: two prompts have the id `p`: prompts/a.md and prompts/b.md [give one of them another `id`]"
+    );
+}
+
+#[test]
+fn parameters_are_the_schema_of_an_object() {
+    let of = |it: &str| {
+        faults_of(&format!("---\ntools:\n  - name: t\n    description: x\n    parameters: {it}\n---\nHi."))
+    };
+    insta::assert_snapshot!(of("{number: integer}"), @"prompts/p.md:5:17 file_invalid: `tools[0].parameters`: `number` is not a word of JSON Schema: `parameters` is the schema of an object [write `{type: object, properties: {number: {type: integer}}}`]");
+    insta::assert_snapshot!(of("{type: string}"), @r#"prompts/p.md:5:17 file_invalid: `tools[0].parameters`: expected the JSON Schema of an object, found one of type "string" [write `{type: object, properties: {name: {type: string}}}`]"#);
+    insta::assert_snapshot!(of("5"), @"prompts/p.md:5:17 file_invalid: `tools[0].parameters`: expected the JSON Schema of an object, such as `{type: object}`");
+    for fine in [
+        "{}",
+        "{type: object}",
+        "{properties: {n: {type: integer}}}",
+        "{$ref: '#/$defs/a', $defs: {a: {type: object}}}",
+    ] {
+        assert_eq!(of(fine), "fine", "{fine}");
+    }
+    assert!(of("{type: object, properties: {n: integer}}").contains("the schema can't be used"));
+}
+
+#[test]
+fn each_test_of_a_prompt_is_a_map() {
+    insta::assert_snapshot!(faults_of("---\ntests: [1, x, {input: {}}]\n---\nHi."), @r"
+    prompts/p.md:2:9 file_invalid: `tests[0]`: expected a map, found `1`
+    prompts/p.md:2:12 file_invalid: `tests[1]`: expected a map, found the text `x`
+    ");
+}
+
+#[test]
+fn a_block_for_a_prompt_that_is_not_there_is_found_when_a_project_is_loaded() {
+    let project =
+        project(&[("prompts/support.md", "Hi."), ("blocks/b.md", "---\nagents: [suport]\n---\nB.")]);
+    insta::assert_snapshot!(
+        super::support::listed(&project.faults()),
+        @"blocks/b.md:2:10 unknown_prompt: `agents`: there is no prompt `suport` [did you mean `support`?]"
+    );
+}
+
+#[test]
+fn a_whole_number_that_would_be_rounded_is_refused() {
+    insta::assert_snapshot!(
+        faults_of("---\ndescription: x\nmetadata: 1\nid: 12345678901234567890123\n---\n"),
+        @"prompts/p.md:4:5 file_invalid: the number 12345678901234567890123 has too many digits to be kept exactly [put quotes around it, so that it is a text]"
+    );
+    assert!(
+        !faults_of("---\nid: '12345678901234567890123'\ndescription: 18446744073709551615\n---\nHi.")
+            .contains("digits")
+    );
 }

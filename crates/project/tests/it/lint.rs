@@ -165,3 +165,20 @@ fn a_user_text_that_is_filled_from_defaults_is_told() {
         ""
     );
 }
+
+#[test]
+fn variables_that_no_template_is_given_are_found() {
+    let files = [
+        (
+            "prompts/p.md",
+            "---\nuse: [c]\n---\n{% assign x = 1 %}{{ x }} {{ inpt.a }} {{ ctx.usr }} {{ config.model }}{% render 'q', name: 'n' %}",
+        ),
+        ("contexts/c.md", "{{ weather }}"),
+        ("partials/q.md", "{{ name }}"),
+    ];
+    insta::assert_snapshot!(linted(&files), @"
+    contexts/c.md:1:4: warning[variable_unknown]: there is no variable `weather` [there are: input, ctx, config]
+    prompts/p.md:4:30: warning[variable_unknown]: there is no variable `inpt.a` [did you mean `input`?]
+    prompts/p.md:4:43: warning[variable_unknown]: there is no variable `ctx.usr` [did you mean `user`?]
+    ");
+}

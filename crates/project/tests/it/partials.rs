@@ -62,5 +62,5 @@ fn partials_that_render_each_other_end_in_an_error() {
         ("partials/b.md", "{% render 'a' %}"),
     ];
     let text = resolved(&files, json!({}));
-    assert!(text.contains("template_error") && text.contains("nesting"), "{text}");
+    assert!(text.contains("template_error") && text.contains(": a -> b -> a"), "{text}");
 }

@@ -86,6 +86,10 @@ fn appended(message: Message) -> Result<Message, Problem> {
             let problem = Problem::new("message_invalid", "a thread has instructions, not system messages");
             Err(problem.hint("`PUT /v1/threads/{id}/instructions` sets them"))
         }
+        Role::User if message.is_blank() => Err(Problem::new(
+            "message_invalid",
+            "a message of the user is blank: it has neither text nor attachments",
+        )),
         Role::User | Role::Assistant | Role::Tool => Ok(message),
     }
 }

@@ -138,3 +138,21 @@ async fn views_have_a_cursor_and_the_history_is_what_the_window_holds() {
     let (status, wrong) = get(&scene, "/v1/sessions/demo/items?view=history&before=3").await;
     assert_eq!((status, wrong["code"].as_str()), (422, Some("input_invalid")));
 }
+
+#[tokio::test]
+async fn a_blank_message_of_the_user_is_not_stored() {
+    let scene = crate::scene::Ground::memory().instance_with(Vec::new(), &[]).await;
+    scene.session("demo").await;
+    for content in [json!(""), json!(" \n"), json!([]), json!([{"type": "text", "text": ""}])] {
+        let said =
+            json!({"messages": [{"role": "user", "content": "word"}, {"role": "user", "content": content}]});
+        let (status, problem) = post(&scene, "/v1/threads/demo/messages", said).await;
+        assert_eq!(
+            (status, problem["code"].as_str()),
+            (422, Some("message_invalid")),
+            "{content}: {problem}"
+        );
+    }
+    let (_, items) = get(&scene, "/v1/sessions/demo/items?view=all").await;
+    assert!(!items.to_string().contains("word"), "{items}");
+}

@@ -88,6 +88,11 @@ pub(crate) fn find(name: &str) -> Option<&'static Filter> {
     FILTERS.binary_search_by(|it| it.name.cmp(name)).ok().and_then(|idx| FILTERS.get(idx))
 }
 
+/// Returns the names of all filters.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FILTERS.iter().map(|it| it.name)
+}
+
 /// Runs a filter.
 pub(crate) fn apply<'a>(
     filter: &Filter,

@@ -7,6 +7,7 @@ use crate::{
     error::{Error, ErrorKind, Fault},
     filters,
     lexer::{self, Lexeme, Token},
+    nearest::did_you_mean,
     scanner::Span,
     source::Source,
 };
@@ -135,9 +136,8 @@ impl<'s> Cursor<'s> {
         let at = self.at();
         let name = self.name()?;
         let Some(filter) = filters::find(&name) else {
-            return Err(
-                self.error(at, Fault::new(ErrorKind::UnknownFilter, format!("unknown filter `{name}`")))
-            );
+            let fault = Fault::new(ErrorKind::UnknownFilter, format!("unknown filter `{name}`"));
+            return Err(self.error(at, fault.hint(did_you_mean(&name, filters::names()))));
         };
         let (mut arguments, mut keywords) = (Vec::new(), Vec::new());
         if self.eat(":") {

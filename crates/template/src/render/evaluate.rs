@@ -7,8 +7,12 @@ use crate::{
     config::Mode,
     error::{Error, ErrorKind, Fault},
     filters::{self, Args, Tools},
+    nearest::nearest,
     value::Value,
 };
+
+/// Among how many keys of a map a guess is made.
+const MAX_GUESSED: usize = 1_000;
 
 /// What an absent variable is in strict mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,9 +73,33 @@ impl<'r> Renderer<'r> {
             None if self.config.mode == Mode::Lenient || absent == Absent::Nil => Ok(Value::Nil),
             None => {
                 let message = format!("undefined variable `{path}`");
-                Err(self.fail(path.at, Fault::new(ErrorKind::UndefinedVariable, message)))
+                let fault = Fault::new(ErrorKind::UndefinedVariable, message).hint(self.guess(path));
+                Err(self.fail(path.at, fault))
             }
         }
+    }
+
+    /// Guesses which variable was meant: the first name that is not there may be a slip of the pen.
+    fn guess(&self, path: &Path) -> Option<String> {
+        let Root::Name(root) = &path.root else { return None };
+        let Some(mut value) = self.named(root) else {
+            let meant = nearest(root, self.globals.names())?;
+            return Some(format!("did you mean `{}`?", path.to_string().replacen(&**root, meant, 1)));
+        };
+        let mut known = root.to_string();
+        for segment in &path.segments {
+            let Segment::Key(key) = segment else { return None };
+            match member(&value, key) {
+                Some(inner) => value = inner,
+                None => {
+                    let Value::Object(map) = value else { return None };
+                    let meant = nearest(key, map.keys().take(MAX_GUESSED).map(String::as_str))?;
+                    return Some(format!("did you mean `{known}.{meant}`?"));
+                }
+            }
+            known = format!("{known}.{key}");
+        }
+        None
     }
 
     fn lookup(&mut self, path: &Path, absent: Absent) -> Result<Option<Value<'r>>, Error> {

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use crate::{
     ast::{Branch, Case, CounterStep, Cycle, Filtered, Group, Node, NodeKind},
     config::{Globals, RenderConfig},
-    error::{Error, Fault},
+    error::{Error, ErrorKind, Fault},
     limits::Meter,
     scope::Scope,
     source::Source,
     value::{Value, write_text},
 };
+
+use partials::circle;
 
 pub(crate) use evaluate::Absent;
 
@@ -61,8 +63,8 @@ pub(crate) struct Renderer<'r> {
     scope: Scope<'r>,
     /// The template or partial that is being rendered.
     source: Arc<Source>,
-    /// What a partial was called, for errors in partials that do not know their own name.
-    partial: Option<Arc<str>>,
+    /// The names of the partials that are being rendered, innermost last.
+    partials: Vec<Arc<str>>,
     depth: usize,
     /// Whether this is inside a `render`, where `include` is not allowed.
     isolated: bool,
@@ -77,7 +79,7 @@ impl<'r> Renderer<'r> {
             sink: Sink { text: String::new(), limit: config.limits.output_bytes, captures: 0 },
             scope: Scope::default(),
             source: source.clone(),
-            partial: None,
+            partials: Vec::new(),
             depth: 0,
             isolated: false,
         }
@@ -90,7 +92,8 @@ impl<'r> Renderer<'r> {
     }
 
     fn fail(&self, at: usize, fault: Fault) -> Error {
-        let name = self.source.name.clone().or_else(|| self.partial.as_deref().map(str::to_owned));
+        // A partial may not know its own name.
+        let name = self.source.name.clone().or_else(|| self.partials.last().map(|it| it.to_string()));
         Error::new(fault, self.source.place(at), name)
     }
 
@@ -111,7 +114,14 @@ impl<'r> Renderer<'r> {
     fn enter(&mut self, at: usize) -> Result<(), Error> {
         let limit = self.config.limits.depth();
         if self.depth >= limit {
-            return Err(self.fail(at, Fault::limit("the nesting of blocks and partials", limit)));
+            let fault = match circle(&self.partials) {
+                Some(names) => Fault::new(
+                    ErrorKind::LimitExceeded,
+                    format!("partials render each other more than {limit} deep: {names}"),
+                ),
+                None => Fault::limit("the nesting of blocks and partials", limit),
+            };
+            return Err(self.fail(at, fault));
         }
         self.depth += 1;
         Ok(())

@@ -144,13 +144,22 @@ impl<'r> Renderer<'r> {
     fn inside(&mut self, at: usize, name: &Arc<str>, template: &Template) -> Result<Flow, Error> {
         self.enter(at)?;
         let source = std::mem::replace(&mut self.source, template.shared_source().clone());
-        let partial = self.partial.replace(name.clone());
+        self.partials.push(name.clone());
         let flow = self.nodes(template.nodes());
-        self.partial = partial;
+        self.partials.pop();
         self.source = source;
         self.depth -= 1;
         flow
     }
+}
+
+/// Returns the first way from a partial back to itself, such as `a -> b -> a`.
+pub(super) fn circle(partials: &[Arc<str>]) -> Option<String> {
+    partials.iter().enumerate().find_map(|(start, name)| {
+        let length = partials.iter().skip(start + 1).position(|it| it == name)? + 2;
+        let names: Vec<&str> = partials.iter().skip(start).take(length).map(|it| &**it).collect();
+        Some(names.join(" -> "))
+    })
 }
 
 /// A partial `cards/product` sees its value as `product`.

@@ -3,7 +3,7 @@
 use contexture_template::{ErrorKind, Expression, Globals, Limits, RenderConfig, Template};
 use serde_json::{Value, json};
 
-use crate::{Loaded, lenient, try_render};
+use crate::{Loaded, lenient, shown, try_render};
 
 /// Runs a test on a stack of 2 MiB, as threads have it.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
@@ -295,4 +295,18 @@ fn large_numbers_neither_wrap_nor_panic() {
     assert_eq!(lenient(&format!("{{{{ a[{max}] }}}}{{{{ a[-{max}] }}}}"), json!({"a": [1]})), "");
     assert_eq!(lenient(&format!("{{{{ {max} | date: '%Y' }}}}"), json!({})), max);
     assert!(lenient("{{ 1 | date: '%99999999999d' }}", json!({})).starts_with("LimitExceeded"));
+}
+
+#[test]
+fn partials_that_render_each_other_are_named() {
+    let circle = |sources: &[(&str, &str)]| {
+        let partials = Loaded::new(sources);
+        let config = RenderConfig { partials: Some(&partials), ..RenderConfig::strict() };
+        shown(try_render("{% render 'a' %}", &json!({}), &config))
+    };
+    insta::assert_snapshot!(
+        circle(&[("a", "{% render 'b' %}"), ("b", "{% if true %}{% render 'c' %}{% endif %}"), ("c", "{% render 'b' %}")]),
+        @"LimitExceeded c:1:1: partials render each other more than 100 deep: b -> c -> b"
+    );
+    insta::assert_snapshot!(circle(&[("a", "x {% render 'a' %}")]), @"LimitExceeded a:1:3: partials render each other more than 100 deep: a -> a");
 }

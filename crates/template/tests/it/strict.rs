@@ -21,6 +21,23 @@ fn an_absent_key_is_an_error_with_its_place_and_path() {
 }
 
 #[test]
+fn a_slip_of_the_pen_is_guessed() {
+    let hint = |template: &str| {
+        try_render(template, &data(), &RenderConfig::strict())
+            .err()
+            .map(|it| it.hint().unwrap_or("none").to_owned())
+    };
+    assert_eq!(hint("{{ input.nme }}").as_deref(), Some("did you mean `input.name`?"));
+    assert_eq!(hint("{{ inpt.name }}").as_deref(), Some("did you mean `input.name`?"));
+    assert_eq!(hint("{{ input.weather }}").as_deref(), Some("none"));
+    let unknown = |template: &str| {
+        contexture_template::Template::parse(template).err().map(|it| it.hint().unwrap_or("none").to_owned())
+    };
+    assert_eq!(unknown("{{ x | upcas }}").as_deref(), Some("did you mean `upcase`?"));
+    assert_eq!(unknown("{{ x | translate_to_latin }}").as_deref(), Some("none"));
+}
+
+#[test]
 fn null_is_defined() {
     assert_eq!(strict("[{{ input.none }}]", data()), "[]");
 }

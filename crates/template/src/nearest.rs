@@ -4,7 +4,7 @@
 const MAX_LENGTH: usize = 64;
 
 /// Returns the known name that is closest to `name`, if one is close enough to be a slip of the pen.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).take(MAX_LENGTH + 1).collect();
     if name.len() > MAX_LENGTH {
         return None;

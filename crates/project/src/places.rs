@@ -1,0 +1,139 @@
+//! Where the things stand in files that the engine complains about later.
+//!
+//! A file that is read notes its schemas, ids, tags and input keys in [`Places`], by the notation of the engine's errors.
+//! When the engine refuses a definition, [`located`] finds the line of what it names.
+
+use std::collections::BTreeMap;
+
+use contexture_compose::tags::{TagError, validate_tag_name};
+use contexture_compose::{Error, ErrorKind};
+
+use crate::decode;
+use crate::error::{Fault, Place};
+use crate::yaml::{Data, Node};
+
+/// What the engine says of definitions that can't be, whatever the input is. To the author of a file they are all the
+/// same: the file is wrong.
+const OF_DEFINITIONS: [&str; 4] =
+    ["schema_invalid", "tool_name_invalid", "priority_invalid", "definition_invalid"];
+
+/// The places of one file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    /// Where an owner stands, such as `prompt:output` or `context:brand`.
+    owners: BTreeMap<String, Place>,
+    /// Where a context is given its id, by the id.
+    ids: BTreeMap<String, Place>,
+    /// Where a tag stands, by its owner and its path, such as `documents.recent`.
+    tags: BTreeMap<(String, String), Place>,
+    /// Where a key of the input is declared, by its owner and the key.
+    keys: BTreeMap<(String, String), Place>,
+}
+
+impl Places {
+    pub(crate) fn owner(&mut self, owner: &str, place: Place) {
+        self.owners.insert(owner.to_owned(), place);
+    }
+
+    pub(crate) fn id(&mut self, id: &str, place: Place) {
+        self.ids.insert(id.to_owned(), place);
+    }
+
+    /// Notes the keys that a schema declares.
+    pub(crate) fn schema(&mut self, owner: &str, schema: &Node) {
+        let properties = decode::pair(schema, "properties").map(|it| decode::map(&it.value));
+        let keys = properties.and_then(Result::ok).unwrap_or_default();
+        self.keys.extend(keys.iter().map(|it| ((owner.to_owned(), it.key.clone()), it.place)));
+    }
+
+    /// Notes the tags in a value, at any depth.
+    pub(crate) fn tags(&mut self, owner: &str, value: &Node) {
+        self.tags.insert((owner.to_owned(), String::new()), value.place);
+        self.tags_under(owner, "", value);
+    }
+
+    fn tags_under(&mut self, owner: &str, parent: &str, value: &Node) {
+        match &value.data {
+            Data::List(items) => items.iter().for_each(|it| self.tags_under(owner, parent, it)),
+            Data::Map(pairs) => {
+                for pair in pairs {
+                    let name = validate_tag_name(&pair.key).unwrap_or_else(|err| err.path().to_owned());
+                    let path = if parent.is_empty() { name } else { format!("{parent}.{name}") };
+                    self.tags_under(owner, &path, &pair.value);
+                    self.tags.insert((owner.to_owned(), path), pair.place);
+                }
+            }
+            Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) => {}
+        }
+    }
+
+    /// Returns the place of a tag, or of the closest one around it.
+    fn tag(&self, owner: &str, path: &str) -> Option<Place> {
+        let mut path = path;
+        loop {
+            if let Some(place) = self.tags.get(&(owner.to_owned(), path.to_owned())) {
+                return Some(*place);
+            }
+            if path.is_empty() {
+                return None;
+            }
+            path = path.rsplit_once('.').map_or("", |(around, _)| around);
+        }
+    }
+}
+
+/// The places of all files of a prompt, its own first.
+pub(crate) type Files<'a> = [(&'a str, &'a Places)];
+
+/// Returns what the engine refused, each fault with its file and line where they are known.
+pub(crate) fn located(err: &Error, files: &Files<'_>) -> Vec<Fault> {
+    let each = std::iter::once(err).chain(err.others());
+    each.map(|it| {
+        let mut fault = Fault::from(it);
+        fault.file = fault.file.or_else(|| err.at().map(str::to_owned));
+        if OF_DEFINITIONS.contains(&fault.code.as_str()) {
+            "file_invalid".clone_into(&mut fault.code);
+            fault.file = fault.file.or_else(|| files.first().map(|(file, _)| (*file).to_owned()));
+        }
+        match fault.line.is_none().then(|| place(it.kind(), &fault, files)).flatten() {
+            Some((file, place)) => fault.in_file(file).at_place(place),
+            None => fault,
+        }
+    })
+    .collect()
+}
+
+fn place<'a>(kind: &ErrorKind, fault: &Fault, files: &Files<'a>) -> Option<(&'a str, Place)> {
+    let first = |find: &dyn Fn(&Places) -> Option<Place>| {
+        files.iter().find_map(|(file, places)| Some((*file, find(places)?)))
+    };
+    let owner = |owner: &str| first(&|it| it.owners.get(owner).copied());
+    let exact = match kind {
+        ErrorKind::SchemaConflict { key, first: one, second: other, .. } => {
+            let of = |owner: &str| first(&|it| it.keys.get(&(owner.to_owned(), key.clone())).copied());
+            // A context may be right for other prompts, so the prompt's own key is shown if there is one.
+            let (one, other) = (one.to_string(), other.to_string());
+            if one == "prompt" { of(&one).or_else(|| of(&other)) } else { of(&other).or_else(|| of(&one)) }
+        }
+        ErrorKind::DuplicateId { id, second, .. } => {
+            let in_second = files.iter().find(|(file, _)| file == second);
+            let of = |(file, places): &(&'a str, &Places)| Some((*file, *places.ids.get(id)?));
+            in_second.and_then(of).or_else(|| files.iter().find_map(of))
+        }
+        ErrorKind::Tag(err) => tag(err, files),
+        _ => None,
+    };
+    let single = || match fault.sources.as_slice() {
+        [one] => owner(one),
+        _ => None,
+    };
+    exact.or_else(single)
+}
+
+/// The last source is the one that does not go with what was there.
+fn tag<'a>(err: &TagError, files: &Files<'a>) -> Option<(&'a str, Place)> {
+    let sources = err.sources();
+    sources.iter().rev().find_map(|source| {
+        files.iter().find_map(|(file, places)| Some((*file, places.tag(source, err.path())?)))
+    })
+}
