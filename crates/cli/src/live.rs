@@ -229,7 +229,7 @@ pub(crate) fn compaction_line(report: &CompactionReport) -> String {
 fn totals(outcome: &Outcome) -> String {
     let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = outcome.usage;
     let mut facts = vec![format!("{input_tokens} tokens in"), format!("{output_tokens} out")];
-    facts.extend((cache_read_tokens > 0).then(|| format!("{cache_read_tokens} from the cache")));
+    facts.extend(cache_read_tokens.filter(|it| *it > 0).map(|it| format!("{it} from the cache")));
     facts.extend((outcome.steps > 1).then(|| format!("{} steps", outcome.steps)));
     facts.extend(outcome.cost.filter(|it| *it > 0.0).map(price));
     facts.join(" · ")

@@ -241,7 +241,7 @@ async fn tell(
     let reason = (status == TurnStatus::Interrupted).then(|| "its writer was lost".to_owned());
     let events = [
         untold.map(|text| Event::TextDelta { text }),
-        Some(Event::TurnEnd { status, reason, usage: Usage::default() }),
+        Some(Event::TurnEnd { status, reason, usage: Usage::default(), client_calls: Vec::new() }),
     ];
     let at = app.0.time.now();
     let record = |event: Event| {
