@@ -25,6 +25,8 @@ mod table;
 mod telemetry;
 mod transcript;
 mod turn;
+mod type_ahead;
+mod wrap;
 
 use std::process::ExitCode;
 
