@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contexture_history::{Application, Body, Item, Visibility};
-use contexture_message::Message;
+use contexture_message::{Message, Role};
 use contexture_session::NewItem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -29,7 +29,11 @@ impl Attempt {
 
     /// Reads the attempts of a turn from its items.
     pub(crate) fn read(items: &[Item]) -> Vec<Attempt> {
-        let each = items.iter().filter_map(|it| match &it.body {
+        items.iter().filter_map(|it| Attempt::of(&it.body)).collect()
+    }
+
+    fn of(body: &Body) -> Option<Attempt> {
+        match body {
             Body::Application(Application { kind, value }) if kind == KIND => {
                 Attempt::deserialize(value).ok()
             }
@@ -39,8 +43,26 @@ impl Attempt {
             | Body::Envelope(_)
             | Body::Summary(_)
             | Body::Change(_) => None,
-        });
-        each.collect()
+        }
+    }
+}
+
+/// Returns what a model answered, as an item of a turn's log holds it: also an answer that was not good enough and is no
+/// part of the history.
+///
+/// ```
+/// use contexture_agent::answer_in;
+/// use contexture_history::Body;
+/// use contexture_message::Message;
+///
+/// let body = Body::Message(Message::assistant("Hi.").into());
+/// assert_eq!(answer_in(&body).as_deref(), Some(&Message::assistant("Hi.")));
+/// assert_eq!(answer_in(&Body::Message(Message::user("Hi.").into())), None);
+/// ```
+pub fn answer_in(body: &Body) -> Option<Arc<Message>> {
+    match body {
+        Body::Message(message) => (message.role == Role::Assistant).then(|| Arc::clone(message)),
+        other => Attempt::of(other).map(|it| it.message),
     }
 }
 

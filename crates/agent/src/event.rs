@@ -3,11 +3,22 @@
 use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
 use contexture_history::compaction::{Strategy, Trigger};
-use contexture_message::{Tokens, ToolOutput, Usage};
+use contexture_message::{Tokens, ToolCall, ToolOutput, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{ApprovalRequest, CompactionReport};
+
+/// Who runs a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunsOn {
+    /// The agent's own process.
+    #[default]
+    Server,
+    /// The client: the turn is suspended until it has sent the result.
+    Client,
+}
 
 /// Something that happened during a run. Deltas only: no event says again what others said before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +53,9 @@ pub enum Event {
         name: String,
         /// Its arguments.
         arguments: Value,
+        /// Who runs it.
+        #[serde(default)]
+        runs: RunsOn,
     },
     /// A tool call has its result.
     #[serde(rename = "tool.result")]
@@ -101,9 +115,10 @@ pub enum Event {
         input_tokens: u64,
         /// What it wrote.
         output_tokens: u64,
-        /// How much of the input it read from the provider's cache.
-        cache_read_tokens: u64,
-        /// How much it should have read from there, if it is known what was sent before.
+        /// How much of the input it read from the provider's cache; none where the provider does not report it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache_read_tokens: Option<u64>,
+        /// How much it should have read from there, if it is known what was sent before and what was read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache_forecast_tokens: Option<u64>,
         /// Where the request differs from what was sent before, if it does before that one's end.
@@ -126,6 +141,9 @@ pub enum Event {
         reason: Option<String>,
         /// What all calls of the turn cost together.
         usage: Usage,
+        /// The calls that a suspended turn waits for the client to run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        client_calls: Vec<ToolCall>,
     },
     /// The run failed; nothing follows.
     #[serde(rename = "error")]

@@ -52,6 +52,7 @@ mod words;
 
 pub use agent::{Agent, AgentBuilder, AgentConfig, Secrets};
 pub use approval::{ApprovalError, ApprovalRequest, Decision, Verdict};
+pub use attempt::answer_in;
 pub use call::{ToolCallError, ToolRequest};
 pub use checks::{
     Checked, ConstraintCheck, ConstraintFailure, GuardrailCheck, GuardrailVerdict, check_constraint,
@@ -63,7 +64,7 @@ pub use compaction::{
 };
 pub use earlier::GoOn;
 pub use error::AgentError;
-pub use event::Event;
+pub use event::{Event, RunsOn};
 pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};
 pub use middleware::{Before, Middleware, Next, check_middleware, tool_middleware};
 pub use offload::{InPlace, Offload};

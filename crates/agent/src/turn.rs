@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use crate::agent::Inner;
 use crate::calm::calm;
-use crate::compaction::{Compactions, Place, Relief, caps, overflow};
+use crate::compaction::{Compactions, MAX_RUNGS, Place, Relief, caps, overflow};
 use crate::earlier::{TakenUp, is_known, replayed, take_up};
 use crate::outcome::{Outcome, Remark};
 use crate::run::{RunRequest, Sink};
@@ -227,7 +227,7 @@ async fn open_with_room(
     let aged = setting.age(thread, None).await?;
     let mut opened = open(setting, &before, user.clone()).await.map(|it| Opening { aged, ..it });
     let mut done = Compactions::default();
-    for _ in 0..MAX_STEPS {
+    for _ in 0..MAX_RUNGS {
         let Some(overflow) = opened.as_ref().err().and_then(overflow) else { break };
         let said = user.as_ref().map(|it| said(&thread.get(), std::slice::from_ref(it)));
         let place = Place::Thread(thread);
@@ -239,9 +239,6 @@ async fn open_with_room(
     }
     Ok((opened?, done))
 }
-
-/// No ladder has more rungs.
-const MAX_STEPS: usize = 64;
 
 /// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
 /// message the prompt's own become the user's. Either way they are settled for the whole turn, so that no later pass

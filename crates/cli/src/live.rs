@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::output::{self, Screen};
 use crate::paint::{DIM, YELLOW, cut, one_line, paint, visible};
+use crate::wrap::Wrap;
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +41,55 @@ pub(crate) struct Voice {
     has_spoken: bool,
     /// What was said and may still be discarded, where that must not be printed.
     held: Option<String>,
+    /// Breaks lines between words, for a person at a terminal.
+    wrap: Option<Wrap>,
+    sign: Option<Sign>,
 }
+
+/// A sign of life, for a person who waits at a terminal.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sign {
+    /// Whether a turn runs.
+    is_wanted: bool,
+    is_shown: bool,
+    n_shown: usize,
+}
+
+/// What a sign of life looks like, one after the other.
+const SIGNS: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 impl Voice {
     pub(crate) fn new(form: Form, thinking: bool, screen: Screen) -> Self {
         let (is_mute, in_line, in_thought, has_spoken) = (false, false, false, false);
-        Self { form, screen, thinking, is_mute, in_line, in_thought, has_spoken, held: None }
+        let (held, wrap, sign) = (None, None, None);
+        Self { form, screen, thinking, is_mute, in_line, in_thought, has_spoken, held, wrap, sign }
+    }
+
+    /// Breaks lines between words, and gives signs of life while nothing is said. Both only on a terminal.
+    pub(crate) fn for_a_person(mut self) -> Self {
+        if self.form == Form::Text {
+            self.wrap = self.screen.terminal.then(|| Wrap::new(output::columns()));
+            self.sign = io::stderr().is_terminal().then(Sign::default);
+        }
+        self
+    }
+
+    /// Shows the next sign of life, unless something else stands on the line.
+    pub(crate) fn tick(&mut self) {
+        let is_free = !self.in_line && !self.in_thought;
+        if let Some(sign) = self.sign.as_mut().filter(|it| it.is_wanted && is_free) {
+            let shown = SIGNS[sign.n_shown % SIGNS.len()];
+            (sign.is_shown, sign.n_shown) = (true, sign.n_shown + 1);
+            drop(write!(anstream::stderr(), "\r{}", paint(DIM, shown)));
+        }
+    }
+
+    /// Takes the sign of life away, before anything is printed.
+    fn clear_sign(&mut self) {
+        if let Some(sign) = self.sign.as_mut().filter(|it| it.is_shown) {
+            sign.is_shown = false;
+            drop(write!(io::stderr(), "\r\u{1b}[K"));
+        }
     }
 
     /// Prints an answer only once it stands, unless a person watches: a file must not hold what was discarded.
@@ -62,6 +106,13 @@ impl Voice {
 
     /// Prints one event.
     pub(crate) fn hear(&mut self, event: &Event) {
+        if let Some(sign) = &mut self.sign {
+            match event {
+                Event::TurnStart { .. } => sign.is_wanted = true,
+                Event::TurnEnd { .. } | Event::Error { .. } => sign.is_wanted = false,
+                _ => {}
+            }
+        }
         match self.form {
             Form::Text => self.tell(event),
             Form::Events => self.line(event),
@@ -77,6 +128,7 @@ impl Voice {
             }
             Event::ThinkingDelta { text } if self.thinking && !text.is_empty() => {
                 self.end_text();
+                self.clear_sign();
                 self.in_thought = true;
                 drop(write!(anstream::stderr(), "{}", paint(DIM, &visible(text))));
             }
@@ -105,7 +157,11 @@ impl Voice {
                 output::warn(&format!("{source}: {message}"));
             }
             Event::TurnEnd { .. } | Event::Error { .. } | Event::ApprovalRequired { .. } => self.end_line(),
-            Event::TurnStart { .. } => self.has_spoken = false,
+            Event::TurnStart { .. } => {
+                self.has_spoken = false;
+                // The window may have another size by now.
+                self.wrap = self.wrap.take().map(|_| Wrap::new(output::columns()));
+            }
             Event::ContextCompactionStart { .. } => self.aside("summarising older turns …", false),
             Event::ContextCompactionEnd(report) | Event::Compaction(report) => {
                 self.aside(&compaction_line(report), !report.accepted);
@@ -129,8 +185,13 @@ impl Voice {
         if text.is_empty() {
             return;
         }
-        let text = if self.screen.terminal { visible(text) } else { text.into() };
-        self.write(text.as_bytes());
+        let shown = if self.screen.terminal { visible(text) } else { text.into() };
+        let shown = match &mut self.wrap {
+            Some(wrap) => wrap.push(&shown).into(),
+            None => shown,
+        };
+        self.clear_sign();
+        self.write(shown.as_bytes());
         self.in_line = !text.ends_with('\n');
         self.has_spoken = true;
     }
@@ -153,13 +214,17 @@ impl Voice {
 
     /// Ends the line that is begun, so that something else can be printed.
     pub(crate) fn end_line(&mut self) {
+        self.clear_sign();
         self.end_text();
         self.end_thought();
     }
 
     fn end_text(&mut self) {
+        let rest = self.wrap.as_mut().map(Wrap::end).unwrap_or_default();
+        self.write(rest.as_bytes());
         if std::mem::take(&mut self.in_line) {
             self.write(b"\n");
+            self.wrap = self.wrap.take().map(|_| Wrap::new(output::columns()));
         }
     }
 
@@ -185,7 +250,7 @@ impl Voice {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        if self.is_mute {
+        if self.is_mute || bytes.is_empty() {
             return;
         }
         let mut out = io::stdout().lock();
@@ -229,7 +294,7 @@ pub(crate) fn compaction_line(report: &CompactionReport) -> String {
 fn totals(outcome: &Outcome) -> String {
     let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = outcome.usage;
     let mut facts = vec![format!("{input_tokens} tokens in"), format!("{output_tokens} out")];
-    facts.extend((cache_read_tokens > 0).then(|| format!("{cache_read_tokens} from the cache")));
+    facts.extend(cache_read_tokens.filter(|it| *it > 0).map(|it| format!("{it} from the cache")));
     facts.extend((outcome.steps > 1).then(|| format!("{} steps", outcome.steps)));
     facts.extend(outcome.cost.filter(|it| *it > 0.0).map(price));
     facts.join(" · ")

@@ -26,6 +26,8 @@ mod table;
 mod telemetry;
 mod transcript;
 mod turn;
+mod type_ahead;
+mod wrap;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::error::{Exit, Failure};
 use crate::paint::{DIM, YELLOW, paint, visible};
+use crate::type_ahead;
 
 /// Columns in a pipe.
 const PIPE_WIDTH: usize = 100;
@@ -34,9 +35,13 @@ impl Screen {
         if !io::stdout().is_terminal() {
             return Self::PIPE;
         }
-        let columns = terminal_size::terminal_size().map_or(PIPE_WIDTH, |(width, _)| usize::from(width.0));
-        Self { width: columns.clamp(60, MAX_WIDTH), terminal: true }
+        Self { width: columns().clamp(60, MAX_WIDTH), terminal: true }
     }
+}
+
+/// Returns how many columns the terminal has now.
+pub(crate) fn columns() -> usize {
+    terminal_size::terminal_size().map_or(PIPE_WIDTH, |(width, _)| usize::from(width.0))
 }
 
 /// What a command answers.
@@ -142,6 +147,11 @@ pub(crate) fn aside(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", paint(DIM, &visible(text)));
 }
 
+/// Shows a line that was typed before anyone read it, as if it were typed now.
+pub(crate) fn echo(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", visible(line));
+}
+
 /// Says that something has begun that goes on: a line for people, and one of JSON for programs.
 pub(crate) fn started(document: &Value, text: &str, as_json: bool) {
     if as_json {
@@ -166,6 +176,8 @@ pub(crate) fn ask(question: &str) -> Option<bool> {
     if !can_ask() {
         return None;
     }
+    // What was typed before the question answers something else.
+    type_ahead::put_aside();
     // The line editor hears Ctrl-C as a key, so that it means no here whatever it means to a running turn.
     let config = rustyline::Config::builder().behavior(rustyline::Behavior::PreferTerm).build();
     let mut editor = rustyline::DefaultEditor::with_config(config).ok()?;

@@ -1,5 +1,7 @@
 //! Runs one turn to its end: prints it, asks about tool calls, listens for Ctrl-C.
 
+use std::time::Duration;
+
 use contexture_agent::{
     Agent, AgentError, ApprovalRequest, CancellationToken, Decision, Outcome, Run, RunRequest, Verdict,
 };
@@ -10,6 +12,10 @@ use futures::StreamExt;
 use crate::error::Exit;
 use crate::live::Voice;
 use crate::output;
+use crate::type_ahead;
+
+/// How often a sign of life moves.
+const TICK: Duration = Duration::from_millis(120);
 
 /// Who decides about tool calls that ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,16 +111,19 @@ pub(crate) async fn play(
 /// Prints what happens. Ctrl-C cancels; a second one ends the program.
 async fn drive(mut run: Run, voice: &mut Voice, cancel: &CancellationToken) -> Result<Outcome, AgentError> {
     let mut pressed = Box::pin(tokio::signal::ctrl_c());
+    let mut ticks = tokio::time::interval(TICK);
     loop {
         tokio::select! {
             event = run.next() => match event {
                 Some(event) => voice.hear(&event),
                 None => break,
             },
+            _ = ticks.tick() => voice.tick(),
             // Where signals can't be heard, Ctrl-C ends the program as it always did.
             Ok(()) = &mut pressed => {
                 if cancel.is_cancelled() {
                     voice.end_line();
+                    type_ahead::restore();
                     std::process::exit(i32::from(Exit::World.code()));
                 }
                 cancel.cancel();
@@ -122,5 +131,6 @@ async fn drive(mut run: Run, voice: &mut Voice, cancel: &CancellationToken) -> R
             }
         }
     }
+    voice.end_line();
     run.outcome().await
 }

@@ -193,7 +193,7 @@ fn first_difference(before: &Sent, now: &Sent, position: usize) -> (String, usiz
 fn extra_cost(tokens: Tokens, price: Option<Price>) -> Option<f64> {
     let input_tokens = u64::from(tokens.0);
     let full = Usage { input_tokens, ..Usage::default() };
-    let cached = Usage { cache_read_tokens: input_tokens, ..full };
+    let cached = Usage { cache_read_tokens: Some(input_tokens), ..full };
     let price = price?;
     Some((price.of(full)? - price.of(cached)?).max(0.0))
 }

@@ -28,8 +28,8 @@ pub(crate) struct Inner {
     /// What the next request is compared with, once someone asks.
     pub(crate) sent: OnceLock<Arc<Sent>>,
     pub(crate) fingerprint: OnceLock<String>,
-    /// What the provider read from its cache, once it has said so.
-    pub(crate) reconciliation: OnceLock<Reconciliation>,
+    /// What the provider read from its cache, once it has answered; nothing if it did not say.
+    pub(crate) reconciliation: OnceLock<Option<Reconciliation>>,
 }
 
 /// What a block of the frozen prefix said.
@@ -101,7 +101,12 @@ impl Pass {
     /// Says why the request looks like that. Runs nothing again: it reads the same Segments.
     pub fn explain(&self) -> Explanation {
         let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint());
-        explanation.cache.reconciliation = self.0.reconciliation.get().cloned();
+        match self.0.reconciliation.get() {
+            Some(Some(told)) => explanation.cache.reconciliation = Some(told.clone()),
+            // There is nothing to compare a forecast with.
+            Some(None) => explanation.cache.forecast = None,
+            None => {}
+        }
         explanation
     }
 
@@ -112,7 +117,8 @@ impl Pass {
     }
 
     /// Compares the forecast, if there is one, with what the provider reported after the call. It is remembered and
-    /// explained from then on; a later report changes nothing.
+    /// explained from then on; a later report changes nothing. For a provider that reports nothing there is no forecast
+    /// from then on.
     ///
     /// ```
     /// # futures::executor::block_on(async {
@@ -122,7 +128,7 @@ impl Pass {
     /// let prompt = Prompt::builder("p").system("Be brief.").build()?;
     /// let first = prompt.resolve(ResolveOptions::default()).await?;
     /// let pass = prompt.resolve(ResolveOptions::default().previous(&first)).await?;
-    /// let told = pass.reconcile(Usage { cache_read_tokens: 3, ..Usage::default() });
+    /// let told = pass.reconcile(Usage { cache_read_tokens: Some(3), ..Usage::default() });
     /// assert_eq!(told.as_ref().map(|it| it.broken), Some(false));
     /// assert_eq!(pass.explain().cache.reconciliation, told);
     /// # Ok::<(), contexture_compose::Error>(())
@@ -130,8 +136,8 @@ impl Pass {
     /// ```
     pub fn reconcile(&self, usage: Usage) -> Option<Reconciliation> {
         let forecast = self.0.arranged.cache.forecast.as_ref()?;
-        let reported = Tokens(u32::try_from(usage.cache_read_tokens).unwrap_or(u32::MAX));
-        Some(self.0.reconciliation.get_or_init(|| forecast.reconcile(reported)).clone())
+        let reported = usage.cache_read_tokens.map(|it| Tokens(u32::try_from(it).unwrap_or(u32::MAX)));
+        self.0.reconciliation.get_or_init(|| reported.map(|it| forecast.reconcile(it))).clone()
     }
 
     /// Returns all Segments in order, with their fates.

@@ -45,6 +45,8 @@ pub struct Sent {
     pieces: Vec<Piece>,
     n_tools: usize,
     messages: Messages,
+    /// Whether the provider has not said what it read from its cache.
+    pub(crate) is_unreported: bool,
 }
 
 /// A tool or a piece of the system message.
@@ -92,7 +94,15 @@ impl Sent {
         let groups = groups(arranged, list.len());
         let origins = Arc::clone(&rendered.origins);
         let model = arranged.draft.skeleton.model.clone();
-        Self { model, pieces, n_tools, messages: Messages::Known { list, origins, groups } }
+        let messages = Messages::Known { list, origins, groups };
+        Self { model, pieces, n_tools, messages, is_unreported: false }
+    }
+
+    /// Returns the same as it was answered by a provider that does not say what it read from its cache: the next request to
+    /// it has no forecast.
+    #[must_use]
+    pub fn unreported(&self) -> Self {
+        Self { is_unreported: true, ..self.clone() }
     }
 
     /// Returns how many messages there were behind the system message.
@@ -109,10 +119,11 @@ impl Sent {
         Self { messages: Messages::Assumed(n_messages), ..self.clone() }
     }
 
-    /// Whether both have the same model, tools and system message.
+    /// Whether both have the same model, tools and system message, and the provider reports its cache for both or neither.
     pub fn has_same_prefix(&self, other: &Sent) -> bool {
         let n_pieces = self.pieces.len();
-        self.model == other.model && n_pieces == other.pieces.len() && self.common(other).0 == n_pieces
+        let is_same_provider = self.model == other.model && self.is_unreported == other.is_unreported;
+        is_same_provider && n_pieces == other.pieces.len() && self.common(other).0 == n_pieces
     }
 
     /// Whether what its messages said is not known any more.
@@ -297,6 +308,8 @@ struct Kept {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     system: Vec<KeptPiece>,
     messages: usize,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unreported: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -319,6 +332,7 @@ impl From<Sent> for Kept {
             system: system.iter().map(kept).collect(),
             messages: sent.n_messages(),
             model: sent.model,
+            unreported: sent.is_unreported,
         }
     }
 }
@@ -335,6 +349,7 @@ impl From<Kept> for Sent {
             n_tools: kept.tools.len(),
             pieces: kept.tools.into_iter().chain(kept.system).map(piece).collect(),
             messages: Messages::Assumed(kept.messages),
+            is_unreported: kept.unreported,
         }
     }
 }

@@ -91,11 +91,14 @@ impl<'a> Setup<'a> {
         config
     }
 
-    /// What the provider should read from its cache, if it is known what was sent before.
+    /// What the provider should read from its cache, if it is known what was sent before. One that did not say what it read
+    /// then will not say it now.
     pub(crate) fn forecast(&self, now: &Sent, rules: CacheRules) -> Option<Forecast> {
         let (idle, price) = (self.options.idle, self.options.price);
         let outlook = Outlook { rules, idle, price, counter: &*self.counter };
-        self.options.previous.as_ref().map(|before| forecast(before, now, &outlook))
+        let before = self.options.previous.as_ref()?;
+        let is_silent = before.is_unreported && before.model == now.model;
+        (!is_silent).then(|| forecast(before, now, &outlook))
     }
 
     pub(crate) fn report(&self, draft: &Draft) {

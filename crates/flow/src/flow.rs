@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::define::{FlowBuilder, FlowDefinition, Limits, OnError};
+use crate::fault::FlowFault;
 use crate::node::{Node, Traits};
 use crate::port::{DataType, Port};
 use crate::value::PortValue;
@@ -31,6 +32,8 @@ pub(crate) struct Lowered {
     pub(crate) outputs: IndexMap<String, (usize, usize)>,
     /// How many threads can be the default one: the run's main thread, and one for each sub-flow.
     pub(crate) n_scopes: usize,
+    /// What works, but hardly as it is meant.
+    pub(crate) warnings: Vec<FlowFault>,
 }
 
 /// A node that can be run.
@@ -136,6 +139,26 @@ impl Flow {
     /// Lists the tools that its nodes name, with the nodes.
     pub fn tools(&self) -> Vec<(&str, &str)> {
         self.0.definition.tools()
+    }
+
+    /// Returns what works, but hardly as it is meant.
+    ///
+    /// ```
+    /// use contexture_flow::{FlowDefinition, Shelf, lower};
+    ///
+    /// let document = serde_json::json!({
+    ///     "nodes": {
+    ///         "ask": {"type": "user_input", "append": true},
+    ///         "answer": {"type": "llm_request", "prompt": "chat"},
+    ///     },
+    ///     "edges": ["start -> ask", "ask.value -> answer.user"],
+    /// });
+    /// let flow = lower(&FlowDefinition::read("chat", &document)?, &Shelf::default())?;
+    /// assert_eq!(flow.warnings()[0].code, "flow_text_twice");
+    /// # Ok::<(), contexture_flow::FlowInvalid>(())
+    /// ```
+    pub fn warnings(&self) -> &[FlowFault] {
+        &self.0.warnings
     }
 
     /// Returns the flow and its sub-flows as one document, from which it can be made again.

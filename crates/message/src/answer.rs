@@ -105,10 +105,12 @@ pub enum StopReason {
 pub struct Usage {
     /// Everything the model read, whether cached or not.
     pub input_tokens: u64,
-    /// How much of the input was read from the provider's cache.
-    pub cache_read_tokens: u64,
-    /// How much of the input was written to the provider's cache.
-    pub cache_write_tokens: u64,
+    /// How much of the input was read from the provider's cache; none where the provider does not report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// How much of the input was written to the provider's cache; none where the provider does not report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
     /// Everything the model wrote, thinking included.
     pub output_tokens: u64,
     /// How much of the output was thinking, where the provider says so.
@@ -120,6 +122,12 @@ impl Usage {
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
+
+    /// Returns what was read from the cache and written to it together; what is not reported counts as nothing.
+    pub fn cached(&self) -> u64 {
+        let written = self.cache_write_tokens.unwrap_or_default();
+        self.cache_read_tokens.unwrap_or_default().saturating_add(written)
+    }
 }
 
 impl std::ops::AddAssign for Usage {
@@ -128,11 +136,16 @@ impl std::ops::AddAssign for Usage {
         let Usage { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens } =
             other;
         self.input_tokens = self.input_tokens.saturating_add(input_tokens);
-        self.cache_read_tokens = self.cache_read_tokens.saturating_add(cache_read_tokens);
-        self.cache_write_tokens = self.cache_write_tokens.saturating_add(cache_write_tokens);
+        self.cache_read_tokens = sum(self.cache_read_tokens, cache_read_tokens);
+        self.cache_write_tokens = sum(self.cache_write_tokens, cache_write_tokens);
         self.output_tokens = self.output_tokens.saturating_add(output_tokens);
         self.reasoning_tokens = self.reasoning_tokens.saturating_add(reasoning_tokens);
     }
+}
+
+/// Adds two counts. One that is not reported adds nothing; the sum is not reported if neither count is.
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or_default())))
 }
 
 /// A piece of an answer as it arrives. The last piece of a stream is [`Delta::Done`] with the whole answer;

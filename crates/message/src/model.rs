@@ -34,15 +34,13 @@ impl Price {
     /// Returns what a call cost, or nothing if a price that it needs is not known. Cached tokens without a price of
     /// their own cost what others do.
     pub fn of(&self, usage: Usage) -> Option<f64> {
-        let plain = usage
-            .input_tokens
-            .saturating_sub(usage.cache_read_tokens.saturating_add(usage.cache_write_tokens));
+        let plain = usage.input_tokens.saturating_sub(usage.cached());
         let share = |tokens: u64, price: Option<f64>| match tokens {
             0 => Some(0.0),
             _ => price.map(|it| tokens as f64 * it / 1e6),
         };
-        let read = share(usage.cache_read_tokens, self.cache_read.or(self.input))?;
-        let written = share(usage.cache_write_tokens, self.cache_write.or(self.input))?;
+        let read = share(usage.cache_read_tokens.unwrap_or_default(), self.cache_read.or(self.input))?;
+        let written = share(usage.cache_write_tokens.unwrap_or_default(), self.cache_write.or(self.input))?;
         Some(share(plain, self.input)? + read + written + share(usage.output_tokens, self.output)?)
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct FlowUnit {
     pub(crate) flow: Result<Flow, ProjectError>,
     /// What is wrong with the newest version.
     pub(crate) faults: Vec<Fault>,
+    /// What works in the newest version, but hardly as it is meant.
+    pub(crate) warnings: Vec<Fault>,
     /// The id of the newest version, if another file has it too.
     clash: Option<String>,
 }
@@ -131,6 +133,11 @@ impl Flows {
         self.units.values().flat_map(|it| it.faults.clone()).collect()
     }
 
+    /// Returns what works in the newest versions, but hardly as it is meant.
+    pub(crate) fn warnings(&self) -> Vec<Fault> {
+        self.units.values().flat_map(|it| it.warnings.clone()).collect()
+    }
+
     /// Returns the ids of flows that are not the same as before, new ones included.
     pub(crate) fn changed(&self, before: &Flows) -> Vec<String> {
         let is_same = |file: &str, now: &FlowUnit| {
@@ -210,6 +217,11 @@ impl Project {
         self.flows.iter().map(|(_, unit)| (unit.id.as_str(), unit.flow.as_ref()))
     }
 
+    /// Returns what works in a flow, but hardly as it is meant.
+    pub fn flow_warnings(&self, id: &str) -> &[Fault] {
+        self.flows.get(id).map_or(&[], |(_, unit)| &unit.warnings)
+    }
+
     /// Returns the file of a flow, such as `flows/chat.yaml`.
     pub fn flow_file(&self, id: &str) -> Option<&str> {
         self.flows.get(id).map(|(file, _)| file)
@@ -258,19 +270,21 @@ impl<'a> Desk<'a> {
             }
             faults.extend(self.unknown_names(file));
         }
+        let warnings = flow.iter().flat_map(Flow::warnings).map(|it| file.fault(it.clone())).collect();
         let clash = clash.map(|_| file.id.clone());
         let faults = ProjectError::new(faults).faults;
         let good = before.and_then(|it| it.get(&file.file)).filter(|it| it.flow.is_ok());
         match (flow.filter(|_| faults.is_empty()), good) {
             (Some(flow), Some(good)) if is_same(&good.flow, &Ok(flow.clone())) => {
-                FlowUnit { id: file.id.clone(), flow: good.flow.clone(), faults, clash }
+                FlowUnit { id: file.id.clone(), flow: good.flow.clone(), faults, warnings, clash }
             }
-            (Some(flow), _) => FlowUnit { id: file.id.clone(), flow: Ok(flow), faults, clash },
-            (None, Some(good)) => FlowUnit { faults, clash, ..good.clone() },
+            (Some(flow), _) => FlowUnit { id: file.id.clone(), flow: Ok(flow), faults, warnings, clash },
+            (None, Some(good)) => FlowUnit { faults, warnings, clash, ..good.clone() },
             (None, None) => FlowUnit {
                 id: file.id.clone(),
                 flow: Err(ProjectError { faults: faults.clone() }),
                 faults,
+                warnings,
                 clash,
             },
         }

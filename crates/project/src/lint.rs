@@ -66,14 +66,15 @@ impl fmt::Display for Lint {
 const GLOBALS: [&str; 3] = ["input", "ctx", "config"];
 const OF_CTX: [&str; 4] = ["session", "tenant", "user", "now"];
 
-/// Looks at all files; `faults` are those of the prompts, `of_flows` those of the flows.
+/// Looks at all files; `faults` are those of the prompts, `of_flows` the faults and warnings of the flows.
 pub(crate) fn lint(
     sources: &Sources,
     compiled: &Compiled,
     mut faults: Vec<Fault>,
-    of_flows: Vec<Fault>,
+    of_flows: (Vec<Fault>, Vec<Fault>),
 ) -> Vec<Lint> {
     let is_broken = !faults.is_empty();
+    let (of_flows, flow_warnings) = of_flows;
     faults.extend(of_flows);
     faults.extend(compiled.contexts.values().flat_map(|it| it.faults.clone()));
     faults.extend(compiled.blocks.values().flat_map(|it| it.faults.clone()));
@@ -94,6 +95,7 @@ pub(crate) fn lint(
         findings.unused_contexts();
     }
     let mut found = findings.found;
+    found.extend(flow_warnings.into_iter().map(|it| Lint { level: Level::Warning, ..error(it) }));
     found.extend(ProjectError::new(faults).faults.into_iter().map(error));
     found.sort_by(|one, other| order(one).cmp(&order(other)));
     found.dedup();

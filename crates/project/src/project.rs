@@ -272,7 +272,7 @@ impl Project {
     /// Lists what is wrong with any file, and what could be better.
     pub fn lint(&self) -> Vec<Lint> {
         let faults = self.prompts.values().flat_map(|it| it.faults.clone()).collect();
-        lint(&self.sources, &self.compiled, faults, self.flows.faults())
+        lint(&self.sources, &self.compiled, faults, (self.flows.faults(), self.flows.warnings()))
     }
 
     fn unknown(&self, id: &str) -> Fault {

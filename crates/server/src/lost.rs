@@ -245,7 +245,7 @@ async fn tell(
     let events = [
         is_new.then_some(start),
         untold.map(|text| Event::TextDelta { text }),
-        Some(Event::TurnEnd { status, reason, usage: Usage::default() }),
+        Some(Event::TurnEnd { status, reason, usage: Usage::default(), client_calls: Vec::new() }),
     ];
     let at = app.0.time.now();
     let record = |event: Event| {

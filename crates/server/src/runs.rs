@@ -338,9 +338,12 @@ impl Driver {
         match event {
             Event::TurnEnd { .. } => self.has_ended = true,
             Event::ContextUsage { input_tokens, output_tokens, cache_read_tokens, .. } => {
-                self.usage.input_tokens += input_tokens;
-                self.usage.output_tokens += output_tokens;
-                self.usage.cache_read_tokens += cache_read_tokens;
+                self.usage += Usage {
+                    input_tokens: *input_tokens,
+                    output_tokens: *output_tokens,
+                    cache_read_tokens: *cache_read_tokens,
+                    ..Usage::default()
+                };
             }
             _ => {}
         }
@@ -352,7 +355,8 @@ impl Driver {
         let is_unrecorded = matches!(err, Some(AgentError::Unrecorded(_)));
         if let Some(err) = err.filter(|_| !self.has_ended && !is_unrecorded) {
             let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
-            self.tell(Event::TurnEnd { status, reason: Some(err.to_string()), usage: self.usage });
+            let (reason, usage) = (Some(err.to_string()), self.usage);
+            self.tell(Event::TurnEnd { status, reason, usage, client_calls: Vec::new() });
         }
     }
 

@@ -11,7 +11,7 @@ use contexture_history::compaction::{
     unless_repeated,
 };
 use contexture_history::{Body, Fact, Item, Seq, Turn, TurnNo, turns, window};
-use contexture_message::{TokenCounter, Tokens, Usage};
+use contexture_message::{Request, TokenCounter, Tokens, Usage};
 use contexture_session::{NewArchive, SessionError, Thread, View};
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -214,8 +214,21 @@ fn scaled(limits: &PlanLimits, tokens: Tokens, counted: Tokens) -> PlanLimits {
     }
 }
 
+/// Why there is no summary.
+pub(crate) struct NoSummary {
+    pub(crate) err: BoxError,
+    /// The request that came to nothing, if one was made and answered.
+    pub(crate) request: Option<Arc<Request>>,
+}
+
+impl<E: Into<BoxError>> From<E> for NoSummary {
+    fn from(err: E) -> Self {
+        Self { err: err.into(), request: None }
+    }
+}
+
 /// Has a range summarised, within the time that there is. A summariser that panics has failed.
-pub(crate) async fn summarized(agent: Arc<Inner>, questions: Questions) -> Result<Summarized, BoxError> {
+pub(crate) async fn summarized(agent: Arc<Inner>, questions: Questions) -> Result<Summarized, NoSummary> {
     let own = || -> Arc<dyn Summarizer> { Arc::new(ModelSummarizer(Arc::clone(&agent.model))) };
     let summarizer = agent.summarizer.clone().unwrap_or_else(own);
     let limit = Duration::from_secs(u64::from(agent.config.compaction.summary_timeout_s.max(1)));
@@ -227,8 +240,12 @@ pub(crate) async fn summarized(agent: Arc<Inner>, questions: Questions) -> Resul
     }
 }
 
-async fn asked(summarizer: Arc<dyn Summarizer>, questions: Questions) -> Result<Summarized, BoxError> {
-    let ask = |call: SummaryCall| summarizer.summarize(call);
+async fn asked(summarizer: Arc<dyn Summarizer>, questions: Questions) -> Result<Summarized, NoSummary> {
+    let ask = async |call: SummaryCall| {
+        let request = Arc::clone(&call.request);
+        let said = summarizer.summarize(call).await;
+        said.map_err(|err| NoSummary { err, request: Some(request) })
+    };
     match questions {
         Questions::NoRoom => Err("its window has no room for a summary".into()),
         Questions::Whole(call) => ask(call).await,

@@ -20,12 +20,12 @@ mod summary;
 
 pub use asked::CompactRequest;
 pub use config::CompactionConfig;
-pub(crate) use job::{Choice, Job, summarized};
+pub(crate) use job::{Choice, Job, NoSummary, summarized};
 pub(crate) use learned::Learned;
 pub(crate) use load::Load;
 pub(crate) use place::Place;
 pub(crate) use reading::{Reading, shown_turns};
-pub(crate) use relief::{Compactions, Overflow, Relief, overflow};
+pub(crate) use relief::{Compactions, MAX_RUNGS, Overflow, Relief, overflow};
 pub use report::{CompactionReport, Made};
 pub(crate) use request::{Inquiry, Questions};
 pub(crate) use summarizer::ModelSummarizer;

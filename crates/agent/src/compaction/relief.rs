@@ -21,15 +21,21 @@ use contexture_history::compaction::{
     shrinkable,
 };
 use contexture_history::{Turn, TurnStatus};
+use contexture_message::tokens::request_tokens;
 use contexture_message::{Part, Role, Tokens, Usage};
 use contexture_model::{ModelError, ModelErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use super::{Choice, CompactionReport, Job, Load, Place, Reading, Summarized, caps, shown_turns, summarized};
+use super::{
+    Choice, CompactionReport, Job, Load, NoSummary, Place, Reading, Summarized, caps, shown_turns, summarized,
+};
 use crate::outcome::Remark;
 use crate::run::Sink;
 use crate::setting::Setting;
 use crate::{AgentError, Event};
+
+/// No ladder has more rungs.
+pub(crate) const MAX_RUNGS: usize = 64;
 
 /// What was compacted for a turn so far.
 #[derive(Default)]
@@ -237,9 +243,9 @@ impl Relief<'_> {
         let said = self.place.attend(self.cancel, work).await?;
         match &said {
             Ok(Summarized { usage, .. }) => self.done.usage += *usage,
-            Err(err) => self.learn(pass, err.downcast_ref()),
+            Err(failed) => self.learn(pass, failed),
         }
-        let mut outcome = job.settle(said);
+        let mut outcome = job.settle(said.map_err(|it| it.err));
         let committed = match outcome.text.take() {
             Some(text) => {
                 let archive = job.archive(text, std::mem::take(&mut outcome.facts));
@@ -258,12 +264,16 @@ impl Relief<'_> {
         Ok(report)
     }
 
-    /// Remembers that even the request for a summary was too long.
-    fn learn(&mut self, pass: &Pass, err: Option<&ModelError>) {
-        if let Some(err) = err.filter(|it| it.kind() == ModelErrorKind::PromptTooLong)
-            && self.setting.agent.config.compaction.model.is_none()
-        {
-            self.setting.refused(&self.place.snapshot(), pass.total_tokens(), &err.to_string());
+    /// Remembers that even the request for a summary was too long. What counts is its own size: it is another request than
+    /// that of the pass.
+    fn learn(&mut self, pass: &Pass, failed: &NoSummary) {
+        let err = failed.err.downcast_ref::<ModelError>();
+        let err = err.filter(|it| it.kind() == ModelErrorKind::PromptTooLong);
+        let (Some(err), Some(request)) = (err, &failed.request) else { return };
+        if self.setting.agent.config.compaction.model.is_none() {
+            let snapshot = self.place.snapshot();
+            let (counter, _) = self.setting.summary_room(&snapshot, pass, None);
+            self.setting.refused(&snapshot, request_tokens(&*counter, request), &err.to_string());
         }
     }
 

@@ -21,7 +21,7 @@ use crate::round::{Answered, Round};
 use crate::run::Sink;
 use crate::setting::Setting;
 use crate::words::{calls_of, result_items};
-use crate::{AgentError, Event};
+use crate::{AgentError, Event, RunsOn};
 
 impl Running {
     /// Records an answer with calls, runs them and records their results.
@@ -34,7 +34,9 @@ impl Running {
     ) -> Result<Option<End>, Break> {
         for call in &calls {
             let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            self.sink.send(Event::ToolCall { id, name, arguments });
+            let is_of_client = self.setting.is_of_client(&name);
+            let runs = if is_of_client { RunsOn::Client } else { RunsOn::Server };
+            self.sink.send(Event::ToolCall { id, name, arguments, runs });
         }
         // Before anything is run: whoever finds the log after a crash sees what was about to happen.
         self.turn.append(vec![NewItem::from(Arc::clone(&message))]).await?;

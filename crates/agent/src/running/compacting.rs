@@ -10,12 +10,10 @@ use contexture_model::{ModelError, ModelErrorKind};
 
 use super::{Break, Running};
 use crate::AgentError;
-use crate::compaction::{CompactionReport, Load, Overflow, Place, Relief, overflow};
+use crate::compaction::{CompactionReport, Load, MAX_RUNGS, Overflow, Place, Relief, overflow};
 
 /// How often a turn may be refused: each time the next request is at most half as large, or what is known to fit.
 const MAX_REFUSALS: u32 = 3;
-/// No ladder has more rungs.
-const MAX_STEPS: usize = 64;
 
 impl Running {
     fn relief(&mut self) -> Relief<'_> {
@@ -161,7 +159,7 @@ impl Running {
         mut resolved: Result<Pass, AgentError>,
         before: Option<&Pass>,
     ) -> Result<Pass, AgentError> {
-        for _ in 0..MAX_STEPS {
+        for _ in 0..MAX_RUNGS {
             let Some(overflow) = resolved.as_ref().err().and_then(overflow) else { break };
             if !self.relief().step(overflow).await? && !self.setting.dare() {
                 break;

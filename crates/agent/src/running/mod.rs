@@ -274,15 +274,18 @@ impl Running {
         self.called(pass, watched, &heard);
         let mut answer = heard?;
         make_calls_recordable(&mut answer.message, &self.turn.snapshot(), &pass.request().tools);
-        self.remember(pass);
+        self.remember(pass, answer.usage);
         self.account(pass, &answer);
         self.setting.prompt.definition().hooks.generated(&answer);
         Ok(answer)
     }
 
     /// Keeps what was sent, for the forecast of the next call.
-    fn remember(&mut self, pass: &Pass) {
-        let sent = pass.sent();
+    fn remember(&mut self, pass: &Pass, usage: Usage) {
+        let sent = match usage.cache_read_tokens {
+            Some(_) => pass.sent(),
+            None => Arc::new(pass.sent().unreported()),
+        };
         self.turn.thread().remember(Arc::clone(&sent));
         self.setting.cache.previous = Some(sent);
         self.setting.cache.idle = None;
@@ -305,8 +308,8 @@ impl Running {
             input_tokens,
             output_tokens,
             cache_read_tokens,
+            cache_break: reconciled.as_ref().and(pass.forecast()).and_then(|it| it.changed.clone()),
             cache_forecast_tokens: reconciled.map(|it| u64::from(it.expected.0)),
-            cache_break: pass.forecast().and_then(|it| it.changed.clone()),
             budget_used_pct,
             window_assumed,
         });
@@ -379,7 +382,8 @@ impl Running {
     pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
         let snapshot = self.turn.snapshot();
-        let sent = self.passes.last().and_then(|it| sent::record(&snapshot, &it.sent()));
+        let called = self.passes.last().and(self.setting.cache.previous.as_ref());
+        let sent = called.and_then(|it| sent::record(&snapshot, it));
         let learned = self.setting.learned_record(&snapshot, self.passes.last());
         let with_sent = |items: Vec<NewItem>| items.into_iter().chain(sent).chain(learned).collect();
         let (status, reason, written, result) = match result {
@@ -411,7 +415,8 @@ impl Running {
         for approval in self.approvals.iter().cloned() {
             self.sink.send(Event::ApprovalRequired { approval });
         }
-        self.sink.send(Event::TurnEnd { status, reason, usage: self.usage });
+        let client_calls = self.client_calls.clone();
+        self.sink.send(Event::TurnEnd { status, reason, usage: self.usage, client_calls });
         Ok(Outcome {
             thread,
             turn: turn_no,

@@ -44,11 +44,11 @@ async fn a_call_waits_and_its_siblings_are_answered() {
     insta::assert_snapshot!(events, @r#"
     turn.start {"thread":"s","turn":"t1"}
     context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0}
-    tool.call {"id":"a","name":"free","arguments":{"n":1}}
-    tool.call {"id":"b","name":"risky","arguments":{"n":2}}
+    tool.call {"id":"a","name":"free","arguments":{"n":1},"runs":"server"}
+    tool.call {"id":"b","name":"risky","arguments":{"n":2},"runs":"server"}
     tool.result {"id":"a","name":"free","output":{"type":"json","value":{"n":1}}}
     approval.required {"approval":{"id":"s:t1:b","token":"secret-0","call_id":"b","tool":"risky","arguments":{"n":2}}}
-    turn.end {"status":"suspended","reason":"it waits for approval","usage":{"input_tokens":10,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
+    turn.end {"status":"suspended","reason":"it waits for approval","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
     "#);
     let log = stage.log().await;
     assert!(!log.contains("secret-0"), "the log must not hold the token: {log}");

@@ -62,10 +62,10 @@ async fn a_call_of_the_client_waits_and_its_siblings_are_answered() {
     insta::assert_snapshot!(events, @r#"
     turn.start {"thread":"s","turn":"t1"}
     context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0}
-    tool.call {"id":"a","name":"here","arguments":{"n":1}}
-    tool.call {"id":"b","name":"there","arguments":{"n":2}}
+    tool.call {"id":"a","name":"here","arguments":{"n":1},"runs":"server"}
+    tool.call {"id":"b","name":"there","arguments":{"n":2},"runs":"client"}
     tool.result {"id":"a","name":"here","output":{"type":"json","value":{"n":1}}}
-    turn.end {"status":"suspended","reason":"it waits for tools of the client","usage":{"input_tokens":10,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
+    turn.end {"status":"suspended","reason":"it waits for tools of the client","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0},"client_calls":[{"id":"b","name":"there","arguments":{"n":2}}]}
     "#);
 }
 
@@ -85,7 +85,7 @@ async fn the_turn_goes_on_with_the_clients_result() {
     tool.result {"id":"b","name":"there","output":{"type":"text","value":"two"}}
     text.delta {"text":"All done."}
     context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"cache_forecast_tokens":102,"budget_used_pct":0.0}
-    turn.end {"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
+    turn.end {"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
     "#);
     let names = |at: usize| {
         let requests = model.requests();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use contexture_agent::{Agent, AgentConfig, CompactionConfig, RunRequest};
 use contexture_compose::{Block, InlineBlock, Pass, Prompt};
-use contexture_message::{Message, Tokens};
+use contexture_message::{Answer, Message, Tokens, Usage};
 use contexture_model::Scripted;
 
 use crate::scene::words;
-use crate::stage::{Counting, Stage, TestTime, says};
+use crate::stage::{self, Counting, Stage, TestTime, says, script, told};
 
 fn agent(config: CompactionConfig) -> Agent {
     Agent::builder(Scripted::always(says("Fine.")), Arc::new(TestTime), Counting::default())
@@ -126,4 +126,30 @@ async fn without_the_policy_hidden_context_stays() {
     }
     let pass = turn(&agent, &prompt, &stage, RunRequest::user("and now?")).await;
     assert!(format!("{:?}", pass.request().messages).contains("page zero"));
+}
+
+#[tokio::test]
+async fn a_provider_that_reports_no_cache_figures_has_no_forecast_and_no_break() {
+    let usage = Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() };
+    let answer = |cache_read_tokens| Answer { usage: Usage { cache_read_tokens, ..usage }, ..says("Fine.") };
+    let model = script([answer(None), answer(None), answer(None), answer(Some(3)), answer(None)]);
+    let (agent, stage) = (stage::agent(&model).build().unwrap(), Stage::new().await);
+    let mut told_of = Vec::new();
+    for number in 0..5 {
+        // Every turn changes the prefix.
+        let prompt = prompt("Be brief.", &format!("version {number}"));
+        let thread = if number == 2 { stage.elsewhere().await } else { stage.thread.clone() };
+        let (events, outcome) = told(agent.run(&prompt, &thread, RunRequest::user("hi"))).await;
+        let cache = outcome.unwrap().passes.last().unwrap().explain().cache;
+        let has = |it: &str| events.contains(it);
+        told_of.push((
+            has("cache_read"),
+            has("cache_forecast"),
+            has("cache_break"),
+            cache.forecast.is_some(),
+        ));
+    }
+    // Once it reports them, the next request is compared with what it was sent then.
+    let (silent, reported) = ((false, false, false, false), (true, false, false, false));
+    assert_eq!(told_of, [silent, silent, silent, reported, silent]);
 }

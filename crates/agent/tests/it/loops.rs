@@ -21,7 +21,7 @@ async fn an_answer_is_streamed_and_on_record() {
     turn.start {"thread":"s","turn":"t1"}
     text.delta {"text":"Hello!"}
     context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0}
-    turn.end {"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
+    turn.end {"status":"completed","usage":{"input_tokens":10,"cache_read_tokens":0,"output_tokens":2,"reasoning_tokens":0}}
     "#);
     let outcome = outcome.unwrap();
     assert_eq!((outcome.text().as_str(), outcome.steps, outcome.ended), ("Hello!", 1, Ended::Answered));
@@ -72,13 +72,13 @@ async fn tools_run_and_the_loop_goes_on() {
     insta::assert_snapshot!(events, @r#"
     turn.start {"thread":"s","turn":"t1"}
     context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"budget_used_pct":0.0}
-    tool.call {"id":"a","name":"echo","arguments":{"x":1}}
-    tool.call {"id":"b","name":"echo","arguments":{"x":2}}
+    tool.call {"id":"a","name":"echo","arguments":{"x":1},"runs":"server"}
+    tool.call {"id":"b","name":"echo","arguments":{"x":2},"runs":"server"}
     tool.result {"id":"a","name":"echo","output":{"type":"json","value":{"x":1}}}
     tool.result {"id":"b","name":"echo","output":{"type":"json","value":{"x":2}}}
     text.delta {"text":"Done."}
     context_usage {"input_tokens":10,"output_tokens":2,"cache_read_tokens":0,"cache_forecast_tokens":34,"budget_used_pct":0.0}
-    turn.end {"status":"completed","usage":{"input_tokens":20,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":4,"reasoning_tokens":0}}
+    turn.end {"status":"completed","usage":{"input_tokens":20,"cache_read_tokens":0,"output_tokens":4,"reasoning_tokens":0}}
     "#);
     insta::assert_snapshot!(stage.log().await, @r#"
     t1 {"turn_began":{}}

@@ -1,11 +1,12 @@
 //! What a turn begins with: the user's words, the prompt's own, and blocks of the conversation.
 
-use contexture_agent::RunRequest;
+use contexture_agent::{AgentConfig, CompactionConfig, RunRequest};
 use contexture_compose::{Block, HistoryConfig, HistoryLimit, Prompt, PromptBuilder, Text, UserMessage};
 use contexture_message::{Message, Part, Request, Role};
 use contexture_model::Scripted;
 use serde_json::json;
 
+use crate::scene::words;
 use crate::stage::{Stage, agent, says};
 
 fn prompt() -> PromptBuilder {
@@ -119,4 +120,27 @@ async fn the_text_of_a_message_with_an_attachment_is_sent_once() {
     let request = RunRequest { user, ..RunRequest::default() }.input(json!({"message": "look"}));
     agent.run(&prompt, &stage.thread, request).outcome().await.unwrap();
     insta::assert_snapshot!(said(&model.requests()[0]), @r#"[{"type":"text","text":"look"},{"type":"image","url":"https://a.example/1.png"}]"#);
+}
+
+#[tokio::test]
+async fn a_block_of_the_conversation_is_said_again_when_the_budget_drops_its_turn() {
+    let (stage, model) = (Stage::new().await, model());
+    // Nothing is summarised: turns that do not fit are dropped.
+    let compaction = CompactionConfig { enabled: false, ..CompactionConfig::default() };
+    let config = AgentConfig { compaction, ..AgentConfig::default() };
+    let agent = agent(&model).config(config).build().unwrap();
+    let rules = || Block::text("rules", "No jokes.").user();
+    let prompt = prompt().input_budget(420).include(rules()).build().unwrap();
+    for number in 0..6 {
+        let text = words(&format!("turn {number}"), 100);
+        agent.run(&prompt, &stage.thread, RunRequest::user(text)).outcome().await.unwrap();
+    }
+    let n_users = |it: &Request| it.messages.iter().filter(|it| it.role == Role::User).count();
+    let requests = model.requests();
+    let users: Vec<usize> = requests.iter().map(|it| n_users(it)).collect();
+    assert!(users[5] < 6, "turns are dropped: {users:?}");
+    for request in &requests {
+        let shown = said(request);
+        assert_eq!(shown.matches("No jokes.").count(), 1, "{shown}");
+    }
 }

@@ -113,7 +113,7 @@ pub(crate) fn script(answers: impl IntoIterator<Item = Answer>) -> Scripted {
 
 /// An answer of text.
 pub(crate) fn says(text: &str) -> Answer {
-    let usage = Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() };
+    let usage = Usage { input_tokens: 10, output_tokens: 2, cache_read_tokens: Some(0), ..Usage::default() };
     Answer { usage, ..Answer::text(text) }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Answer {
     let parts = calls.into_iter().map(|(id, name, arguments)| {
         Part::ToolCall(ToolCall { id: id.to_owned(), name: name.to_owned(), arguments })
     });
-    let usage = Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() };
+    let usage = Usage { input_tokens: 10, output_tokens: 2, cache_read_tokens: Some(0), ..Usage::default() };
     Answer { usage, ..Answer::parts(parts.collect()) }
 }
 

@@ -92,7 +92,7 @@ impl Tally {
     pub fn share(&self) -> f64 {
         match self.usage.input_tokens {
             0 => 0.0,
-            input => self.usage.cache_read_tokens as f64 / input as f64,
+            input => self.usage.cache_read_tokens.unwrap_or_default() as f64 / input as f64,
         }
     }
 }

@@ -161,3 +161,29 @@ fn the_example_flows_pass() {
     [exit 0]
     ");
 }
+
+#[test]
+fn a_text_that_is_sent_twice_is_warned_of() {
+    let folder = project();
+    let twice = "nodes:\n  ask: {type: user_input, message: You?, append: true}\n  answer: {type: llm_request, prompt: chat}\n\
+                 edges:\n  - start -> ask\n  - ask.value -> answer.user\n";
+    folder.write("flows/twice.yaml", twice);
+    assert_snapshot!(folder.run(&["flow", "check", "twice"]).shown(), @"
+    ok      twice  2 nodes, 2 edges
+            warning: flows/twice.yaml:6:5: edge `ask.value -> answer.user`: `ask` writes its text into
+              the thread, and `answer` sends it as the user's message too: the model reads it twice
+              (flow_text_twice)
+              hint: write `append: false`, or only the order: `ask -> answer`
+
+    1 flow, 1 warning
+    [exit 0]
+    ");
+    let document = folder.run(&["flow", "check", "twice", "--json"]).json();
+    assert_eq!(
+        (&document[0]["warnings"][0]["code"], &document[0]["warnings"][0]["line"]),
+        (&json!("flow_text_twice"), &json!(6))
+    );
+    let lint = folder.run(&["lint"]);
+    assert!(lint.code == Some(0) && lint.stdout.contains("flow_text_twice"), "{}", lint.shown());
+    assert_eq!(folder.run(&["lint", "--strict"]).code, Some(1));
+}

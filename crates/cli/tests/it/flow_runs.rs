@@ -189,3 +189,39 @@ fn runs_that_are_over_are_forgotten_when_told() {
     assert_eq!(served.run(&["sessions", "delete", "b", "--yes"]).code, Some(0));
     assert_eq!(served.run(&["flow", "runs"]).stdout, "There are no runs.\n");
 }
+
+#[test]
+fn resume_waits_until_the_lease_of_a_killed_process_is_over() {
+    let hangs = says(OPENAI, "one two three four").every(Duration::from_secs(600));
+    let served = served([hangs, says(OPENAI, "It is.")]);
+    let lease = [("CONTEXTURE_SERVER_LEASE_SECONDS", "2")];
+    let args = ["flow", "run", "once", "--set", "question=Is it?", "--session", "s", "--json"];
+    let mut child = served.folder.command(&args).envs(lease).spawn().expect("it starts");
+    while served.asked().is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+    let runs = served.run(&["flow", "runs", "--json"]).json();
+    let id = runs[0]["run"].as_str().expect("it is on record");
+    let resumed = served.folder.run_with(&["flow", "resume", id, "--json"], "", &lease);
+    assert!(resumed.stderr.contains("another process had the run"), "{}", resumed.shown());
+    assert_eq!(resumed.json()["waits"][0]["id"], "ok.1", "{}", resumed.shown());
+}
+
+#[test]
+fn threads_are_listed_with_their_labels() {
+    let served = served([says(OPENAI, "It is.")]);
+    let side = "nodes:\n  side: {type: new_thread, label: critics}\n  plain: {type: new_thread}\nedges:\n  - start -> side\n  - start -> plain\n";
+    served.folder.write("flows/side.yaml", side);
+    assert_eq!(served.run(&["flow", "run", "side", "--session", "s"]).code, Some(0));
+    let shown = served.run(&["sessions", "show", "s"]);
+    let names = shown.stderr.lines().find_map(|it| it.strip_prefix("isolated threads, for `--thread`: "));
+    let names: Vec<&str> = names.unwrap_or_else(|| panic!("{}", shown.shown())).split(", ").collect();
+    let labelled: Vec<&&str> = names.iter().filter(|it| it.ends_with(" (critics)")).collect();
+    assert_eq!((names.len(), labelled.len()), (2, 1), "{names:?}");
+    let thread = labelled[0].trim_end_matches(" (critics)");
+    assert_eq!(served.run(&["sessions", "show", "s", "--thread", thread]).code, Some(0));
+    let wrong = served.run(&["sessions", "show", "s", "--thread", "nope"]);
+    assert!(wrong.stderr.contains(&format!("`{thread}` (critics)")), "{}", wrong.stderr);
+}

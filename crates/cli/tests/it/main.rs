@@ -19,6 +19,8 @@ mod served;
 mod serving;
 mod sessions;
 mod telemetry;
+#[cfg(unix)]
+mod terminal;
 mod window;
 
 use std::fs;

@@ -1,8 +1,10 @@
 //! `sessions`, on a SQLite file in a temporary folder.
 
+use contexture_wire::Dialect;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+use crate::served::{Served, says};
 use crate::{Folder, Run};
 
 /// A session with an isolated thread, as `export` writes it: two turns, with all kinds of items.
@@ -274,4 +276,33 @@ fn errors_say_what_to_do() {
     assert_eq!((&second["code"], &second["sources"]), (&json!("already_exists"), &json!(["first"])));
     let hint = place(&["list", "--store", "sqlite:none.db"])["hint"].clone();
     assert!(hint.as_str().is_some_and(|it| it.contains("--store")), "{hint}");
+}
+
+#[test]
+fn the_folder_of_the_store_ignores_itself_in_git() {
+    let served = Served::new(Dialect::Openai, [says(Dialect::Openai, "Hi."), says(Dialect::Openai, "Hi.")]);
+    let file = served.folder.path().join(".contexture/.gitignore");
+    served.piped(&["chat", "--session", "s1"], "Hello.\n");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is written"), "*\n");
+    // What people write there stays.
+    std::fs::write(&file, "!keep\n").expect("it can be written");
+    served.piped(&["chat", "--session", "s1"], "Hello.\n");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "!keep\n");
+}
+
+#[test]
+fn what_the_model_reads_is_shown_with_the_configured_window() {
+    let served = Served::new(Dialect::Openai, ["one", "two", "three"].map(|it| says(Dialect::Openai, it)));
+    served.piped(&["chat", "--session", "s1"], "first\nsecond\nthird\n");
+    let shown = |window: &str, more: &[&str]| {
+        let args = [&["sessions", "show", "s1", "--view", "history", "--json"], more].concat();
+        let run = served.folder.run_with(&args, "", &[("CONTEXTURE_HISTORY_WINDOW_TURNS", window)]);
+        let turns = run.json().as_array().expect("items").iter().map(|it| it["turn"].to_string()).collect();
+        let turns: std::collections::BTreeSet<String> = turns;
+        turns.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(shown("50", &[]), r#""t1" "t2" "t3""#);
+    assert_eq!(shown("2", &[]), r#""t2" "t3""#);
+    assert_eq!(shown("1", &[]), r#""t3""#);
+    assert_eq!(shown("2", &["--limit", "9"]), r#""t2" "t3""#, "no limit shows more than the window");
 }

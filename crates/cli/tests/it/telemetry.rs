@@ -81,3 +81,22 @@ fn log_lines_go_to_standard_error() {
         logged.stderr
     );
 }
+
+#[test]
+fn the_collector_of_the_environment_is_used_unless_the_project_names_one() {
+    let served = Served::new(Dialect::Openai, [says(Dialect::Openai, "Yes."), says(Dialect::Openai, "Yes.")]);
+    let (url, got) = collector();
+    let run =
+        |variables: &[(&str, &str)]| served.folder.run_with(&["run", "p", "--user", "Is it?"], "", variables);
+    assert_eq!(run(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &url)]).shown(), "Yes.\n[exit 0]");
+    let (head, body) = got.join().expect("spans arrive");
+    assert!(head.starts_with("POST /v1/traces HTTP/1.1") && holds(&body, "invoke_agent p"), "{head}");
+
+    let (own, got) = collector();
+    let both = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"),
+        ("CONTEXTURE_TELEMETRY_OTLP_ENDPOINT", &*own),
+    ];
+    assert_eq!(run(&both).shown(), "Yes.\n[exit 0]");
+    assert!(holds(&got.join().expect("spans arrive").1, "invoke_agent p"));
+}

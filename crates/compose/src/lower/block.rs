@@ -70,8 +70,8 @@ impl Contributor for BlockContributor {
             placement: placement(&self.block),
             rank: Rank { order: *order, name: self.name.to_string() },
             volatility: Some(volatility(&self.block)),
-            // What a thread has pinned must not come and go with the length of the history.
-            pinned: is_frozen(&self.block),
+            // What holds for the whole conversation must not come and go with the length of the history.
+            pinned: matches!(placement(&self.block), Placement::Prefix | Placement::FirstUser),
             deadline: *deadline,
             on_error: *on_error,
             remember: *ttl,

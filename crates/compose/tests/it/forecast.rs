@@ -164,7 +164,7 @@ fn what_a_thread_kept_is_assumed_to_be_unchanged() {
 
 #[test]
 fn the_forecast_is_reconciled_once_and_explained() {
-    let read = |tokens| Usage { cache_read_tokens: tokens, ..Usage::default() };
+    let read = |tokens| Usage { cache_read_tokens: Some(tokens), ..Usage::default() };
     let before = pass(&varied(), gpt(1));
     assert_eq!(before.reconcile(read(9)), None, "there was no forecast");
     let cause = |options: ResolveOptions, tokens| {

@@ -11,7 +11,7 @@ use contexture_compose::{
     Provider, ResolveOptions, Scope, Turn, TurnStatus, Volatility, identity_and_date, provider,
 };
 use contexture_history::{last_turns, transform};
-use contexture_message::{Message, Role};
+use contexture_message::{Message, Part, Role, ToolCall, ToolOutput, ToolResult};
 use contexture_testkit::{failure, request, resolve};
 use futures::FutureExt;
 
@@ -331,4 +331,54 @@ fn identity_and_date_are_the_same_all_day() {
     for now in [None, Some("soon"), Some("2026/03/01"), Some("２026-03-01")] {
         assert_eq!(said(" ", now).trim_start(), "---\nprovider:identity provider Conversation empty");
     }
+}
+
+/// Resolves a prompt with a provider of these messages, and shows the messages with what was repaired.
+fn provided(messages: Vec<Message>) -> String {
+    let past = Provider::new("past", move |_, _| {
+        let messages = messages.clone();
+        async move { Ok(messages) }
+    });
+    let prompt = Prompt::builder("p").provider(past).build().expect("a prompt");
+    let options = ResolveOptions::default().history(history()).user_message("now");
+    let pass = resolve(&prompt, options).expect("it resolves");
+    let repairs = serde_json::to_string(&pass.explain().repairs).expect("plain data");
+    let line = |it: &Arc<Message>| {
+        let content = serde_json::to_string(&it.content).expect("plain data");
+        format!("{} {content}", it.role.as_str())
+    };
+    let lines = pass.request().messages.iter().map(line).chain([repairs]);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_providers_call_goes_out_with_its_result() {
+    let call = |id: &str| {
+        let (id, name, arguments) = (id.to_owned(), "find".to_owned(), serde_json::json!({}));
+        Message::parts(Role::Assistant, vec![Part::ToolCall(ToolCall { id, name, arguments })])
+    };
+    let result = |id: &str| {
+        let (call_id, name, output) =
+            (id.to_owned(), "find".to_owned(), ToolOutput::Text("It is here.".to_owned()));
+        Message::parts(Role::Tool, vec![Part::ToolResult(ToolResult { call_id, name, output })])
+    };
+    // A pair stays as it is.
+    insta::assert_snapshot!(provided(vec![call("c1"), result("c1")]), @r#"
+    assistant [{"type":"tool_call","id":"c1","name":"find","arguments":{}}]
+    tool [{"type":"tool_result","call_id":"c1","name":"find","output":{"type":"text","value":"It is here."}}]
+    user [{"type":"text","text":"q1"}]
+    user [{"type":"text","text":"q2"}]
+    user [{"type":"text","text":"now"}]
+    []
+    "#);
+    // A call without a result gets one, a result without a call is left out, and both are told.
+    insta::assert_snapshot!(provided(vec![call("c1"), Message::user("And?"), result("c2")]), @r#"
+    assistant [{"type":"tool_call","id":"c1","name":"find","arguments":{}}]
+    tool [{"type":"tool_result","call_id":"c1","name":"find","output":{"type":"error-text","value":"interrupted"}}]
+    user [{"type":"text","text":"And?"}]
+    user [{"type":"text","text":"q1"}]
+    user [{"type":"text","text":"q2"}]
+    user [{"type":"text","text":"now"}]
+    [{"turn":"provider:past","call_id":"c1","name":"find","what":"completed"},{"turn":"provider:past","call_id":"c2","name":"find","what":"left_out"}]
+    "#);
 }

@@ -8,6 +8,7 @@ mod check;
 mod connect;
 mod edge;
 mod expand;
+mod twice;
 mod wiring;
 
 use std::collections::BTreeMap;
@@ -73,6 +74,7 @@ pub fn lower(definition: &FlowDefinition, shelf: &Shelf) -> Result<Flow, FlowInv
         nodes,
         outputs: connected.outputs,
         n_scopes: flat.n_scopes,
+        warnings: twice::sent_twice(definition),
     };
     flow.fingerprint = fingerprint(&flow);
     Ok(Flow(Arc::new(flow)))

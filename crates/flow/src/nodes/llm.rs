@@ -202,8 +202,8 @@ async fn told(cx: &NodeContext, mut run: Run, place: Place) -> Result<Outcome, N
         // Whoever ran it was lost, perhaps before its end was told.
         (Ok(outcome), None) if place == Place::Thread && outcome.ended == Ended::Replayed => {
             let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
-            let (status, usage) = (outcome.status, outcome.usage);
-            cx.tell_in(Some(turn), Event::TurnEnd { status, reason: None, usage });
+            let (status, usage, client_calls) = (outcome.status, outcome.usage, outcome.client_calls.clone());
+            cx.tell_in(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
         }
         _ => {}
     }
@@ -213,7 +213,8 @@ async fn told(cx: &NodeContext, mut run: Run, place: Place) -> Result<Outcome, N
 /// Tells the end of a turn that broke off: what began is told to end.
 fn broken_off(err: &AgentError) -> Event {
     let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
-    Event::TurnEnd { status, reason: Some(err.to_string()), usage: Usage::default() }
+    let (reason, usage) = (Some(err.to_string()), Usage::default());
+    Event::TurnEnd { status, reason, usage, client_calls: Vec::new() }
 }
 
 pub(crate) fn error_of(err: AgentError) -> NodeError {

@@ -204,3 +204,40 @@ fn sub_flows_and_portals_are_checked_too() {
     nodes.out: nothing goes into portal `q` [flow_portal_open]
     ");
 }
+
+/// Says what is to be warned of in a flow that can be run: `ask` and `say` speak, `answer` is a model call.
+fn warnings(ask: Value, edges: Value) -> String {
+    let nodes = json!({
+        "ask": ask, "say": {"type": "manual_input", "text": "Hi."}, "other": {"type": "new_thread"},
+        "answer": {"type": "llm_request", "prompt": "p"},
+    });
+    let definition = FlowDefinition::read("flow", &json!({"nodes": nodes, "edges": edges})).unwrap();
+    let flow = lower(&definition, &Shelf::default()).unwrap();
+    let line = |it: &contexture_flow::FlowFault| format!("{}: {it} [{}]", it.at.join("."), it.code);
+    flow.warnings().iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_text_that_is_in_the_thread_and_sent_besides_is_warned_of() {
+    let asks = |append: Value| match append {
+        Value::Null => json!({"type": "user_input"}),
+        append => json!({"type": "user_input", "append": append}),
+    };
+    let plain = json!(["start -> ask", "ask.value -> answer.user", "start -> say", "start -> other"]);
+    insta::assert_snapshot!(warnings(asks(json!(true)), plain.clone()), @"edges.1: `ask` writes its text into the thread, and `answer` sends it as the user's message too: the model reads it twice (write `append: false`, or only the order: `ask -> answer`) [flow_text_twice]");
+    assert_eq!(warnings(asks(json!(false)), plain.clone()), "");
+    assert_eq!(warnings(asks(Value::Null), plain), "", "it is told no thread, so it writes nothing");
+    let with = |edges: &[&str]| {
+        let always = ["start -> ask", "ask.value -> answer.user", "start -> say", "start -> other"];
+        json!(always.iter().chain(edges).collect::<Vec<_>>())
+    };
+    let same = ["other.thread -> ask.thread", "other.thread -> answer.thread"];
+    assert!(warnings(asks(Value::Null), with(&same)).contains("flow_text_twice"));
+    let handed_on = ["other.thread -> ask.thread", "ask.thread -> answer.thread"];
+    assert!(warnings(asks(Value::Null), with(&handed_on)).contains("flow_text_twice"));
+    assert_eq!(warnings(asks(json!(true)), with(&["other.thread -> answer.thread"])), "", "another thread");
+    let order = json!(["start -> ask", "ask -> answer", "start -> other", "start -> say"]);
+    assert_eq!(warnings(asks(json!(true)), order), "");
+    let said = json!(["start -> say", "say.text -> answer.user", "start -> ask", "start -> other"]);
+    insta::assert_snapshot!(warnings(asks(Value::Null), said), @"edges.1: `say` writes its text into the thread, and `answer` sends it as the user's message too: the model reads it twice (write only the order: `say -> answer`) [flow_text_twice]");
+}

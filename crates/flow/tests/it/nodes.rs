@@ -475,3 +475,21 @@ async fn what_a_run_is_given_is_checked_and_filled_in() {
     );
     assert_eq!(refused(json!([1])).await, "input of flow `flow`: it is an object");
 }
+
+#[tokio::test]
+async fn a_model_call_gives_its_readable_thinking_apart_from_its_text() {
+    let scene = Scene::new();
+    let flow = scene.flow(json!({
+        "inputs": {"question": "string"},
+        "nodes": {"answer": {"type": "llm_request", "prompt": "chat"}},
+        "edges": ["start.question -> answer.user"],
+        "outputs": {"text": "answer.text", "why": "answer.reasoning"},
+    }));
+    let info = scene.run(&flow, "s", json!({"question": "!think hard"})).await;
+    assert_eq!(
+        (&info.outputs["text"], &info.outputs["why"]),
+        (&json!("re: !think hard"), &json!("First this.\n\nThen that."))
+    );
+    let info = scene.run(&flow, "s2", json!({"question": "plain"})).await;
+    assert_eq!((&info.outputs["text"], &info.outputs["why"]), (&json!("re: plain"), &json!("")));
+}

@@ -10,7 +10,9 @@ use contexture_flow::{
     Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime, RuntimeConfig, RuntimeParts,
     Shelf, lower,
 };
-use contexture_message::{Answer, Encoding, Message, Part, Request, Role, ToolCall, ToolDefinition};
+use contexture_message::{
+    Answer, Encoding, Message, Part, Request, Role, Thinking, ToolCall, ToolDefinition,
+};
 use contexture_model::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
 use contexture_session::conformance::{SystemTime, TestNames};
 use contexture_session::{
@@ -24,7 +26,7 @@ use crate::fuse::Fuse;
 
 /// A model whose answer depends on what it is asked, and on nothing else: it says the last words of the user again.
 ///
-/// `!tool NAME {…}` calls a tool, `!fail` fails, `!hang` gets no answer. If an answer of a certain form is expected, `intent` is the first of the choices that
+/// `!tool NAME {…}` calls a tool, `!fail` fails, `!hang` gets no answer, `!think` thinks aloud first. If an answer of a certain form is expected, `intent` is the first of the choices that
 /// stands in the text; `!bare WORDS` says these, without the form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parrot {
@@ -99,6 +101,14 @@ impl Parrot {
                     arguments,
                 };
                 Ok(Answer::parts(vec![Part::ToolCall(call)]))
+            }
+            None if text.contains("!think") => {
+                let thought = |text: &str| {
+                    let (signature, provider, redacted) = (None, None, false);
+                    Part::Thinking(Thinking { text: text.to_owned(), signature, provider, redacted })
+                };
+                let said = Part::text(format!("re: {text}"));
+                Ok(Answer::parts(vec![thought("First this."), thought("Then that."), said]))
             }
             None => Ok(Answer::text(format!("re: {text}"))),
         }

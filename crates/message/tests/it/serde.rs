@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contexture_message::{
     Breakpoint, File, Image, MediaSource, Message, Part, Request, Role, Settings, Thinking, ToolCall,
-    ToolChoice, ToolDefinition, ToolOutput, ToolResult,
+    ToolChoice, ToolDefinition, ToolOutput, ToolResult, Usage,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::{collection, option, prop_assert_eq};
@@ -228,4 +228,19 @@ fn settings_keep_their_numbers_and_merge_by_field() {
         json!({"temperature": 0, "max_tokens": 9, "top_p": 0.5, "top_k": 3, "stop": ["a"], "seed": 5, "provider": {"a": 1, "b": 2}})
     );
     assert_eq!(base.clone().overridden_by(&Settings::default()), base);
+}
+
+#[test]
+fn cache_figures_that_are_not_reported_are_left_out() {
+    let unreported = json!({"input_tokens": 5, "output_tokens": 2, "reasoning_tokens": 0});
+    assert_eq!(reread::<Usage>(unreported.clone()), unreported);
+    // As it was written before figures could be missing.
+    let zero = json!({"input_tokens": 5, "cache_read_tokens": 0, "cache_write_tokens": 0, "output_tokens": 2, "reasoning_tokens": 0});
+    assert_eq!(reread::<Usage>(zero.clone()), zero);
+    let read: Usage = serde_json::from_value(zero).unwrap();
+    let mut sum: Usage = serde_json::from_value(unreported).unwrap();
+    sum += sum;
+    assert_eq!((sum.input_tokens, sum.cache_read_tokens), (10, None));
+    sum += read;
+    assert_eq!((sum.input_tokens, sum.cache_read_tokens), (15, Some(0)));
 }

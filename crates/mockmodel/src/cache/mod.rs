@@ -57,8 +57,8 @@ impl CacheUsage {
     pub fn with_output(&self, output_tokens: u64) -> Usage {
         Usage {
             input_tokens: self.total(),
-            cache_read_tokens: self.cache_read_tokens,
-            cache_write_tokens: self.cache_write_tokens,
+            cache_read_tokens: Some(self.cache_read_tokens),
+            cache_write_tokens: Some(self.cache_write_tokens),
             output_tokens,
             reasoning_tokens: 0,
         }

@@ -78,7 +78,7 @@ async fn traced(dialect: Dialect, replies: Vec<Reply>, config: ClientConfig) -> 
 
 fn answer() -> Answer {
     Answer {
-        usage: Usage { input_tokens: 20, cache_read_tokens: 16, output_tokens: 9, ..Usage::default() },
+        usage: Usage { input_tokens: 20, cache_read_tokens: Some(16), output_tokens: 9, ..Usage::default() },
         ..Answer::text("the answer nobody may read")
     }
 }

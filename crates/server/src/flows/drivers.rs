@@ -4,6 +4,7 @@
 //! on another instance. A run that waits for somebody has no task and no place.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,11 +43,20 @@ struct Inner {
     stuck: Mutex<BTreeMap<Key, Instant>>,
     /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
     swept: Mutex<Option<Key>>,
-    /// Runs that are driven here, and by how many tasks: one may come while the one before is about to leave.
-    driven: Mutex<BTreeMap<Key, usize>>,
+    /// Runs that are driven here. No run has two tasks here, however late its driver's signs of life are.
+    driven: Mutex<BTreeMap<Key, Wanted>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
+}
+
+/// What the task that drives a run does when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// It leaves.
+    Once,
+    /// It looks at the run again: it was asked for while the driver may have been about to leave.
+    Again,
 }
 
 impl Drivers {
@@ -93,24 +103,30 @@ impl Drivers {
         self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, usize>> {
+    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, Wanted>> {
         self.0.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due.
+    /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due. A run
+    /// that is driven here keeps its driver, which hears of what is new.
     pub(crate) fn drive(&self, tenant: &Tenant, run: &RunId) -> bool {
         if self.is_stopping() {
             return false;
         }
+        let Some(mut driving) = Driving::begin(self, (tenant.clone(), run.clone())) else { return true };
         let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
             self.0.is_wanted.store(true, Ordering::Relaxed);
             return false;
         };
         let (drivers, runtime) = (self.clone(), self.runtime(tenant));
-        let driving = Driving::new(self, (tenant.clone(), run.clone()));
         let work = async move {
-            let done = runtime.drive(&driving.key.1, drivers.0.stop.clone()).await;
-            drivers.note(driving.key.clone(), done);
+            loop {
+                let done = runtime.drive(&driving.key.1, drivers.0.stop.clone()).await;
+                drivers.note(driving.key.clone(), done);
+                if driving.is_done() {
+                    break;
+                }
+            }
             drop((driving, place));
             if drivers.0.is_wanted.swap(false, Ordering::Relaxed) {
                 drivers.0.free.notify_one();
@@ -176,23 +192,40 @@ impl Drivers {
 struct Driving {
     drivers: Drivers,
     key: Key,
+    is_done: bool,
 }
 
 impl Driving {
-    fn new(drivers: &Drivers, key: Key) -> Self {
-        *drivers.driven().entry(key.clone()).or_default() += 1;
-        Self { drivers: drivers.clone(), key }
+    /// Begins to drive a run; nothing if another task does, which then looks at it again.
+    fn begin(drivers: &Drivers, key: Key) -> Option<Self> {
+        match drivers.driven().entry(key.clone()) {
+            Entry::Vacant(entry) => entry.insert(Wanted::Once),
+            Entry::Occupied(mut entry) => {
+                entry.insert(Wanted::Again);
+                return None;
+            }
+        };
+        Some(Self { drivers: drivers.clone(), key, is_done: false })
+    }
+
+    /// Whether the run was not asked for again. Then it is not driven here any more.
+    fn is_done(&mut self) -> bool {
+        let mut driven = self.drivers.driven();
+        let is_wanted = driven.get(&self.key) == Some(&Wanted::Again);
+        self.is_done = !is_wanted || self.drivers.0.stop.is_cancelled();
+        match self.is_done {
+            true => driven.remove(&self.key),
+            false => driven.insert(self.key.clone(), Wanted::Once),
+        };
+        self.is_done
     }
 }
 
 impl Drop for Driving {
     fn drop(&mut self) {
-        let mut driven = self.drivers.driven();
-        let n_left = driven.get(&self.key).map_or(0, |it| it.saturating_sub(1));
-        if n_left == 0 {
-            driven.remove(&self.key);
-        } else {
-            driven.insert(self.key.clone(), n_left);
+        // There was no place for it, or its task broke off. Otherwise another task may drive the run by now.
+        if !self.is_done {
+            self.drivers.driven().remove(&self.key);
         }
     }
 }

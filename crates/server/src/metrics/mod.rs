@@ -181,8 +181,8 @@ impl Watcher for Metrics {
         let kinds = [
             ("input", usage.input_tokens),
             ("output", usage.output_tokens),
-            ("cache_read", usage.cache_read_tokens),
-            ("cache_write", usage.cache_write_tokens),
+            ("cache_read", usage.cache_read_tokens.unwrap_or_default()),
+            ("cache_write", usage.cache_write_tokens.unwrap_or_default()),
             ("reasoning", usage.reasoning_tokens),
         ];
         kinds.iter().for_each(|(kind, n)| book.add(TOKENS, &[kind], *n));

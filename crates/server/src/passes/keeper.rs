@@ -67,6 +67,7 @@ impl Keeper {
             thread: call.thread.id().to_string(),
             turn: call.turn.to_string(),
             step: call.step,
+            end: Some(call.thread.get().state().end),
             prompt: call.prompt.to_owned(),
             model: call.pass.request().model.clone(),
             fingerprint: call.pass.fingerprint().to_string(),

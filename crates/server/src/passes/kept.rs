@@ -1,13 +1,15 @@
 //! Passes as they are kept, and how they are read again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use contexture::PassDocument;
+use contexture_agent::answer_in;
 use contexture_compose::Explanation;
-use contexture_history::Timestamp;
-use contexture_message::{Request, Usage};
+use contexture_history::{Seq, Timestamp, TurnNo};
+use contexture_message::{Message, Request, Usage};
 use contexture_session::records::{Record, Records, StreamKey};
-use contexture_session::{SessionId, SessionKey, Tenant};
+use contexture_session::{SessionError, SessionId, SessionKey, Sessions, StoreError, Tenant, ThreadId};
 use contexture_wire::{Target, encode_request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +49,9 @@ pub(crate) struct Manifest {
     pub(crate) thread: String,
     pub(crate) turn: String,
     pub(crate) step: u32,
+    /// Where the thread's log ended when the model was called: the answer stands behind it.
+    #[serde(default)]
+    pub(crate) end: Option<Seq>,
     pub(crate) prompt: String,
     pub(crate) model: Option<String>,
     pub(crate) fingerprint: String,
@@ -123,6 +128,24 @@ impl Kept {
                 .hint("another version of the server kept it")),
         }
     }
+}
+
+/// How many items of a log are looked at in search of an answer: notes stand before it, never many.
+const MAX_BEHIND: usize = 64;
+
+/// Returns what the model answered, read from the thread's log; nothing while there is no answer, if the call failed, or
+/// if the thread is gone.
+pub(crate) async fn answer(sessions: &Sessions, kept: &Kept) -> Result<Option<Arc<Message>>, Problem> {
+    let Manifest { thread, turn, end, .. } = &kept.manifest;
+    let is_answered = kept.result.as_ref().is_some_and(|it| it.error.is_none());
+    let (Some(end), Some(turn), true) = (*end, TurnNo::parse(turn), is_answered) else { return Ok(None) };
+    let thread = match sessions.current_thread(&ThreadId::parse(thread.as_str())?).await {
+        Err(SessionError::Store(StoreError::NotFound { .. })) => return Ok(None),
+        thread => thread?,
+    };
+    let behind = thread.after(end, MAX_BEHIND).await?;
+    let of_turn = behind.iter().filter(|it| it.turn == turn);
+    Ok(of_turn.into_iter().find_map(|it| answer_in(&it.body)))
 }
 
 fn damaged(id: &PassId, reason: &str) -> Problem {

@@ -9,7 +9,7 @@ mod kept;
 mod pieces;
 
 pub(crate) use keeper::{Keeper, nobody};
-pub(crate) use kept::{Kept, PassId, load, newest};
+pub(crate) use kept::{Kept, PassId, answer, load, newest};
 
 /// The kind of the streams that hold passes.
 pub(crate) const PASSES: &str = "passes";

@@ -82,7 +82,12 @@ pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
     let start = Event::TurnStart { thread: outcome.thread.to_string(), turn: outcome.turn.to_string() };
     let text = outcome.text();
     let said = (!text.is_empty()).then_some(Event::TextDelta { text });
-    let end = Event::TurnEnd { status: outcome.status, reason: None, usage: outcome.usage };
+    let end = Event::TurnEnd {
+        status: outcome.status,
+        reason: None,
+        usage: outcome.usage,
+        client_calls: outcome.client_calls.clone(),
+    };
     let events = [Some(start), said, Some(end)].into_iter().flatten();
     // Without ids: they are no events of the log.
     let frames = events.map(|event| {

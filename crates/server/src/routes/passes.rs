@@ -18,7 +18,7 @@ use crate::input::{Asked, Id, Ids};
 use crate::openapi::params::{PassPath, PassesPath, SessionPath};
 use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::passes::{Kept, PassId, load, newest};
+use crate::passes::{Kept, PassId, answer, load, newest};
 use crate::{App, Caller, Problem};
 
 /// A pass in a list.
@@ -117,12 +117,16 @@ pub(crate) struct PassWhole {
     /// What was sent.
     #[schema(value_type = shapes::Request)]
     request: Value,
+    /// What the model answered and what that cost, as the thread's log has it; null while there is no answer, if the call
+    /// failed, or if the thread is gone.
+    #[schema(value_type = Option<shapes::Answer>, required)]
+    answer: Option<Value>,
     /// Where every token came from, and why something was missing.
     #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }
 
-/// Show what a model saw, and why.
+/// Show what a model saw and why, and what it answered.
 #[utoipa::path(
     get, path = "/v1/passes/{id}", operation_id = "show_pass", tag = "passes", params(PassPath),
     responses((status = 200, description = "The pass.", body = PassWhole), Refused, NotThere, Expired)
@@ -134,9 +138,12 @@ pub(crate) async fn show(
 ) -> Result<Json<PassWhole>, Problem> {
     let kept = loaded(&app, &caller, &id).await?;
     let view = PassView::from(&kept);
+    let message = answer(&app.sessions(&caller), &kept).await?;
+    let answer = message.zip(kept.result.as_ref());
+    let answer = answer.map(|(message, it)| json!({"message": message, "stop": it.stop, "usage": it.usage}));
     let mut document = kept.manifest.document;
     let (request, explanation) = (document["request"].take(), document["explanation"].take());
-    Ok(Json(PassWhole { view, request, explanation }))
+    Ok(Json(PassWhole { view, request, answer, explanation }))
 }
 
 async fn loaded(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use contexture_message::Answer;
+use contexture_message::{Answer, Part, ToolCall, Usage};
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{Client, ClientConfig, Provider};
+use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, Provider, Step};
 use contexture_project::{InMemory, Project};
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
@@ -38,6 +38,35 @@ async fn every_call_is_kept_and_two_can_be_compared() {
     assert_eq!(diff["added"][0]["source"], "history:t1");
     let (_, same) = get(&scene, "/v1/passes/my.demo.1/diff/my.demo.1").await;
     assert_eq!(same["equal"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_has_its_answer_and_what_that_cost() {
+    let usage = Usage { input_tokens: 20, output_tokens: 3, ..Usage::default() };
+    let call = ToolCall { id: "c1".into(), name: "pick_color".into(), arguments: json!({}) };
+    let asks = Answer { usage, ..Answer::parts(vec![Part::ToolCall(call)]) };
+    let done = Answer { usage: Usage { cache_read_tokens: Some(0), ..usage }, ..Answer::text("Blue it is.") };
+    let failure = ModelError::new(ModelErrorKind::Overloaded, "busy");
+    let steps = vec![Step::Answer(asks), Step::Answer(done), Step::Fail(failure)];
+    let scene = Ground::memory().instance(steps).await;
+    scene.session("demo").await;
+    let tool = json!({"name": "pick_color", "description": "Asks.", "parameters": {"type": "object"}});
+    let turn = json!({"user": "a color?", "client_tools": [tool]});
+    scene.post("/v1/sessions/demo/turns", turn).send().await.unwrap();
+    let results = json!({"results": [{"call_id": "c1", "output": "blue"}]});
+    scene.post("/v1/sessions/demo/turns/t1/results", results).send().await.unwrap();
+    scene.turn("demo", "again").await;
+
+    let mut answers = Vec::new();
+    for number in 1..=3 {
+        let (_, pass) = get(&scene, &format!("/v1/passes/demo.{number}")).await;
+        answers.push(format!("{} {}", pass["result"]["error"], pass["answer"]));
+    }
+    insta::assert_snapshot!(answers.join("\n"), @r#"
+    null {"message":{"role":"assistant","content":[{"type":"tool_call","id":"c1","name":"pick_color","arguments":{}}]},"stop":"tool_calls","usage":{"input_tokens":20,"output_tokens":3,"reasoning_tokens":0}}
+    null {"message":{"role":"assistant","content":"Blue it is."},"stop":"end","usage":{"input_tokens":20,"cache_read_tokens":0,"output_tokens":3,"reasoning_tokens":0}}
+    "model_overloaded" null
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]

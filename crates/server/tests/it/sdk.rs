@@ -133,7 +133,7 @@ fn given(variable: &str) -> Option<OsString> {
 }
 
 fn says(text: &str) -> Reply {
-    let usage = Usage { input_tokens: 10, output_tokens: 2, cache_read_tokens: 4, ..Usage::default() };
+    let usage = Usage { input_tokens: 10, output_tokens: 2, cache_read_tokens: Some(4), ..Usage::default() };
     Reply::answer(Dialect::Openai, &Answer { usage, ..Answer::text(text) })
 }
 

@@ -65,8 +65,8 @@ pub(super) fn write_stop(stop: &StopReason) -> &str {
 #[derive(Debug, Default)]
 pub(super) struct RawUsage {
     input: u64,
-    read: u64,
-    written: u64,
+    read: Option<u64>,
+    written: Option<u64>,
     output: u64,
     thinking: u64,
 }
@@ -78,29 +78,30 @@ impl RawUsage {
         let details = usage.get("output_tokens_details");
         let take = |own: &mut u64, count: Option<u64>| *own = count.unwrap_or(*own);
         take(&mut self.input, usage.count("input_tokens"));
-        take(&mut self.read, usage.count("cache_read_input_tokens"));
-        take(&mut self.written, usage.count("cache_creation_input_tokens"));
+        self.read = usage.count("cache_read_input_tokens").or(self.read);
+        self.written = usage.count("cache_creation_input_tokens").or(self.written);
         take(&mut self.output, usage.count("output_tokens"));
         take(&mut self.thinking, details.and_then(|it| it.count("thinking_tokens")));
     }
 
     /// Returns the counts in our sense.
     pub(super) fn usage(&self) -> Usage {
-        Usage {
-            input_tokens: self.input.saturating_add(self.read).saturating_add(self.written),
+        let usage = Usage {
+            input_tokens: self.input,
             cache_read_tokens: self.read,
             cache_write_tokens: self.written,
             output_tokens: self.output,
             reasoning_tokens: self.thinking,
-        }
+        };
+        // The API counts what is cached apart.
+        Usage { input_tokens: self.input.saturating_add(usage.cached()), ..usage }
     }
 }
 
 /// Writes token counts.
 pub(super) fn write_usage(usage: &Usage) -> Value {
-    let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
     let mut json = json!({
-        "input_tokens": usage.input_tokens.saturating_sub(cached),
+        "input_tokens": usage.input_tokens.saturating_sub(usage.cached()),
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cache_read_tokens,
         "output_tokens": usage.output_tokens,

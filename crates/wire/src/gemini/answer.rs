@@ -92,14 +92,17 @@ fn write_stop(stop: &StopReason) -> &str {
     }
 }
 
-/// Reads token counts.
+/// Reads token counts. The API leaves out counts of 0: beside a prompt's count, no count of what was cached is 0.
 pub(super) fn read_usage(usage: &Place<'_>) -> Usage {
     let count = |name: &str| usage.count(name).unwrap_or_default();
     let thoughts = count("thoughtsTokenCount");
+    let cached =
+        usage.count("cachedContentTokenCount").or_else(|| usage.count("promptTokenCount").map(|_| 0));
     Usage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
-        cache_read_tokens: count("cachedContentTokenCount"),
-        cache_write_tokens: 0,
+        cache_read_tokens: cached,
+        // Writing is not billed, and not reported.
+        cache_write_tokens: None,
         output_tokens: count("candidatesTokenCount").saturating_add(thoughts),
         reasoning_tokens: thoughts,
     }
@@ -108,8 +111,8 @@ pub(super) fn read_usage(usage: &Place<'_>) -> Usage {
 fn write_usage(usage: &Usage) -> Value {
     let mut json = Map::new();
     json.insert("promptTokenCount".to_owned(), usage.input_tokens.into());
-    if usage.cache_read_tokens > 0 {
-        json.insert("cachedContentTokenCount".to_owned(), usage.cache_read_tokens.into());
+    if let Some(cached) = usage.cache_read_tokens.filter(|it| *it > 0) {
+        json.insert("cachedContentTokenCount".to_owned(), cached.into());
     }
     let written = usage.output_tokens.saturating_sub(usage.reasoning_tokens);
     json.insert("candidatesTokenCount".to_owned(), written.into());

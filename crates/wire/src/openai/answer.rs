@@ -98,10 +98,10 @@ pub(super) fn stop_reason(word: &str) -> StopReason {
 }
 
 pub(super) fn encode_usage(usage: Usage) -> Value {
-    let mut read = json!({"cached_tokens": usage.cache_read_tokens});
-    if usage.cache_write_tokens > 0 {
-        read["cache_write_tokens"] = json!(usage.cache_write_tokens);
-    }
+    let mut read = Map::new();
+    read.extend(usage.cache_read_tokens.map(|it| ("cached_tokens".to_owned(), it.into())));
+    let written = usage.cache_write_tokens.filter(|it| *it > 0);
+    read.extend(written.map(|it| ("cache_write_tokens".to_owned(), it.into())));
     json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
@@ -118,8 +118,8 @@ pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
     let cached = read("cached_tokens").or_else(|| place.count("prompt_cache_hit_tokens"));
     Usage {
         input_tokens: place.count("prompt_tokens").unwrap_or_default(),
-        cache_read_tokens: cached.unwrap_or_default(),
-        cache_write_tokens: read("cache_write_tokens").unwrap_or_default(),
+        cache_read_tokens: cached,
+        cache_write_tokens: read("cache_write_tokens"),
         output_tokens: place.count("completion_tokens").unwrap_or_default(),
         reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
     }

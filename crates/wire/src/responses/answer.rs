@@ -4,7 +4,7 @@
 //! provider's own tools have no place in an answer and are reported. There is no clock here: `created_at` is 0.
 
 use contexture_message::{Answer, Message, Part, Role, StopReason, ToolCall, Usage};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::reasoning;
 use crate::assembly::{arguments_text, parse_arguments};
@@ -115,12 +115,12 @@ fn status(stop: &StopReason, losses: &mut Losses) -> (&'static str, Option<&'sta
 }
 
 fn encode_usage(usage: Usage) -> Value {
+    let mut read = Map::new();
+    read.extend(usage.cache_read_tokens.map(|it| ("cached_tokens".to_owned(), it.into())));
+    read.extend(usage.cache_write_tokens.map(|it| ("cache_write_tokens".to_owned(), it.into())));
     json!({
         "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
+        "input_tokens_details": read,
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total(),
@@ -213,8 +213,8 @@ pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
     let written = |name| place.get("output_tokens_details")?.count(name);
     Usage {
         input_tokens: place.count("input_tokens").unwrap_or_default(),
-        cache_read_tokens: read("cached_tokens").unwrap_or_default(),
-        cache_write_tokens: read("cache_write_tokens").unwrap_or_default(),
+        cache_read_tokens: read("cached_tokens"),
+        cache_write_tokens: read("cache_write_tokens"),
         output_tokens: place.count("output_tokens").unwrap_or_default(),
         reasoning_tokens: written("reasoning_tokens").unwrap_or_default(),
     }

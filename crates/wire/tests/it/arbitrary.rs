@@ -265,8 +265,8 @@ pub(crate) fn streamed(
             }
             answer.usage = Usage {
                 input_tokens: plain + read,
-                cache_read_tokens: read,
-                cache_write_tokens: 0,
+                cache_read_tokens: Some(read),
+                cache_write_tokens: None,
                 output_tokens: output + reasoning,
                 reasoning_tokens: reasoning,
             };

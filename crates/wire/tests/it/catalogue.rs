@@ -67,8 +67,8 @@ fn the_users_own_facts_win_field_by_field() {
 fn a_call_has_its_price() {
     let usage = Usage {
         input_tokens: 1_000_000,
-        cache_read_tokens: 400_000,
-        cache_write_tokens: 100_000,
+        cache_read_tokens: Some(400_000),
+        cache_write_tokens: Some(100_000),
         output_tokens: 10_000,
         reasoning_tokens: 0,
     };

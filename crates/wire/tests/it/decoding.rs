@@ -1,6 +1,7 @@
 //! Requests and answers as other programs write them.
 
-use contexture_wire::{DecodeError, Decoded, Dialect, Target, decode_answer, decode_request};
+use contexture_message::Usage;
+use contexture_wire::{DecodeError, Decoded, Dialect, Target, decode_answer, decode_request, encode_answer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -179,7 +180,7 @@ fn chat_answers() {
     insta::assert_snapshot!(chat(json!({"role": "assistant", "content": "Hi.", "refusal": null}), "stop"), @r#"
     message = {"role":"assistant","content":"Hi."}
     stop = "end"
-    usage = {"input_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0}
+    usage = {"input_tokens":0,"output_tokens":0,"reasoning_tokens":0}
     model = "m"
     id = "chatcmpl-1"
     "#);
@@ -225,7 +226,7 @@ fn responses_answers() {
     })), @r#"
     message = {"role":"assistant","content":[{"type":"text","text":"A"},{"type":"text","text":"B"}]}
     stop = "max_tokens"
-    usage = {"input_tokens":5,"cache_read_tokens":4,"cache_write_tokens":0,"output_tokens":3,"reasoning_tokens":2}
+    usage = {"input_tokens":5,"cache_read_tokens":4,"output_tokens":3,"reasoning_tokens":2}
     model = "m"
     id = "resp_1"
     loss: output[1]: an item of type `web_search_call` has no place here, left out
@@ -233,4 +234,52 @@ fn responses_answers() {
     let failed =
         json!({"status": "failed", "error": {"code": "server_error", "message": "Oops."}, "output": []});
     insta::assert_snapshot!(answer(Dialect::OpenaiResponses, failed), @r#"error: error: the answer is an error: {"code":"server_error","message":"Oops."}"#);
+}
+
+/// Reads the usage of an answer, and writes and reads it again.
+fn usage(dialect: Dialect, usage: Value) -> Usage {
+    let body = match dialect {
+        Dialect::Openai => json!({"choices": [{"message": {"content": "Hi."}}], "usage": usage}),
+        Dialect::OpenaiResponses => json!({"status": "completed", "output": [], "usage": usage}),
+        Dialect::Anthropic => json!({"content": [], "stop_reason": "end_turn", "usage": usage}),
+        Dialect::Gemini => json!({"candidates": [{"content": {"parts": []}}], "usageMetadata": usage}),
+    };
+    let target = Target::new(dialect, "openai", "gpt-5");
+    let read = decode_answer(&target, &body).unwrap().value;
+    let again = decode_answer(&target, &encode_answer(&target, &read).body).unwrap().value;
+    // Gemini's dialect can't say that a figure is missing.
+    if dialect != Dialect::Gemini || read.usage.cache_read_tokens.is_some() {
+        assert_eq!(again.usage, read.usage, "{dialect:?}");
+    }
+    read.usage
+}
+
+#[test]
+fn cache_figures_that_are_not_reported_are_not_zero() {
+    let read = |dialect, it| usage(dialect, it).cache_read_tokens;
+    let silent = [
+        (Dialect::Openai, json!({"prompt_tokens": 9, "completion_tokens": 1})),
+        (Dialect::Openai, json!({"prompt_tokens": 9, "prompt_tokens_details": null})),
+        (Dialect::Openai, json!({"prompt_tokens": 9, "prompt_tokens_details": {"audio_tokens": 0}})),
+        (Dialect::OpenaiResponses, json!({"input_tokens": 9, "output_tokens": 1})),
+        (Dialect::Anthropic, json!({"input_tokens": 9, "output_tokens": 1})),
+        (Dialect::Anthropic, json!({"input_tokens": 9, "cache_read_input_tokens": null})),
+        (Dialect::Gemini, Value::Null),
+    ];
+    for (dialect, it) in silent {
+        let shown = it.to_string();
+        assert_eq!(read(dialect, it), None, "{dialect:?} {shown}");
+    }
+    let zero = [
+        (Dialect::Openai, json!({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}})),
+        (Dialect::Openai, json!({"prompt_tokens": 9, "prompt_cache_hit_tokens": 0})),
+        (Dialect::OpenaiResponses, json!({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}})),
+        (Dialect::Anthropic, json!({"input_tokens": 9, "cache_read_input_tokens": 0})),
+        // Counts of 0 are left out by this API.
+        (Dialect::Gemini, json!({"promptTokenCount": 9, "candidatesTokenCount": 1})),
+    ];
+    for (dialect, it) in zero {
+        let shown = it.to_string();
+        assert_eq!(read(dialect, it), Some(0), "{dialect:?} {shown}");
+    }
 }

@@ -178,13 +178,14 @@ fn request() -> impl Strategy<Value = Request> {
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
-    let usage = (0..9999u64, 0..99u64, 0..99u64, 0..9999u64, 0..99u64).prop_map(|it| Usage {
-        input_tokens: it.0,
-        cache_read_tokens: it.1,
-        cache_write_tokens: it.2,
-        output_tokens: it.3,
-        reasoning_tokens: it.4,
-    });
+    let usage =
+        (0..9999u64, option::of(0..99u64), option::of(1..99u64), 0..9999u64, 0..99u64).prop_map(|it| Usage {
+            input_tokens: it.0,
+            cache_read_tokens: it.1,
+            cache_write_tokens: it.2,
+            output_tokens: it.3,
+            reasoning_tokens: it.4,
+        });
     let part =
         prop_oneof![2 => text().prop_map(Part::text), 1 => thinking(), 1 => call().prop_map(Part::ToolCall)];
     let stop = prop_oneof![

@@ -5,7 +5,7 @@ use contexture_message::{Answer, Message, Request, Usage};
 use contexture_model::{ModelError, ModelErrorKind, Step};
 use serde_json::Value;
 
-use super::{Scene, Setup, fetches, fine};
+use super::{MODEL, Scene, Setup, fetches, fine};
 use crate::readable::tokens;
 use crate::scene::{Summaries, too_long, words};
 use crate::stage::says;
@@ -194,5 +194,32 @@ async fn compactions_are_counted_over_the_whole_turn() {
     for most in [1, 2, 3] {
         let made = in_one_turn(most, 40, 1_200).await;
         assert!(!made.is_empty() && made.len() <= most as usize, "{} of {most}: {made:#?}", made.len());
+    }
+}
+
+/// A turn whose summary the provider refuses; returns the size of that request, and what is thought to fit from then on.
+async fn refused_summary(turns: usize, size: usize, said: usize) -> (u32, u32) {
+    const REAL: u32 = 5_000;
+    let act = |request: &Request, _| match tokens(request) {
+        0..=REAL => fine(request, 0),
+        _ => Step::Fail(too_long()),
+    };
+    let scene = Scene::new(Setup { summaries: None, ..Setup::window(WINDOW) }, act).await;
+    scene.filled(turns, size).await;
+    scene.talk(&words("And now?", said)).await.ok();
+    let asked = scene.summary_requests();
+    let refused = asked.iter().map(|it| tokens(it)).find(|it| *it > REAL).expect("one was refused");
+    let known = scene.stage.thread.get();
+    let most = known.note("contexture.window").unwrap()[MODEL]["most"].as_u64().unwrap();
+    (refused, u32::try_from(most).unwrap())
+}
+
+#[tokio::test]
+async fn a_refused_request_for_a_summary_counts_with_its_own_size() {
+    // At the start of a turn; and in a request that does not fit, of which only the prompt is resolved.
+    for (turns, size, said) in [(20, 800, 10), (9, 950, 9_000)] {
+        let (refused, most) = refused_summary(turns, size, said).await;
+        // Nothing was answered before, so half of it is thought to fit.
+        assert!(most.abs_diff(refused / 2) <= refused / 50, "{most} of {refused}");
     }
 }

@@ -16,6 +16,7 @@ use crate::output::{self, Reply};
 use crate::paint::{BOLD, DIM, one_line, paint};
 use crate::stage::existing;
 use crate::table::{Align, Cell, Table};
+use crate::type_ahead;
 
 const NOTHING: &str = "Nothing was said yet.";
 
@@ -59,6 +60,7 @@ impl Chat {
             Slash::Context(all) => self.context(all).await,
             Slash::Compact => match self.thread() {
                 Some(thread) => {
+                    let _quiet = type_ahead::quiet();
                     let report = compact::compacted(&self.stage, &thread, &self.id).await?;
                     Ok(compact::reply(&report, self.as_json))
                 }

@@ -237,8 +237,11 @@ impl LastTurn {
             return "the provider did not say what was read".to_owned();
         }
         let calls = if self.steps == 1 { "its call".to_owned() } else { format!("its {} calls", self.steps) };
-        let mut text =
-            format!("{calls} read {input_tokens} tokens, {cache_read_tokens} of them from the cache");
+        let cached = match cache_read_tokens {
+            Some(cached) => format!("{cached} of them from the cache"),
+            None => "the provider does not say how many from its cache".to_owned(),
+        };
+        let mut text = format!("{calls} read {input_tokens} tokens, {cached}");
         if let Some(it) = self.pass.explain().cache.reconciliation {
             text.push_str(&format!("; of the last one {} were expected, {} read", it.expected, it.reported));
         }

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Behavior, Config, Editor};
+use rustyline::{Behavior, CompletionType, Config, Editor};
 
+use super::complete::Commands;
 use crate::error::Failure;
+use crate::output;
+use crate::type_ahead::{self, Ahead};
 
 /// So many lines are remembered.
 const MAX_LINES: usize = 1000;
@@ -24,7 +27,7 @@ pub(in crate::commands) enum Typed {
 
 /// Where lines come from.
 pub(in crate::commands) enum Lines {
-    Terminal { editor: Box<Editor<(), FileHistory>>, file: Option<PathBuf> },
+    Terminal { editor: Box<Editor<Commands, FileHistory>>, file: Option<PathBuf> },
     Pipe(Box<dyn BufRead>),
 }
 
@@ -36,7 +39,8 @@ impl Lines {
         }
         let failed = |err: ReadlineError| Failure::new("runtime_failed", format!("the terminal: {err}"));
         let config = Config::builder().behavior(Behavior::PreferTerm).max_history_size(MAX_LINES);
-        let config = config.map_err(failed)?.history_ignore_space(false).auto_add_history(true).build();
+        let config = config.map_err(failed)?.history_ignore_space(false).auto_add_history(true);
+        let config = config.completion_type(CompletionType::List).build();
         let mut editor = Box::new(Editor::with_config(config).map_err(failed)?);
         let file = folder.map(|it| it.join("chat_history"));
         if let Some(file) = &file {
@@ -44,6 +48,14 @@ impl Lines {
             let _ = editor.load_history(file);
         }
         Ok(Lines::Terminal { editor, file })
+    }
+
+    /// Has Tab complete the commands of a chat.
+    pub(super) fn with_commands(mut self) -> Self {
+        if let Lines::Terminal { editor, .. } = &mut self {
+            editor.set_helper(Some(Commands));
+        }
+        self
     }
 
     /// Whether a person types.
@@ -71,18 +83,29 @@ impl Lines {
 
     fn line(&mut self, prompt: &str) -> Result<Typed, Failure> {
         match self {
-            Lines::Terminal { editor, file } => match editor.readline(prompt) {
-                Ok(line) => {
-                    if let Some(file) = file {
-                        // Without its history the chat goes on just the same.
-                        let _ = editor.append_history(file);
+            Lines::Terminal { editor, file } => {
+                let read = match type_ahead::next() {
+                    Ahead::Line(line) => {
+                        output::echo(&format!("{prompt}{line}"));
+                        let _ = editor.add_history_entry(line.as_str());
+                        Ok(line)
                     }
-                    Ok(Typed::Line(line))
+                    Ahead::End => Err(ReadlineError::Eof),
+                    Ahead::Rest(begun) => editor.readline_with_initial(prompt, (&begun, "")),
+                };
+                match read {
+                    Ok(line) => {
+                        if let Some(file) = file {
+                            // Without its history the chat goes on just the same.
+                            let _ = editor.append_history(file);
+                        }
+                        Ok(Typed::Line(line))
+                    }
+                    Err(ReadlineError::Interrupted) => Ok(Typed::Nothing),
+                    Err(ReadlineError::Eof) => Ok(Typed::End),
+                    Err(err) => Err(Failure::new("runtime_failed", format!("the terminal: {err}"))),
                 }
-                Err(ReadlineError::Interrupted) => Ok(Typed::Nothing),
-                Err(ReadlineError::Eof) => Ok(Typed::End),
-                Err(err) => Err(Failure::new("runtime_failed", format!("the terminal: {err}"))),
-            },
+            }
             Lines::Pipe(from) => {
                 let mut line = String::new();
                 let read = from.read_line(&mut line);

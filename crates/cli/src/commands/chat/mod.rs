@@ -4,6 +4,7 @@
 //! so that a chat can be a script. A turn that fails is told, and the chat goes on.
 
 mod commands;
+mod complete;
 mod context;
 pub(super) mod lines;
 mod names;
@@ -27,6 +28,7 @@ use crate::runtime;
 use crate::stage::{Stage, existing};
 use crate::store::Missing;
 use crate::turn::{Approver, Ask, play};
+use crate::type_ahead;
 
 /// A conversation that goes on.
 struct Chat {
@@ -53,7 +55,7 @@ pub(super) fn run(args: &ChatArgs, globals: &Globals, screen: Screen) -> Result<
     }
     let stage = Stage::open(args.prompt.as_deref(), &args.talk, globals)?;
     let place = stage.place(&args.talk)?;
-    let mut lines = Lines::open(Stage::folder(&place))?;
+    let mut lines = Lines::open(Stage::folder(&place))?.with_commands();
     runtime::block_on(async {
         let sessions = stage.sessions(&place, args.talk.scope.tenant.as_deref(), Missing::Create).await?;
         let id = match (&args.talk.session, args.last) {
@@ -64,7 +66,7 @@ pub(super) fn run(args: &ChatArgs, globals: &Globals, screen: Screen) -> Result<
         let form = if globals.json { Form::Events } else { Form::Text };
         let mut chat = Chat {
             session: existing(&sessions, &id).await?,
-            voice: Voice::new(form, args.talk.thinking, screen),
+            voice: Voice::new(form, args.talk.thinking, screen).for_a_person(),
             approver: Approver::of(args.talk.yes, form == Form::Text, Approver::Never),
             as_json: globals.json,
             said: None,
@@ -154,8 +156,10 @@ impl Chat {
         let request = self.stage.request(Some(said.clone()), Some(&self.id));
         self.said = Some(said);
         let Stage { agent, prompt, .. } = &self.stage;
+        let quiet = type_ahead::quiet();
         let played =
             play(agent, prompt, &thread, Ask::Turn(Box::new(request)), &mut self.voice, self.approver).await;
+        drop(quiet);
         let played = match played {
             Ok(played) => played,
             // Whoever stops an answer knows that; nothing went wrong.

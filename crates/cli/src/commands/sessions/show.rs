@@ -58,8 +58,11 @@ pub(in crate::commands) async fn run(
         return Ok(Reply::json(shown.iter().map(|it| it.document(head.info.thread.as_str())).collect()));
     }
     let reply = Reply::styled(page(&head, &read, &shown, screen));
-    let isolated: Vec<&str> =
-        threads.iter().filter(|it| it.kind == ThreadKind::Isolated).map(|it| it.thread.as_str()).collect();
+    let isolated: Vec<String> = threads
+        .iter()
+        .filter(|it| it.kind == ThreadKind::Isolated)
+        .map(|it| format!("{}{}", it.thread, labelled(it)))
+        .collect();
     Ok(match args.thread.is_none() && !isolated.is_empty() {
         true => reply.note(format!("isolated threads, for `--thread`: {}", isolated.join(", "))),
         false => reply,
@@ -79,10 +82,16 @@ pub(super) fn thread(
     let whole = format!("{session}/{name}");
     let found = threads.iter().find(|it| it.thread.as_str() == name || it.thread.as_str() == whole);
     found.map(|it| it.thread.clone()).ok_or_else(|| {
-        let names: Vec<String> = threads.iter().map(|it| format!("`{}`", it.thread)).collect();
+        let names: Vec<String> =
+            threads.iter().map(|it| format!("`{}`{}", it.thread, labelled(it))).collect();
         let failure = Failure::new("not_found", format!("session `{session}` has no thread `{name}`"));
         failure.hint(format!("it has {}", names.join(", ")))
     })
+}
+
+/// Returns the label of a thread, by which people know the threads of a flow, as it stands behind the thread's name.
+fn labelled(thread: &ThreadInfo) -> String {
+    thread.label.as_deref().map(|it| format!(" ({})", one_line(it))).unwrap_or_default()
 }
 
 /// Returns what has to be read for a view.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::item::TurnStatus;
-use super::message::{ToolOutput, Usage};
+use super::message::{ToolCall, ToolOutput, Usage};
 
 /// A frame of a stream of events.
 #[derive(ToSchema)]
@@ -91,8 +91,20 @@ pub(crate) struct ToolCallEvent {
     name: String,
     /// Its arguments.
     arguments: Value,
+    /// Who runs it.
+    runs: RunsOn,
     thread: String,
     turn: String,
+}
+
+/// Who runs a tool call.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RunsOn {
+    /// The server.
+    Server,
+    /// The client: the turn is suspended until it has sent the result.
+    Client,
 }
 
 /// A tool call has its result.
@@ -249,9 +261,9 @@ pub(crate) struct ContextUsage {
     input_tokens: u64,
     /// What it wrote.
     output_tokens: u64,
-    /// How much of the input it read from the provider's cache.
-    cache_read_tokens: u64,
-    /// How much it should have read from there, if it is known what was sent before.
+    /// How much of the input it read from the provider's cache; absent where the provider does not report it.
+    cache_read_tokens: Option<u64>,
+    /// How much it should have read from there, if it is known what was sent before and what was read.
     cache_forecast_tokens: Option<u64>,
     /// Where the request differs from what was sent before.
     cache_break: Option<Value>,
@@ -272,6 +284,9 @@ pub(crate) struct TurnEnd {
     reason: Option<String>,
     /// What all calls of the turn cost together.
     usage: Usage,
+    /// The calls that a suspended turn waits for the client to run; absent if there are none.
+    #[schema(required = false)]
+    client_calls: Vec<ToolCall>,
     thread: String,
     turn: String,
 }

@@ -221,10 +221,12 @@ pub(crate) struct Request {
 pub(crate) struct Usage {
     /// Everything the model read, whether cached or not.
     input_tokens: u64,
-    /// How much of the input was read from the provider's cache.
-    cache_read_tokens: u64,
-    /// How much of the input was written to the provider's cache.
-    cache_write_tokens: u64,
+    /// How much of the input was read from the provider's cache; absent where the provider does not report it.
+    #[schema(nullable = false)]
+    cache_read_tokens: Option<u64>,
+    /// How much of the input was written to the provider's cache; absent where the provider does not report it.
+    #[schema(nullable = false)]
+    cache_write_tokens: Option<u64>,
     /// Everything the model wrote, thinking included.
     output_tokens: u64,
     /// How much of the output was thinking, where the provider says so.
