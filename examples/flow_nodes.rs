@@ -1,4 +1,4 @@
-//! A flow in YAML with a node and a tool that are Rust: `cargo run -p contexture --example flow_nodes`.
+//! A flow in YAML with a node and a tool that are Rust: `cargo run -p contexture --features project --example flow_nodes`.
 #![allow(clippy::print_stdout)]
 
 use std::sync::Arc;

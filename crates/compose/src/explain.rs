@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::arrange::{Arranged, SystemPiece, system_order};
 use crate::cache::CacheFacts;
-use crate::segment::{Body, Slot, Volatility};
+use crate::segment::{Body, Reason, Slot, Volatility};
 use crate::{Fate, Priority, Segment, ShortenedResult, Source};
 
 /// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
@@ -104,6 +104,9 @@ pub struct Exclusion {
     pub source: String,
     /// Why.
     pub reason: String,
+    /// The condition and the values it saw, where it is data and not a function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
 }
 
 /// A drop record.
@@ -230,7 +233,7 @@ fn part(position: usize, arranged: &Arranged, starts: &Starts, shares: &[String]
         tokens: if matches!(segment.fate, Fate::Excluded { .. }) { Tokens(0) } else { segment.tokens },
         priority: segment.priority,
         state: segment.fate.state().to_owned(),
-        reason: segment.fate.reason().map(str::to_owned),
+        reason: segment.fate.reason(),
         volatility: segment.volatility,
         pinned: segment.pinned,
         start: starts.get(&position).copied(),
@@ -251,8 +254,8 @@ fn digest(body: &Body, text: Option<&str>) -> Option<String> {
 
 fn exclusion(segment: &Segment) -> Option<Exclusion> {
     match &segment.fate {
-        Fate::Excluded { reason } => {
-            Some(Exclusion { source: segment.source.to_string(), reason: reason.clone() })
+        Fate::Excluded { reason: Reason { rule, seen } } => {
+            Some(Exclusion { source: segment.source.to_string(), reason: rule.clone(), seen: seen.clone() })
         }
         Fate::Kept | Fate::Shortened { .. } | Fate::Dropped { .. } | Fate::Empty => None,
     }

@@ -21,6 +21,7 @@ use crate::define::Input;
 use crate::lower::{Choice, Compiled, Item, Node, PREDICATE_FALSE, Pick};
 use crate::panics::caught;
 use crate::schema::OwnedSchema;
+use crate::segment::Reason;
 use crate::{Call, Error, ErrorKind, InputFault, Placement, Predicate, Priority, Source};
 
 /// Who takes part, in resolved order.
@@ -34,7 +35,7 @@ pub(crate) enum Step {
     /// It takes part.
     Active(Arc<Node>),
     /// It does not, for this reason.
-    Excluded { source: Source, priority: Priority, reason: String },
+    Excluded { source: Source, priority: Priority, reason: Reason },
 }
 
 impl Step {
@@ -54,7 +55,7 @@ impl Step {
             && matches!(node.profile.placement, Placement::User | Placement::FirstUser)
         {
             let (source, priority) = (node.source.clone(), node.profile.priority);
-            *self = Step::Excluded { source, priority, reason: ENCLOSED.to_owned() };
+            *self = Step::Excluded { source, priority, reason: ENCLOSED.into() };
         }
     }
 }
@@ -182,7 +183,7 @@ impl Walk<'_> {
                     Some(arm) => self.items(choice.arms.get(arm).map_or(&[], Vec::as_slice)),
                     None => {
                         let reason = format!("no case for \"{value}\" and no default");
-                        self.exclude(&choice.source, Priority::DEFAULT, &reason);
+                        self.exclude(&choice.source, Priority::DEFAULT, &reason.into());
                         Ok(())
                     }
                 }
@@ -190,11 +191,11 @@ impl Walk<'_> {
         }
     }
 
-    fn exclude(&mut self, source: &Source, priority: Priority, reason: &str) {
-        self.steps.push(Step::Excluded { source: source.clone(), priority, reason: reason.to_owned() });
+    fn exclude(&mut self, source: &Source, priority: Priority, reason: &Reason) {
+        self.steps.push(Step::Excluded { source: source.clone(), priority, reason: reason.clone() });
     }
 
-    fn exclude_all(&mut self, arm: &[Item], reason: &str) {
+    fn exclude_all(&mut self, arm: &[Item], reason: &Reason) {
         for item in arm {
             match item {
                 Item::Node(node) => self.exclude(&node.source, node.profile.priority, reason),
@@ -208,11 +209,8 @@ impl Walk<'_> {
 }
 
 /// Returns a reason with the condition behind it and what that saw, where it can be shown.
-fn reason(short: &str, condition: Option<&Predicate>, call: &Call) -> String {
-    match condition.and_then(|it| it.seen(call)) {
-        Some(seen) => format!("{short}: {seen}"),
-        None => short.to_owned(),
-    }
+fn reason(rule: &str, condition: Option<&Predicate>, call: &Call) -> Reason {
+    Reason { rule: rule.to_owned(), seen: condition.and_then(|it| it.seen(call)) }
 }
 
 /// A failing predicate is reported under the name of what it guards.

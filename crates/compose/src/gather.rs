@@ -18,6 +18,7 @@ use crate::own::{Own, own_texts, settled_user};
 use crate::panics::caught_in;
 use crate::ports::{Event, MemoKey};
 use crate::rewrite::Rewritten;
+use crate::segment::Reason;
 use crate::setup::Setup;
 use crate::{
     BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, ResolveOptions, Source, Turn,
@@ -37,7 +38,7 @@ pub(crate) enum Outcome {
     /// A contribution.
     Contributed { node: Arc<Node>, contribution: Arc<Contribution> },
     /// Nothing, for this reason.
-    Excluded { source: Source, priority: Priority, reason: String },
+    Excluded { source: Source, priority: Priority, reason: Reason },
 }
 
 /// How long a contributor took.
@@ -247,7 +248,7 @@ impl Gathering<'_> {
                 Ok(Done { outcome: Outcome::Contributed { node, contribution }, timing, reentered })
             }
             Err(err) if node.profile.on_error == OnError::Skip => {
-                let (priority, reason) = (node.profile.priority, format!("skipped: {err}"));
+                let (priority, reason) = (node.profile.priority, format!("skipped: {err}").into());
                 Ok(Done::new(Outcome::Excluded { source, priority, reason }, timing))
             }
             Err(err) => Err(err),

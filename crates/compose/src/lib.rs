@@ -77,7 +77,9 @@ pub use ports::Engine;
 pub use registry::below;
 pub use registry::{PromptTree, Prompts};
 pub use results::{ResultView, ShortenedResult};
-pub use segment::{Body, Counted, Fate, Offers, Segment, SharedText, SharedTool, Slot, Trust, Volatility};
+pub use segment::{
+    Body, Counted, Fate, Offers, Reason, Segment, SharedText, SharedTool, Slot, Trust, Volatility,
+};
 pub use sent::Sent;
 pub use setup::full_name;
 pub use source::Source;

@@ -188,10 +188,32 @@ pub enum Fate {
     /// It did not take part.
     Excluded {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// It had nothing to say.
     Empty,
+}
+
+/// Why something took no part.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reason {
+    /// The rule that left it out.
+    pub rule: String,
+    /// The condition and the values it saw, where it is data and not a function.
+    pub seen: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for Reason {
+    fn from(rule: T) -> Self {
+        Self { rule: rule.into(), seen: None }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.rule)?;
+        self.seen.as_ref().map_or(Ok(()), |it| write!(f, ": {it}"))
+    }
 }
 
 impl Fate {
@@ -207,11 +229,10 @@ impl Fate {
     }
 
     /// Returns why it is not simply kept.
-    pub fn reason(&self) -> Option<&str> {
+    pub fn reason(&self) -> Option<String> {
         match self {
-            Fate::Shortened { reason, .. } | Fate::Dropped { reason } | Fate::Excluded { reason } => {
-                Some(reason)
-            }
+            Fate::Shortened { reason, .. } | Fate::Dropped { reason } => Some(reason.clone()),
+            Fate::Excluded { reason } => Some(reason.to_string()),
             Fate::Kept | Fate::Empty => None,
         }
     }
@@ -361,7 +382,7 @@ impl Segment {
     }
 
     /// Returns the Segment of something that took no part.
-    pub fn excluded(source: Source, reason: impl Into<String>) -> Self {
+    pub fn excluded(source: Source, reason: impl Into<Reason>) -> Self {
         let fate = Fate::Excluded { reason: reason.into() };
         Self { fate, ..Self::new(source, Slot::System, Body::Nothing) }
     }

@@ -69,9 +69,21 @@ pub(crate) fn arrows() -> Result<(), String> {
 
 /// Runs the examples, so that they keep working and not only compile.
 fn examples() -> Result<(), String> {
-    ["hello", "composition", "custom_contributor", "sessions", "agent", "flow_nodes"]
-        .iter()
-        .try_for_each(|it| cargo(&["run", "--quiet", "--locked", "-p", "contexture", "--example", it]))
+    ["hello", "composition", "custom_contributor", "sessions", "agent", "flow_nodes"].iter().try_for_each(
+        |it| {
+            cargo(&[
+                "run",
+                "--quiet",
+                "--locked",
+                "-p",
+                "contexture",
+                "--features",
+                "project",
+                "--example",
+                it,
+            ])
+        },
+    )
 }
 
 /// Compares the benchmark jobs with their floors.

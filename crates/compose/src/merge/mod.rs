@@ -285,7 +285,7 @@ impl Merging<'_> {
         for (entry, valued) in self.values.iter().enumerate() {
             if let Some(reason) = valued.excluded.clone() {
                 let segment = valued.segment(Slot::Tags, Body::Nothing);
-                self.segments.push(Segment { fate: Fate::Excluded { reason }, ..segment });
+                self.segments.push(Segment { fate: Fate::Excluded { reason: reason.into() }, ..segment });
                 continue;
             }
             if made_messages.contains(&entry) || matches!(valued.value, Value::Null | Value::Bool(false)) {
@@ -430,7 +430,7 @@ impl Merging<'_> {
         let open = self.segments.iter_mut().filter(|it| it.fate.is_sent() && it.slot != Slot::Tags);
         for segment in open {
             if let Verdict::Exclude(reason) = policy.review(segment, None) {
-                segment.fate = Fate::Excluded { reason };
+                segment.fate = Fate::Excluded { reason: reason.into() };
             }
         }
     }

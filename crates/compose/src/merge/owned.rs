@@ -88,7 +88,7 @@ impl Owned {
             let with = render(&admitted);
             let sum = with.as_ref().map_or(tokens, |it| counter.count(it));
             if with.as_deref() == text.as_deref() {
-                segments[position].fate = Fate::Excluded { reason: UNREAD.to_owned() };
+                segments[position].fate = Fate::Excluded { reason: UNREAD.into() };
             }
             segments[position].tokens = sum.saturating_sub(tokens);
             (text, tokens) = (with, sum.max(tokens));

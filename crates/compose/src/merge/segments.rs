@@ -26,7 +26,7 @@ pub(super) fn enclosed(segment: Segment) -> Segment {
     match segment.fate {
         Fate::Empty => segment,
         _ => {
-            let fate = Fate::Excluded { reason: ENCLOSED.to_owned() };
+            let fate = Fate::Excluded { reason: ENCLOSED.into() };
             Segment { body: Body::Nothing, offers: Offers::none(), fate, ..segment }
         }
     }
