@@ -187,14 +187,14 @@ fn chat_answers() {
     insta::assert_snapshot!(chat(json!({"content": "\n\n4.", "reasoning_content": "2+2"}), "length"), @r#"
     message = {"role":"assistant","content":[{"type":"thinking","text":"2+2","provider":"openai"},{"type":"text","text":"\n\n4."}]}
     stop = "max_tokens"
-    usage = {"input_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0}
+    usage = {"input_tokens":0,"output_tokens":0,"reasoning_tokens":0}
     model = "m"
     id = "chatcmpl-1"
     "#);
     insta::assert_snapshot!(chat(json!({"content": null, "refusal": "No."}), "stop"), @r#"
     message = {"role":"assistant","content":"No."}
     stop = "refused"
-    usage = {"input_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0}
+    usage = {"input_tokens":0,"output_tokens":0,"reasoning_tokens":0}
     model = "m"
     id = "chatcmpl-1"
     "#);
@@ -204,7 +204,7 @@ fn chat_answers() {
     ]}), "stop"), @r#"
     message = {"role":"assistant","content":[{"type":"tool_call","id":"call_chatcmpl-1_0","name":"a","arguments":{"x":1}},{"type":"tool_call","id":"call_chatcmpl-1_1","name":"b","arguments":"{oops"}]}
     stop = "tool_calls"
-    usage = {"input_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0}
+    usage = {"input_tokens":0,"output_tokens":0,"reasoning_tokens":0}
     model = "m"
     id = "chatcmpl-1"
     "#);
