@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use contexture::message::{Answer, ToolCall};
-use contexture::model::{Provider, Step};
+use contexture::model::{ModelProvider, Step};
 use contexture::prelude::*;
 use contexture::serde_json::{json, to_string};
 use contexture::wire::Dialect;
@@ -24,7 +24,7 @@ async fn main() -> Result<(), BoxError> {
     let mut args = std::env::args().skip(1);
     let (model, name): (Arc<dyn Model>, String) = match args.next() {
         Some(url) => {
-            let client = Client::of("served", Provider::new(Dialect::Openai).at(url))?;
+            let client = Client::of("served", ModelProvider::new(Dialect::Openai).at(url))?;
             (Arc::new(client), format!("served/{}", args.next().as_deref().unwrap_or("default")))
         }
         None => (Arc::new(scripted()), "script/model".to_owned()),

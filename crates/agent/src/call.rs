@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use crate::Agent;
 use crate::depth::{is_too_deep, take_apart};
-use crate::invoke::{Site, Unmade, span, timed_out, too_deep};
+use crate::invoke::{CallFailure, Site, span, timed_out, too_deep};
 use crate::middleware::Denied;
 use crate::tool::Tool;
 
@@ -114,14 +114,14 @@ impl ToolCallError {
         }
     }
 
-    fn of(tool: &str, unmade: Unmade) -> Self {
+    fn of(tool: &str, unmade: CallFailure) -> Self {
         let tool = tool.to_owned();
         match unmade {
-            Unmade::Cancelled => ToolCallError::Cancelled { tool },
-            Unmade::TimedOut(timeout) => ToolCallError::TimedOut { tool, timeout },
-            Unmade::Panicked => ToolCallError::Failed { reason: "it panicked".to_owned(), tool },
-            Unmade::TooDeep => ToolCallError::Failed { reason: too_deep("its output"), tool },
-            Unmade::Failed(err) => match err.downcast::<Denied>() {
+            CallFailure::Cancelled => ToolCallError::Cancelled { tool },
+            CallFailure::TimedOut(timeout) => ToolCallError::TimedOut { tool, timeout },
+            CallFailure::Panicked => ToolCallError::Failed { reason: "it panicked".to_owned(), tool },
+            CallFailure::TooDeep => ToolCallError::Failed { reason: too_deep("its output"), tool },
+            CallFailure::Failed(err) => match err.downcast::<Denied>() {
                 Ok(denied) => ToolCallError::Denied { tool, reason: denied.reason },
                 Err(err) => ToolCallError::Failed { reason: err.to_string(), tool },
             },

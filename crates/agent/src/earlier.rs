@@ -4,7 +4,7 @@
 //!
 //! 1. What the log has of it stands: the user's message and its envelopes are not appended again, and a call that has its
 //!    result is never run again.
-//! 2. Calls of its last answer without a result are closed or repeated, as [`GoOn`] says. Those that wait for a person or
+//! 2. Calls of its last answer without a result are closed or repeated, as [`ResumePolicy`] says. Those that wait for a person or
 //!    for the client wait on.
 //! 3. An answer that broke off is made anew, whole. What was said of it stays in the log, and is not sent while it is the
 //!    last thing that was said: a model would take it for the beginning of its answer.
@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Waiting;
-use crate::calm::calm;
+use crate::catch_panic::catch_panic;
 use crate::outcome::{Ended, Outcome};
 use crate::run::Sink;
 use crate::running::Running;
@@ -35,7 +35,7 @@ use crate::{AgentError, output};
 /// ```
 /// # use std::sync::Arc;
 /// # use std::time::Duration;
-/// # use contexture_agent::{Agent, GoOn, RunRequest, Secrets};
+/// # use contexture_agent::{Agent, ResumePolicy, RunRequest, Secrets};
 /// # use contexture_compose::{BoxFuture, Prompt};
 /// # use contexture_history::Timestamp;
 /// # use contexture_message::{Answer, Encoding};
@@ -60,7 +60,7 @@ use crate::{AgentError, output};
 /// # let prompt = Prompt::builder("p").model("test/model").build()?;
 /// let request = RunRequest {
 ///     key: Some("step-7".to_owned()),
-///     go_on: Some(GoOn::CloseCalls),
+///     go_on: Some(ResumePolicy::CloseCalls),
 ///     ..RunRequest::user("What time is it?")
 /// };
 /// let first = agent.run(&prompt, thread, request.clone()).outcome().await;
@@ -73,7 +73,7 @@ use crate::{AgentError, output};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GoOn {
+pub enum ResumePolicy {
     /// They are answered with an `interrupted` error, and the model decides what to do about it. Nothing runs twice.
     CloseCalls,
     /// They are run, for tools that may run twice. Those that need approval still do, unless it was given.
@@ -82,8 +82,8 @@ pub enum GoOn {
 
 /// How a turn is taken up again.
 #[derive(Clone, Copy)]
-pub(crate) struct TakenUp {
-    pub(crate) how: GoOn,
+pub(crate) struct Resumption {
+    pub(crate) how: ResumePolicy,
     /// Whether the request has words of the user. If not, the prompt's own are in the log in their place.
     pub(crate) has_user: bool,
 }
@@ -103,13 +103,13 @@ pub(crate) async fn is_known(
 pub(crate) async fn take_up(
     setting: Setting,
     turn: RunningTurn,
-    taken_up: TakenUp,
+    taken_up: Resumption,
     sink: Sink,
     cancel: CancellationToken,
 ) -> Result<Outcome, AgentError> {
     let mut running = Running::new(setting, turn, sink, cancel);
     running.started();
-    let result = calm(running.take_up(taken_up)).await;
+    let result = catch_panic(running.take_up(taken_up)).await;
     running.settle(result).await
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Site<'a> {
 }
 
 /// Why a call gave no value.
-pub(crate) enum Unmade {
+pub(crate) enum CallFailure {
     /// The run was cancelled.
     Cancelled,
     /// The tool or its middleware panicked.
@@ -46,23 +46,23 @@ pub(crate) enum Unmade {
 
 impl Site<'_> {
     /// Makes a call whose arguments fit the tool.
-    pub(crate) async fn value(&self, tool: &Tool, call: &ToolCall) -> Result<Value, Unmade> {
+    pub(crate) async fn value(&self, tool: &Tool, call: &ToolCall) -> Result<Value, CallFailure> {
         let cancelled = std::pin::pin!(self.cancel.cancelled());
         let work = AssertUnwindSafe(self.timed(tool, call)).catch_unwind();
         let result = match select(cancelled, std::pin::pin!(work)).await {
-            Either::Left(_) => return Err(Unmade::Cancelled),
-            Either::Right((result, _)) => result.unwrap_or(Err(Unmade::Panicked)),
+            Either::Left(_) => return Err(CallFailure::Cancelled),
+            Either::Right((result, _)) => result.unwrap_or(Err(CallFailure::Panicked)),
         };
         match result {
             Ok(value) if is_too_deep(&value) => {
                 take_apart(value);
-                Err(Unmade::TooDeep)
+                Err(CallFailure::TooDeep)
             }
             result => result,
         }
     }
 
-    async fn timed(&self, tool: &Tool, call: &ToolCall) -> Result<Value, Unmade> {
+    async fn timed(&self, tool: &Tool, call: &ToolCall) -> Result<Value, CallFailure> {
         let layers: Vec<&Layer> = self.layers.iter().filter(|it| it.is_for(&call.name)).collect();
         let custom: Vec<Arc<dyn Middleware>> = layers
             .iter()
@@ -87,8 +87,8 @@ impl Site<'_> {
         // A tool may have spawned work of its own: it hears when nobody waits any more.
         let _stop = invocation.cancel.clone().drop_guard();
         match select(Next::new(&custom, tool).run(invocation), self.agent.time.sleep(timeout)).await {
-            Either::Left((result, _)) => result.map_err(Unmade::Failed),
-            Either::Right(_) => Err(Unmade::TimedOut(timeout)),
+            Either::Left((result, _)) => result.map_err(CallFailure::Failed),
+            Either::Right(_) => Err(CallFailure::TimedOut(timeout)),
         }
     }
 }

@@ -15,9 +15,10 @@ mod agent;
 mod approval;
 mod attempt;
 mod call;
-mod calm;
+mod catch_panic;
 mod checks;
 mod client_tool;
+mod collect;
 mod compaction;
 mod declared;
 mod depth;
@@ -25,7 +26,6 @@ mod earlier;
 mod error;
 mod event;
 mod filled;
-mod hear;
 mod http;
 mod invoke;
 mod judge;
@@ -62,7 +62,7 @@ pub use client_tool::{AnswerRequest, ClientToolError, waiting_calls};
 pub use compaction::{
     CompactRequest, CompactionConfig, CompactionReport, Made, Summarized, Summarizer, SummaryCall,
 };
-pub use earlier::GoOn;
+pub use earlier::ResumePolicy;
 pub use error::AgentError;
 pub use event::{Event, RunsOn};
 pub use http::{HttpCaller, HttpReply, HttpRequest, HttpTool, HttpToolInvalid};

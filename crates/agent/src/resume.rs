@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Inner;
 use crate::approval::{self, Ruling, RunRecord, Waiting};
 use crate::attempt::Attempt;
-use crate::calm::calm;
+use crate::catch_panic::catch_panic;
 use crate::client_tool::{self, AnswerRequest};
 use crate::outcome::Outcome;
 use crate::round::Answered;
@@ -149,7 +149,7 @@ async fn resume(
     running.attempts = Attempt::read(&items);
     running.started();
     events.into_iter().for_each(|it| sink.send(it));
-    let result = calm(running.go_on(waiting)).await;
+    let result = catch_panic(running.go_on(waiting)).await;
     running.settle(result).await
 }
 

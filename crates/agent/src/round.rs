@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use crate::depth::is_output_too_deep;
 use crate::event::Event;
-use crate::invoke::{Site, Unmade, span, timed_out, too_deep};
+use crate::invoke::{CallFailure, Site, span, timed_out, too_deep};
 use crate::middleware::{Denied, Layer, LayerKind};
 use crate::preview::bounded;
 use crate::run::Sink;
@@ -102,11 +102,11 @@ impl<'a> Round<'a> {
         };
         let failed = |reason: String| (ToolOutput::failure(reason), None);
         match self.site.value(tool, call).await {
-            Err(Unmade::Cancelled) => (ToolOutput::ErrorText(interrupted().to_owned()), None),
-            Err(Unmade::Panicked) => failed(format!("tool `{}` panicked", call.name)),
-            Err(Unmade::TooDeep) => failed(output_too_deep(&call.name)),
-            Err(Unmade::TimedOut(timeout)) => failed(timed_out(&call.name, timeout)),
-            Err(Unmade::Failed(err)) => match err.downcast::<Denied>() {
+            Err(CallFailure::Cancelled) => (ToolOutput::ErrorText(interrupted().to_owned()), None),
+            Err(CallFailure::Panicked) => failed(format!("tool `{}` panicked", call.name)),
+            Err(CallFailure::TooDeep) => failed(output_too_deep(&call.name)),
+            Err(CallFailure::TimedOut(timeout)) => failed(timed_out(&call.name, timeout)),
+            Err(CallFailure::Failed(err)) => match err.downcast::<Denied>() {
                 Ok(denied) => (ToolOutput::ExecutionDenied { reason: denied.reason }, None),
                 Err(err) => failed(err.to_string()),
             },

@@ -15,7 +15,7 @@ use crate::approval::{Decision, Proof, Ruling, Verdict};
 use crate::client_tool::AnswerRequest;
 use crate::resume::{self, Reply};
 use crate::turn;
-use crate::{Agent, AgentError, Event, GoOn, Outcome};
+use crate::{Agent, AgentError, Event, Outcome, ResumePolicy};
 
 /// Everything that differs from one run of a prompt to the next.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct RunRequest {
     /// Goes on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was interrupted.
     /// Give the rest of the request as it was. What the log has of the turn stands; a turn that is complete or waits is
     /// replayed as ever. Nothing by itself, without a key.
-    pub go_on: Option<GoOn>,
+    pub go_on: Option<ResumePolicy>,
     /// What happens when a turn is already running on the thread.
     pub policy: Policy,
     /// Who the run is for.

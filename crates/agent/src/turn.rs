@@ -10,15 +10,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::agent::Inner;
-use crate::calm::calm;
+use crate::catch_panic::catch_panic;
 use crate::compaction::{Compactions, MAX_RUNGS, Place, Relief, caps, overflow};
-use crate::earlier::{TakenUp, is_known, replayed, take_up};
+use crate::earlier::{Resumption, is_known, replayed, take_up};
 use crate::outcome::{Outcome, Remark};
 use crate::run::{RunRequest, Sink};
 use crate::running::Running;
 use crate::setting::{CacheState, InFlight, Setting};
 use crate::words::own_messages;
-use crate::{AgentError, Event, GoOn, prefix, reminders};
+use crate::{AgentError, Event, ResumePolicy, prefix, reminders};
 
 /// Runs a turn to its end.
 pub(crate) async fn run(
@@ -61,7 +61,7 @@ impl Watch {
         self,
         work: impl Future<Output = Result<Outcome, AgentError>>,
     ) -> Result<Outcome, AgentError> {
-        let result = calm(work).instrument(self.span.clone()).await;
+        let result = catch_panic(work).instrument(self.span.clone()).await;
         if let Err(err) = &result {
             self.span.record("error.type", err.code());
             // The prompt's own hooks were told of its own errors where they happened.
@@ -121,7 +121,7 @@ async fn begin(
         caps: None,
     };
     let place = thread.clone().with_policy(policy);
-    let taken_up = go_on.map(|how| TakenUp { how, has_user: user.is_some() });
+    let taken_up = go_on.map(|how| Resumption { how, has_user: user.is_some() });
     if is_known(&place, key.as_deref(), &cancel).await? {
         // What the turn begins with is in the log: nothing is resolved or guarded as if it were new.
         if taken_up.is_some() {
@@ -130,7 +130,8 @@ async fn begin(
             setting.look(&place, &*place.refresh().await?);
         }
         let config = TurnConfig { key, go_on: taken_up.is_some(), policy, items: Vec::new() };
-        let taken_up = taken_up.unwrap_or(TakenUp { how: GoOn::CloseCalls, has_user: user.is_some() });
+        let taken_up =
+            taken_up.unwrap_or(Resumption { how: ResumePolicy::CloseCalls, has_user: user.is_some() });
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => Ok(replayed(thread.id(), &setting.prompt, outcome)),
             // A key is never forgotten, so this is no new turn.
@@ -182,7 +183,7 @@ async fn begin(
     running.started();
     running.remarks(remarks);
     running.warn_of_window();
-    let result = calm(async {
+    let result = catch_panic(async {
         running.pin(pins).await?;
         let pass = match stands {
             true => pass,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, Provider, Proxy, Retries};
+use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, ModelProvider, Proxy, Retries};
 use contexture_project::{Config, ProviderConfig, did_you_mean};
 use contexture_wire::Dialect;
 
@@ -50,7 +50,7 @@ impl Models {
             }
             let needs_key = !variables.is_empty();
             let base_url = it.base_url.or(redirected);
-            let provider = Provider { base_url, needs_key, ..Provider::new(it.dialect) };
+            let provider = ModelProvider { base_url, needs_key, ..ModelProvider::new(it.dialect) };
             providers.insert(
                 name.clone(),
                 match key {
@@ -124,7 +124,7 @@ impl Models {
     /// Says what to call without the key that is missing: providers that can be called, or else a server of one's own.
     fn without_key(&self) -> String {
         let is_ready =
-            |(name, it): &(&String, &Provider)| it.api_key.is_some() || self.variables(name).is_empty();
+            |(name, it): &(&String, &ModelProvider)| it.api_key.is_some() || self.variables(name).is_empty();
         let ready = self.config.providers.iter().filter(is_ready);
         let ready: Vec<String> = ready.map(|(name, _)| format!("`--model {name}/NAME`")).collect();
         match ready.is_empty() {

@@ -16,7 +16,7 @@ use crate::gate::{Gated, Step, gate_reentered};
 use crate::lower::{Node, lower_reentered, pinned_contribution, pinned_messages};
 use crate::own::{Own, own_texts, settled_user};
 use crate::panics::caught_in;
-use crate::ports::{Event, MemoKey};
+use crate::ports::{EngineEvent, MemoKey};
 use crate::rewrite::Rewritten;
 use crate::segment::Reason;
 use crate::setup::Setup;
@@ -214,7 +214,7 @@ impl Gathering<'_> {
                 let known = self.pinned(&node).or_else(|| node.constant.clone());
                 let Some(contribution) = known else { return Err(node) };
                 let (source, took) = (node.source.clone(), Duration::ZERO);
-                self.engine.sink.record(Event::Contributed { source, took, ok: true });
+                self.engine.sink.record(EngineEvent::Contributed { source, took, ok: true });
                 Outcome::Contributed { node, contribution }
             }
         };
@@ -237,7 +237,11 @@ impl Gathering<'_> {
         let result = self.within_deadline(&node).await;
         let took = self.engine.clock.now().saturating_sub(started);
         let source = node.source.clone();
-        self.engine.sink.record(Event::Contributed { source: source.clone(), took, ok: result.is_ok() });
+        self.engine.sink.record(EngineEvent::Contributed {
+            source: source.clone(),
+            took,
+            ok: result.is_ok(),
+        });
         let timing = Some(Timing { source: source.clone(), family: node.family.clone(), took });
         let result = match result {
             Ok(contribution) => self.reenter(&node, &contribution, depth).await.map(|it| (contribution, it)),

@@ -54,11 +54,11 @@ pub use define::checks::{
 };
 pub use define::{
     Adaptation, Arrangement, Block, BlockBody, BlockDefinition, BlockMessage, BlockMode, BlockScope, Branch,
-    Budget, CacheConfig, Call, Context, ContextProvider, Contribution, Contributor, Declaration, Definition,
-    Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy, Match, MatchBuilder,
-    MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Pin, Placement, Predicate,
-    Priority, PriorityOutOfRange, Profile, PromptBuilder, Provider, Rank, Runner, Schema, Scope, Selector,
-    TagValue, Text, UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
+    Budget, CacheConfig, Call, Context, ContextProvider, ContextSource, Contribution, Contributor,
+    Declaration, Definition, Entry, FnContributor, HistoryConfig, Hooks, InlineBlock, Input, InputPolicy,
+    Match, MatchBuilder, MessageText, Messages, MessagesFunction, ModelLimits, OnError, Piece, Pin,
+    Placement, Predicate, Priority, PriorityOutOfRange, Profile, PromptBuilder, Rank, Runner, Schema, Scope,
+    Selector, TagValue, Text, UserMessage, UserPart, When, contributor, injectable, matching, provider, when,
 };
 pub use diff::{Change, ExplanationDiff, FirstDifference};
 pub use error::{BoxError, Error, ErrorKind, InputFault};

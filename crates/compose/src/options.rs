@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Budget, CacheRules, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price, Provider, ResultView,
-    Scope, Sent, SharedTool, Turn,
+    Budget, CacheRules, ContextProvider, EditDecision, Engine, InlineBlock, ModelLimits, Pass, Price,
+    ResultView, Scope, Sent, SharedTool, Turn,
 };
 
 /// Everything that differs from one pass of a prompt to the next.
@@ -91,7 +91,7 @@ pub struct ResolveOptions {
     /// What rewrites the history and the turn in flight for this request, behind the prompt's own transforms.
     pub transforms: Transforms,
     /// Context providers of this request, behind the prompt's own.
-    pub providers: Vec<Provider>,
+    pub providers: Vec<ContextProvider>,
 }
 
 /// Something of the thread that is not in the history that was handed in.
@@ -186,7 +186,7 @@ impl ResolveOptions {
 
     /// Adds a context provider of this request.
     #[must_use]
-    pub fn provider(mut self, provider: Provider) -> Self {
+    pub fn provider(mut self, provider: ContextProvider) -> Self {
         self.providers.push(provider);
         self
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cache::{Forecast, Outlook, forecast};
 use crate::define::{Input, matching_keys};
 use crate::merge::Draft;
-use crate::ports::Event;
+use crate::ports::EngineEvent;
 use crate::{Adaptation, Budget, CacheRules, Call, Engine, Prompt, ResolveOptions, Sent};
 
 /// What is settled before the first stage.
@@ -103,7 +103,7 @@ impl<'a> Setup<'a> {
 
     pub(crate) fn report(&self, draft: &Draft) {
         let total_tokens = draft.usage.total.0;
-        self.engine.sink.record(Event::Resolved { prompt: self.prompt.id().to_owned(), total_tokens });
+        self.engine.sink.record(EngineEvent::Resolved { prompt: self.prompt.id().to_owned(), total_tokens });
         draft.warnings.iter().for_each(|it| self.engine.diagnostics.warn(self.prompt.id(), it));
     }
 }

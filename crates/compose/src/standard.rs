@@ -3,7 +3,7 @@
 use contexture_message::Message;
 
 use crate::segment::Volatility;
-use crate::{Call, OnError, Provider, Text};
+use crate::{Call, ContextProvider, OnError, Text};
 
 /// Returns a provider that says who the assistant is or acts for, and today's date.
 ///
@@ -23,10 +23,10 @@ use crate::{Call, OnError, Provider, Text};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-pub fn identity_and_date(identity: impl Into<Text>) -> Provider {
+pub fn identity_and_date(identity: impl Into<Text>) -> ContextProvider {
     let identity: Text = identity.into();
     let volatility = identity.volatility().max(Volatility::Conversation);
-    let provider = Provider::new("identity", move |call: Call, _| {
+    let provider = ContextProvider::new("identity", move |call: Call, _| {
         let identity = identity.clone();
         async move { Ok(said(&identity.evaluate(&call).wait_original().await?, &call)) }
     });

@@ -7,10 +7,10 @@
 use contexture_wire::{Dialect, Target};
 use reqwest::Url;
 
-use crate::{ClientError, Provider};
+use crate::{ClientError, ModelProvider};
 
 /// Returns a provider's base address, with its version.
-pub(crate) fn base(name: &str, provider: &Provider) -> Result<Url, ClientError> {
+pub(crate) fn base(name: &str, provider: &ModelProvider) -> Result<Url, ClientError> {
     let text = provider.base_url.as_deref().unwrap_or(provider.dialect.base_url()).trim();
     let failed = |reason: String| ClientError::BaseUrl {
         provider: name.to_owned(),
@@ -83,7 +83,7 @@ pub(crate) fn without_password(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{base, endpoint};
-    use crate::Provider;
+    use crate::ModelProvider;
     use contexture_wire::{Dialect, Target};
 
     fn joined(dialect: Dialect, base_url: &str) -> String {
@@ -92,7 +92,7 @@ mod tests {
 
     fn joined_for(dialect: Dialect, base_url: &str, model: &str) -> String {
         let target = Target { stream: true, ..Target::new(dialect, "p", model) };
-        match base("p", &Provider::new(dialect).at(base_url)) {
+        match base("p", &ModelProvider::new(dialect).at(base_url)) {
             Ok(base) => endpoint(&base, &target).to_string(),
             Err(err) => format!("error: {err}"),
         }

@@ -16,7 +16,7 @@ use reqwest::redirect::Policy;
 
 use crate::call::Call;
 use crate::{
-    ClientConfig, ClientError, Deltas, Limits, Model, ModelCall, ModelError, ModelErrorKind, Provider,
+    ClientConfig, ClientError, Deltas, Limits, Model, ModelCall, ModelError, ModelErrorKind, ModelProvider,
     Retries, Secret, Timeouts, address, tls,
 };
 
@@ -25,10 +25,10 @@ use crate::{
 /// The request's `model` says who is asked: `provider/model`, of which the provider must be configured.
 ///
 /// ```
-/// use contexture_model::{Client, ClientConfig, Provider};
+/// use contexture_model::{Client, ClientConfig, ModelProvider};
 /// use contexture_wire::Dialect;
 ///
-/// let local = Provider::new(Dialect::Openai).at("http://127.0.0.1:11434/v1");
+/// let local = ModelProvider::new(Dialect::Openai).at("http://127.0.0.1:11434/v1");
 /// let providers = [("ollama".to_owned(), local)].into();
 /// let client = Client::new(ClientConfig { providers, ..ClientConfig::default() })?;
 /// # Ok::<(), contexture_model::ClientError>(())
@@ -101,30 +101,30 @@ impl Client {
     /// Returns a client of one provider with the default settings; models are named `name/model`.
     ///
     /// ```
-    /// use contexture_model::{Client, Provider};
+    /// use contexture_model::{Client, ModelProvider};
     /// use contexture_wire::Dialect;
     ///
-    /// let local = Provider::new(Dialect::Openai).at("http://127.0.0.1:8171/v1");
+    /// let local = ModelProvider::new(Dialect::Openai).at("http://127.0.0.1:8171/v1");
     /// let client = Client::of("local", local)?; // Calls `local/smollm2`.
     /// # Ok::<(), contexture_model::ClientError>(())
     /// ```
-    pub fn of(name: impl Into<String>, provider: Provider) -> Result<Self, ClientError> {
+    pub fn of(name: impl Into<String>, provider: ModelProvider) -> Result<Self, ClientError> {
         Self::new(ClientConfig { providers: [(name.into(), provider)].into(), ..ClientConfig::default() })
     }
 
     /// Returns a client of OpenAI; models are named like `openai/gpt-5-mini`.
     pub fn openai(key: impl Into<Secret>) -> Result<Self, ClientError> {
-        Self::of("openai", Provider::new(Dialect::Openai).with_key(key))
+        Self::of("openai", ModelProvider::new(Dialect::Openai).with_key(key))
     }
 
     /// Returns a client of Anthropic; models are named like `anthropic/claude-sonnet-4-5`.
     pub fn anthropic(key: impl Into<Secret>) -> Result<Self, ClientError> {
-        Self::of("anthropic", Provider::new(Dialect::Anthropic).with_key(key))
+        Self::of("anthropic", ModelProvider::new(Dialect::Anthropic).with_key(key))
     }
 
     /// Returns a client of Google's Gemini; models are named like `gemini/gemini-2.5-flash`.
     pub fn gemini(key: impl Into<Secret>) -> Result<Self, ClientError> {
-        Self::of("gemini", Provider::new(Dialect::Gemini).with_key(key))
+        Self::of("gemini", ModelProvider::new(Dialect::Gemini).with_key(key))
     }
 
     /// Returns what a call would send, and what its dialect can't carry.
@@ -222,7 +222,7 @@ pub(crate) fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<r
     builder.build().map_err(|err| ClientError::Http(err.without_url().to_string()))
 }
 
-fn endpoint(name: &str, provider: &Provider) -> Result<Endpoint, ClientError> {
+fn endpoint(name: &str, provider: &ModelProvider) -> Result<Endpoint, ClientError> {
     let base = address::base(name, provider)?;
     let secrets = secrets(provider, &base);
     Ok(Endpoint {
@@ -236,14 +236,14 @@ fn endpoint(name: &str, provider: &Provider) -> Result<Endpoint, ClientError> {
 }
 
 /// Whether a call would only be refused for want of a key.
-fn lacks_key(provider: &Provider) -> bool {
+fn lacks_key(provider: &ModelProvider) -> bool {
     let needs_key = provider.needs_key || provider.base_url.is_none();
     let has_key = provider.api_key.as_ref().is_some_and(|it| !it.expose().is_empty());
     needs_key && !has_key && provider.headers.is_empty()
 }
 
 /// Returns what must not show: keys, further headers, of `Bearer KEY` also the key alone, and what the address holds.
-fn secrets(provider: &Provider, base: &Url) -> Vec<Secret> {
+fn secrets(provider: &ModelProvider, base: &Url) -> Vec<Secret> {
     let whole = provider.api_key.iter().chain(provider.headers.values()).cloned();
     let alone = provider.headers.values().filter_map(|it| it.expose().split_once(' '));
     let alone = alone.map(|(_, key)| Secret::new(key));
@@ -252,7 +252,7 @@ fn secrets(provider: &Provider, base: &Url) -> Vec<Secret> {
 }
 
 /// The well-known name of the dialect's owner, or the configured one of anybody else.
-fn traced_as(name: &str, provider: &Provider) -> String {
+fn traced_as(name: &str, provider: &ModelProvider) -> String {
     let owner = match provider.dialect {
         Dialect::Openai | Dialect::OpenaiResponses => "openai",
         Dialect::Anthropic => "anthropic",
@@ -261,7 +261,7 @@ fn traced_as(name: &str, provider: &Provider) -> String {
     if provider.base_url.is_none() { owner.to_owned() } else { name.to_owned() }
 }
 
-fn headers(name: &str, provider: &Provider) -> Result<HeaderMap, ClientError> {
+fn headers(name: &str, provider: &ModelProvider) -> Result<HeaderMap, ClientError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("contexture/", env!("CARGO_PKG_VERSION"))));

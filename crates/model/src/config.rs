@@ -15,7 +15,7 @@ use crate::address;
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// Who can be called, by the name in front of the model's: `openai` in `openai/gpt-5-mini`.
-    pub providers: BTreeMap<String, Provider>,
+    pub providers: BTreeMap<String, ModelProvider>,
     /// What is known of models.
     pub catalogue: Catalogue,
     /// How long to wait.
@@ -50,7 +50,7 @@ impl Default for ClientConfig {
 
 /// One provider.
 #[derive(Clone)]
-pub struct Provider {
+pub struct ModelProvider {
     /// How it is spoken to.
     pub dialect: Dialect,
     /// Where it is; without one, where the owner of the dialect is.
@@ -64,17 +64,17 @@ pub struct Provider {
     pub headers: BTreeMap<String, Secret>,
 }
 
-impl fmt::Debug for Provider {
+impl fmt::Debug for ModelProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dialect, base_url, api_key, needs_key, headers } = self;
         let base_url = base_url.as_deref().map(address::without_password);
-        let mut shown = f.debug_struct("Provider");
+        let mut shown = f.debug_struct("ModelProvider");
         shown.field("dialect", dialect).field("base_url", &base_url);
         shown.field("api_key", api_key).field("needs_key", needs_key).field("headers", headers).finish()
     }
 }
 
-impl Provider {
+impl ModelProvider {
     /// Returns the owner of the dialect, without a key.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, base_url: None, api_key: None, needs_key: false, headers: BTreeMap::new() }

@@ -22,7 +22,7 @@ mod tls;
 mod trace;
 
 pub use client::Client;
-pub use config::{ClientConfig, ClientError, Limits, Provider, Retries, Timeouts};
+pub use config::{ClientConfig, ClientError, Limits, ModelProvider, Retries, Timeouts};
 pub use error::{ModelError, ModelErrorKind};
 pub use http::http_client;
 pub use port::{Deltas, Model, ModelCall};

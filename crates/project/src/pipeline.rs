@@ -1,6 +1,6 @@
 //! Reads `transforms` and `providers`: what happens to the conversation of a request.
 
-use contexture_compose::{Provider, Transforms, identity_and_date};
+use contexture_compose::{ContextProvider, Transforms, identity_and_date};
 use contexture_history::{RedactError, RedactRule, last_turns, redact, without_media, without_thinking};
 
 use crate::decode;
@@ -73,7 +73,7 @@ fn rule(node: &Node) -> Result<RedactRule, Problem> {
 }
 
 /// Reads a list of context providers, in the order of their messages.
-pub(crate) fn providers(reader: &mut Reader<'_>, node: &Node) -> Vec<Provider> {
+pub(crate) fn providers(reader: &mut Reader<'_>, node: &Node) -> Vec<ContextProvider> {
     let items = reader.take("providers", decode::list(node)).unwrap_or_default();
     // An identity is told with the date, so that `date` beside it asks for nothing more.
     let has_identity = items.iter().any(|it| named(it).is_ok_and(|it| it.name == "identity"));
@@ -97,7 +97,7 @@ fn provider(
     entry: Named<'_>,
     item: &Node,
     is_further: bool,
-) -> Option<Provider> {
+) -> Option<ContextProvider> {
     let problem = match (entry.name, entry.value) {
         ("date", None) => return Some(identity_and_date("")),
         ("identity", Some(node)) => return reader.text(field, node).map(identity_and_date),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use contexture_compose::{Provider, Trust};
+use contexture_compose::{ContextProvider, Trust};
 use contexture_message::Message;
 use futures::channel::oneshot;
 use ignore::Match;
@@ -55,7 +55,7 @@ pub struct WorkspaceSnapshot {
 /// let prompt = Prompt::builder("coder").provider(workspace_snapshot(".")).build()?;
 /// # Ok::<(), contexture_compose::Error>(())
 /// ```
-pub fn workspace_snapshot(root: impl Into<PathBuf>) -> Provider {
+pub fn workspace_snapshot(root: impl Into<PathBuf>) -> ContextProvider {
     WorkspaceSnapshot::new(root).provider()
 }
 
@@ -66,13 +66,13 @@ impl WorkspaceSnapshot {
     }
 
     /// Returns the context provider `workspace`. It reads the folder on a thread of its own, so that nobody waits for the disk.
-    pub fn provider(self) -> Provider {
+    pub fn provider(self) -> ContextProvider {
         self.provider_as("workspace".to_owned(), false, None)
     }
 
     /// Does the same under another name, or asks again in every turn; `path` is told where there are several.
-    pub(crate) fn provider_as(self, name: String, real_time: bool, path: Option<String>) -> Provider {
-        let provider = Provider::new(name, move |_, _| {
+    pub(crate) fn provider_as(self, name: String, real_time: bool, path: Option<String>) -> ContextProvider {
+        let provider = ContextProvider::new(name, move |_, _| {
             let (snapshot, path) = (self.clone(), path.clone());
             async move {
                 let (sender, receiver) = oneshot::channel();

@@ -6,8 +6,8 @@
 
 use contexture_compose::BoxError;
 use contexture_history::compaction::{
-    ExtractLimits, FactLimits, Plan, Strategy, SummaryPrompt, Verdict, VerdictRules, extract, facts, judge,
-    quoted_facts, summary_prompt,
+    ExtractLimits, FactLimits, Plan, Strategy, SummaryPrompt, SummaryVerdict, VerdictRules, extract, facts,
+    judge, quoted_facts, summary_prompt,
 };
 use contexture_history::{Fact, Turn};
 use contexture_message::{TokenCounter, Tokens};
@@ -60,11 +60,11 @@ impl Material {
         let reason = match said {
             Err(err) => format!("the summariser failed: {err}"),
             Ok(said) => match judge(&said.text, &self.facts, self.plan.before, &self.rules, counter) {
-                Verdict::Accepted { text, .. } => {
+                SummaryVerdict::Accepted { text, .. } => {
                     let facts = self.with_quoted(&said.text, counter);
                     return Outcome { text: Some(Ok(text)), facts, made: Made::Summary, reason: None };
                 }
-                Verdict::Rejected { flaws } => {
+                SummaryVerdict::Rejected { flaws } => {
                     flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
                 }
             },

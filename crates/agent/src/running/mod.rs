@@ -30,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 use self::taking_up::without_broken_off;
 use crate::approval::ApprovalRequest;
 use crate::attempt::{Attempt, woven};
+use crate::collect::collect_answer;
 use crate::compaction::Compactions;
-use crate::hear::hear;
 use crate::judge::{Judge, Judged};
 use crate::middleware::{Layer, layer};
 use crate::outcome::{Ended, Outcome, Remark};
@@ -269,7 +269,7 @@ impl Running {
         };
         let watched = self.calling(pass, &call);
         let stream = self.setting.agent.model.stream(call);
-        let heard = hear(stream, self.sink.clone(), self.cancel.clone(), holds_back);
+        let heard = collect_answer(stream, self.sink.clone(), self.cancel.clone(), holds_back);
         let heard = self.turn.while_alive(Box::pin(heard)).await?;
         self.called(pass, watched, &heard);
         let mut answer = heard?;

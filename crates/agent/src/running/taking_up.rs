@@ -12,13 +12,13 @@ use super::{Break, End, Running, attend};
 use crate::AgentError;
 use crate::approval::{Verdict, Waiting};
 use crate::attempt::Attempt;
-use crate::earlier::{GoOn, TakenUp};
+use crate::earlier::{ResumePolicy, Resumption};
 use crate::resume::items_since;
 use crate::words::{calls_of, own_messages};
 
 impl Running {
     /// Goes on with a turn from where its log ends.
-    pub(crate) async fn take_up(&mut self, taken_up: TakenUp) -> Result<End, Break> {
+    pub(crate) async fn take_up(&mut self, taken_up: Resumption) -> Result<End, Break> {
         let began = self.turn.snapshot().state().open.map_or(Seq(0), |it| it.began);
         let items = items_since(&self.turn.thread(), began).await?;
         self.attempts = Attempt::read(&items);
@@ -30,12 +30,12 @@ impl Running {
         let waiting = Waiting::read(&items);
         let is_asked = waiting.is_about(&left);
         // Until everything is decided nothing of it was run.
-        if is_asked && (taken_up.how == GoOn::RepeatCalls || !waiting.is_over()) {
+        if is_asked && (taken_up.how == ResumePolicy::RepeatCalls || !waiting.is_over()) {
             return self.go_on(waiting).await;
         }
         let end = match taken_up.how {
-            GoOn::CloseCalls => self.close(&waiting, &left).await?,
-            GoOn::RepeatCalls => self.repeat(&pass, message, left).await?,
+            ResumePolicy::CloseCalls => self.close(&waiting, &left).await?,
+            ResumePolicy::RepeatCalls => self.repeat(&pass, message, left).await?,
         };
         if let Some(end) = end {
             return Ok(end);

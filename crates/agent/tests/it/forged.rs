@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Block, Prompt, Provider, ResolveOptions, ResultView};
+use contexture_compose::{Block, ContextProvider, Prompt, ResolveOptions, ResultView};
 use contexture_history::compaction::{Frontier, ResultLimits};
 use contexture_history::{
     Body, Cost, Envelope, EnvelopeTag, Item, Seq, Summary, SystemEvent, Timestamp, Turn, TurnNo, Visibility,
@@ -134,7 +134,7 @@ proptest! {
             .include(Block::text("frozen", b.as_str()).raw())
             .include(Block::dynamic("made", move |_| { let made = made.clone(); async move { Ok(made) } }))
             .include(Block::text("page", format!("page {f}")).raw().user().turn())
-            .provider(Provider::new("given", move |_, _| {
+            .provider(ContextProvider::new("given", move |_, _| {
                 let given = given.clone();
                 async move { Ok(vec![Message::user(given.as_str()), Message::system(given)]) }
             }))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use contexture_agent::{
-    Agent, AgentError, CancellationToken, Ended, GoOn, Outcome, Pending, RunRequest, Tool, Verdict,
+    Agent, AgentError, CancellationToken, Ended, Outcome, Pending, ResumePolicy, RunRequest, Tool, Verdict,
 };
 use contexture_compose::Prompt;
 use contexture_history::{Body, TurnStatus};
@@ -30,7 +30,7 @@ struct Scene {
     agent: Agent,
     /// How often each call was run.
     ran: Arc<Mutex<BTreeMap<String, usize>>>,
-    how: GoOn,
+    how: ResumePolicy,
     /// The thread as one process knows it that outlives its runs; without it each run has a process of its own.
     kept: Option<Thread>,
 }
@@ -51,7 +51,7 @@ fn counting(name: &str, ran: &Arc<Mutex<BTreeMap<String, usize>>>) -> Tool {
 }
 
 impl Scene {
-    async fn new(how: GoOn) -> Self {
+    async fn new(how: ResumePolicy) -> Self {
         let store: Arc<dyn Store> = Arc::new(HaltingStore(MemoryStore::new(Arc::new(TestTime))));
         let start = SessionStart { id: Some(SessionId::parse("s").unwrap()), label: None };
         sessions(&store).create(start).await.unwrap();
@@ -154,7 +154,8 @@ impl Scene {
         }
         // What is closed is closed in one message; everything else is as it would have been.
         let compared = |messages: &[String]| {
-            let is_compared = |it: &&String| self.how == GoOn::RepeatCalls || !it.contains("tool_result");
+            let is_compared =
+                |it: &&String| self.how == ResumePolicy::RepeatCalls || !it.contains("tool_result");
             messages.iter().filter(is_compared).cloned().collect::<Vec<_>>()
         };
         assert_eq!(compared(&self.history().await), compared(undisturbed));
@@ -164,7 +165,7 @@ impl Scene {
     /// Nothing is closed twice, nothing that was denied ran, and with `CloseCalls` nothing ran twice.
     async fn check(&self, recorded: &BTreeMap<String, String>, ran: &BTreeMap<String, usize>) {
         assert!(!ran.contains_key("c"), "{recorded:?}");
-        if self.how == GoOn::CloseCalls {
+        if self.how == ResumePolicy::CloseCalls {
             assert!(ran.values().all(|it| *it == 1), "{ran:?}");
         }
     }
@@ -172,7 +173,7 @@ impl Scene {
 
 /// What the model reads after a run that nobody disturbed.
 async fn undisturbed() -> Vec<String> {
-    let scene = Scene::new(GoOn::RepeatCalls).await;
+    let scene = Scene::new(ResumePolicy::RepeatCalls).await;
     scene.drive(&scene.thread().await).await.unwrap();
     scene.history().await
 }
@@ -182,7 +183,11 @@ async fn a_turn_that_was_interrupted_anywhere_goes_on() {
     let undisturbed = undisturbed().await;
     let roles = undisturbed.iter().map(|it| it.split('"').nth(3).unwrap()).collect::<Vec<_>>().join(" ");
     assert_eq!(roles, "user assistant tool tool assistant tool assistant");
-    let ways = [(GoOn::RepeatCalls, false), (GoOn::RepeatCalls, true), (GoOn::CloseCalls, false)];
+    let ways = [
+        (ResumePolicy::RepeatCalls, false),
+        (ResumePolicy::RepeatCalls, true),
+        (ResumePolicy::CloseCalls, false),
+    ];
     for (how, is_kept) in ways {
         for polls in 0.. {
             let scene = Scene::new(how).await;
@@ -201,7 +206,7 @@ proptest! {
     #[test]
     fn a_turn_goes_on_after_any_number_of_interruptions(
         interruptions in vec(0usize..60, 1..5),
-        how in prop_oneof![Just(GoOn::RepeatCalls), Just(GoOn::CloseCalls)],
+        how in prop_oneof![Just(ResumePolicy::RepeatCalls), Just(ResumePolicy::CloseCalls)],
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
@@ -211,7 +216,7 @@ proptest! {
     }
 }
 
-fn again(how: GoOn) -> RunRequest {
+fn again(how: ResumePolicy) -> RunRequest {
     RunRequest { key: Some("k".into()), go_on: Some(how), ..hi() }
 }
 
@@ -231,10 +236,11 @@ async fn an_answer_that_broke_off_is_made_anew() {
     let model = Scripted::new([half("A who"), half("A whole"), call, whole]);
     let agent = agent(&model).tool(echo("echo")).build().unwrap();
     for _ in 0..2 {
-        let run = agent.run(&prompt(), &stage.thread, again(GoOn::CloseCalls));
+        let run = agent.run(&prompt(), &stage.thread, again(ResumePolicy::CloseCalls));
         assert_eq!(run.outcome().await.unwrap_err().code(), "model_unreachable");
     }
-    let outcome = agent.run(&prompt(), &stage.thread, again(GoOn::CloseCalls)).outcome().await.unwrap();
+    let outcome =
+        agent.run(&prompt(), &stage.thread, again(ResumePolicy::CloseCalls)).outcome().await.unwrap();
     // What was said before counts as steps.
     assert_eq!((outcome.text().as_str(), outcome.steps), ("A whole answer.", 4));
     assert_eq!([roles(&model, 1), roles(&model, 2)], ["system user", "system user"]);
@@ -277,9 +283,9 @@ async fn a_complete_turn_is_replayed_with_its_value() {
     let (stage, model) = (Stage::new().await, script([says("```json\n{\"name\": \"Rome\"}\n```")]));
     let agent = agent(&model).build().unwrap();
     for (go_on, ended) in
-        [(None, Ended::Answered), (None, Ended::Replayed), (Some(GoOn::CloseCalls), Ended::Replayed)]
+        [(None, Ended::Answered), (None, Ended::Replayed), (Some(ResumePolicy::CloseCalls), Ended::Replayed)]
     {
-        let request = RunRequest { go_on, ..again(GoOn::CloseCalls) };
+        let request = RunRequest { go_on, ..again(ResumePolicy::CloseCalls) };
         let outcome = agent.run(&prompt, &stage.thread, request).outcome().await.unwrap();
         assert_eq!((outcome.output, outcome.ended), (Some(json!({"name": "Rome"})), ended));
     }
@@ -291,7 +297,7 @@ async fn a_turn_that_waits_is_replayed_and_says_for_what() {
     let (stage, model) = (Stage::new().await, script([calls([("b", "risky", json!({}))])]));
     let agent = agent(&model).tool(echo("risky").needs_approval()).build().unwrap();
     for ended in [Ended::Suspended, Ended::Replayed] {
-        let run = agent.run(&prompt(), &stage.thread, again(GoOn::RepeatCalls));
+        let run = agent.run(&prompt(), &stage.thread, again(ResumePolicy::RepeatCalls));
         let outcome = run.outcome().await.unwrap();
         assert_eq!((outcome.status, outcome.ended), (TurnStatus::Suspended, ended));
     }
@@ -306,9 +312,9 @@ async fn a_turn_that_others_followed_does_not_go_on() {
     let cut = Step::Fail(ModelError::new(ModelErrorKind::Disconnected, "cut"));
     let model = Scripted::new([cut, Step::Answer(says("Another turn."))]);
     let agent = agent(&model).build().unwrap();
-    agent.run(&prompt(), &stage.thread, again(GoOn::CloseCalls)).outcome().await.unwrap_err();
+    agent.run(&prompt(), &stage.thread, again(ResumePolicy::CloseCalls)).outcome().await.unwrap_err();
     agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
-    let late = agent.run(&prompt(), &stage.thread, again(GoOn::CloseCalls)).outcome().await;
+    let late = agent.run(&prompt(), &stage.thread, again(ResumePolicy::CloseCalls)).outcome().await;
     assert_eq!(late.unwrap_err().code(), "turn_superseded");
 }
 
@@ -320,7 +326,7 @@ async fn the_prompts_own_words_are_said_once() {
         let stage = Stage::new().await;
         let model = Scripted::new([cut(), Step::Answer(says("ok"))]);
         let agent = agent(&model).build().unwrap();
-        let request = || RunRequest { user: user.clone(), ..again(GoOn::CloseCalls) };
+        let request = || RunRequest { user: user.clone(), ..again(ResumePolicy::CloseCalls) };
         agent.run(&prompt, &stage.thread, request()).outcome().await.unwrap_err();
         agent.run(&prompt, &stage.thread, request()).outcome().await.unwrap();
         let [first, second] = [0, 1].map(|it| serde_json::to_string(&model.requests()[it].messages).unwrap());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contexture_agent::{Agent, AgentConfig, CompactionConfig, RunRequest};
 use contexture_compose::Prompt;
 use contexture_message::{Settings, Tokens};
-use contexture_model::{Client, ClientConfig, Provider};
+use contexture_model::{Client, ClientConfig, ModelProvider};
 use contexture_wire::{Catalogue, Dialect, ModelFacts};
 
 use crate::scene::words;
@@ -15,7 +15,7 @@ const WINDOW: u32 = 768;
 const ANSWER: u32 = 8;
 
 fn agent(url: &str) -> Agent {
-    let provider = Provider::new(Dialect::Openai).at(format!("{url}/v1"));
+    let provider = ModelProvider::new(Dialect::Openai).at(format!("{url}/v1"));
     let providers = [("test".to_owned(), provider)].into();
     let client = Client::new(ClientConfig { providers, ..ClientConfig::default() }).unwrap();
     let facts = ModelFacts { context_window: Some(Tokens(WINDOW)), ..ModelFacts::default() };

@@ -4,7 +4,7 @@ use contexture_agent::{Agent, RunRequest};
 use contexture_compose::Prompt;
 use contexture_message::{Delta, Settings, ToolDefinition};
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{Client, ClientConfig, Provider, Retries};
+use contexture_model::{Client, ClientConfig, ModelProvider, Retries};
 use contexture_wire::Dialect;
 use serde_json::json;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::stage::{Counting, Stage, TestTime, calls, echo, hi, says, told};
 
 fn client(dialect: Dialect, url: &str) -> Client {
     let retries = Retries { base: Duration::from_millis(1), ..Retries::default() };
-    let providers = [("test".to_owned(), Provider::new(dialect).at(url))].into();
+    let providers = [("test".to_owned(), ModelProvider::new(dialect).at(url))].into();
     Client::new(ClientConfig { providers, retries, ..ClientConfig::default() }).unwrap()
 }
 

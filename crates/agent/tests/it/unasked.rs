@@ -1,6 +1,6 @@
 //! A run without words of the user on a thread that ends with a message from outside: that message is answered.
 
-use contexture_agent::{GoOn, RunRequest};
+use contexture_agent::{ResumePolicy, RunRequest};
 use contexture_compose::InlineBlock;
 use contexture_message::{Message, Part, Request, Role};
 use contexture_model::{ModelError, ModelErrorKind, Scripted, Step};
@@ -93,8 +93,11 @@ async fn a_turn_that_answers_it_goes_on_after_an_interruption() {
     let cut = Step::Fail(ModelError::new(ModelErrorKind::Disconnected, "cut"));
     let model = Scripted::new([cut, Step::Answer(says("Answer."))]);
     let agent = agent(&model).build().unwrap();
-    let request =
-        || RunRequest { key: Some("k".into()), go_on: Some(GoOn::CloseCalls), ..RunRequest::default() };
+    let request = || RunRequest {
+        key: Some("k".into()),
+        go_on: Some(ResumePolicy::CloseCalls),
+        ..RunRequest::default()
+    };
     agent.run(&prompt(), &stage.thread, request()).outcome().await.unwrap_err();
     agent.run(&prompt(), &stage.thread, request()).outcome().await.unwrap();
     insta::assert_snapshot!(model.requests().iter().map(|it| shown(it)).collect::<Vec<_>>().join("\n"), @r"

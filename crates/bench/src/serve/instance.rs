@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use contexture::model::{Client, ClientConfig, Provider};
+use contexture::model::{Client, ClientConfig, ModelProvider};
 use contexture::project::Project;
 use contexture::session::{Records, Store};
 use contexture::session::{SessionConfig, Sessions};
@@ -57,7 +57,7 @@ fn both<S: Store + Records>(store: S) -> (Arc<dyn Store>, Arc<dyn Records>) {
 fn agent_maker() -> AgentMaker {
     Arc::new(|project: &Project| {
         let providers = project.config().providers.iter().map(|(name, it)| {
-            let provider = Provider { base_url: it.base_url.clone(), ..Provider::new(it.dialect) };
+            let provider = ModelProvider { base_url: it.base_url.clone(), ..ModelProvider::new(it.dialect) };
             (name.clone(), provider)
         });
         let config = ClientConfig {

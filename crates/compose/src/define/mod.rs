@@ -42,7 +42,7 @@ pub use policy::InputPolicy;
 pub use priority::{Priority, PriorityOutOfRange};
 pub use prompt::{Definition, PromptBuilder};
 pub(crate) use provider::ProviderParts;
-pub use provider::{ContextProvider, Provider};
+pub use provider::{ContextProvider, ContextSource};
 pub use runner::Runner;
 pub use schema::Schema;
 pub use text::Text;

@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::checks::{Constraint, Guardrail, StopCondition, ToolMiddleware};
 use super::messages::MessageText;
 use super::{
-    Adaptation, Branch, Budget, CacheConfig, Contributor, Entry, HistoryConfig, Hooks, InputPolicy,
-    MatchBuilder, Messages, Provider, Schema, TagValue, Text, UserMessage, matching, when,
+    Adaptation, Branch, Budget, CacheConfig, ContextProvider, Contributor, Entry, HistoryConfig, Hooks,
+    InputPolicy, MatchBuilder, Messages, Schema, TagValue, Text, UserMessage, matching, when,
 };
 use crate::Error;
 use crate::lower::{Prompt, lower};
@@ -86,7 +86,7 @@ pub struct Definition {
     /// What rewrites the history and the turn in flight for a request, left to right.
     pub transforms: Transforms,
     /// Who puts messages before the history, in this order.
-    pub providers: Vec<Provider>,
+    pub providers: Vec<ContextProvider>,
 }
 
 /// Builds a [`Prompt`]; `build` checks the whole.
@@ -394,7 +394,7 @@ impl<In, Out> PromptBuilder<In, Out> {
     }
 
     /// Adds a context provider: its messages are put before the history and never stored.
-    pub fn provider(self, provider: Provider) -> Self {
+    pub fn provider(self, provider: ContextProvider) -> Self {
         self.with(|it| it.providers.push(provider))
     }
 

@@ -14,9 +14,9 @@ use crate::{BoxError, Turn};
 
 /// Something that puts messages before the history of a request. They are never stored.
 ///
-/// Implementors promise that dropping the future stops the work. See [`Provider`] for how one is treated, and for
+/// Implementors promise that dropping the future stops the work. See [`ContextProvider`] for how one is treated, and for
 /// functions.
-pub trait ContextProvider: Send + Sync {
+pub trait ContextSource: Send + Sync {
     /// Returns the name under which it is explained, `provider:<name>`.
     fn name(&self) -> &str;
 
@@ -34,10 +34,10 @@ pub trait ContextProvider: Send + Sync {
 ///
 /// ```
 /// # futures::executor::block_on(async {
-/// use contexture_compose::{Prompt, Provider, ResolveOptions};
+/// use contexture_compose::{Prompt, ContextProvider, ResolveOptions};
 /// use contexture_message::Message;
 ///
-/// let tickets = Provider::new("tickets", |_call, conversation| async move {
+/// let tickets = ContextProvider::new("tickets", |_call, conversation| async move {
 ///     Ok(vec![Message::system(format!("{} turns so far, no open tickets.", conversation.len()))])
 /// });
 /// let prompt = Prompt::builder("support").provider(tickets).build()?;
@@ -48,17 +48,17 @@ pub trait ContextProvider: Send + Sync {
 /// # }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Provider(pub(crate) Arc<ProviderParts>);
+pub struct ContextProvider(pub(crate) Arc<ProviderParts>);
 
 #[derive(Clone)]
 pub(crate) struct ProviderParts {
-    pub(crate) provider: Arc<dyn ContextProvider>,
+    pub(crate) provider: Arc<dyn ContextSource>,
     pub(crate) profile: Profile,
     /// Whether a thread may pin what it says.
     pub(crate) is_cached: bool,
 }
 
-impl Provider {
+impl ContextProvider {
     /// Returns a provider made of an async closure.
     pub fn new<F>(
         name: impl Into<String>,
@@ -71,7 +71,7 @@ impl Provider {
     }
 
     /// Returns a provider of your own.
-    pub fn of(provider: impl ContextProvider + 'static) -> Self {
+    pub fn of(provider: impl ContextSource + 'static) -> Self {
         let profile = Profile {
             on_error: OnError::Skip,
             volatility: Some(Volatility::Turn),
@@ -136,9 +136,9 @@ impl Provider {
     }
 }
 
-impl fmt::Debug for Provider {
+impl fmt::Debug for ContextProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider")
+        f.debug_struct("ContextProvider")
             .field("name", &self.name())
             .field("is_cached", &self.0.is_cached)
             .finish_non_exhaustive()
@@ -150,7 +150,7 @@ struct FnProvider<P> {
     provide: P,
 }
 
-impl<P, F> ContextProvider for FnProvider<P>
+impl<P, F> ContextSource for FnProvider<P>
 where
     P: Fn(Call, Arc<[Turn]>) -> F + Send + Sync,
     F: Future<Output = Result<Vec<Message>, BoxError>> + Send + 'static,

@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 use super::{Item, Lowering, Made, Node, Spot};
 use crate::define::ProviderParts;
 use crate::{
-    BoxError, Call, Contribution, Contributor, Declaration, Error, ErrorKind, Pin, Provider, Source,
+    BoxError, Call, ContextProvider, Contribution, Contributor, Declaration, Error, ErrorKind, Pin, Source,
 };
 
 /// A context provider as a contributor.
@@ -44,9 +44,9 @@ impl Contributor for ProviderContributor {
 
 impl Lowering {
     /// Lowers providers, in order.
-    pub(super) fn providers(&mut self, providers: &[Provider], place: &str) -> Vec<Arc<Node>> {
+    pub(super) fn providers(&mut self, providers: &[ContextProvider], place: &str) -> Vec<Arc<Node>> {
         let mut nodes = Vec::with_capacity(providers.len());
-        for (position, Provider(parts)) in providers.iter().enumerate() {
+        for (position, ContextProvider(parts)) in providers.iter().enumerate() {
             let place = format!("{place}[{position}]");
             let source = Source::named("provider", parts.provider.name());
             let identity = Arc::as_ptr(parts).addr();
@@ -64,7 +64,7 @@ impl Lowering {
 
 /// Lowers the providers of a request. `known` says where the prompt's own entry with a notation stands.
 pub(crate) fn lower_providers<'a>(
-    providers: &[Provider],
+    providers: &[ContextProvider],
     known: impl Fn(&Source) -> Option<&'a str>,
 ) -> Result<Vec<Arc<Node>>, Error> {
     if providers.is_empty() {

@@ -33,7 +33,7 @@ use crate::gather::{Gathered, Outcome, Timing};
 use crate::history::history_segments;
 use crate::lower::{Node, provider_pin};
 use crate::own::{OwnText, OwnUser};
-use crate::ports::Verdict;
+use crate::ports::PolicyVerdict;
 use crate::render::{envelope, is_of_the_user};
 use crate::rewrite::Rewritten;
 use crate::segment::{Fate, SharedText, SharedTool, Slot, Volatility};
@@ -247,7 +247,7 @@ impl Merging<'_> {
         let policy = &self.setup.engine.policy;
         for valued in &mut self.values {
             let segment = valued.segment(Slot::Tags, Body::Nothing);
-            if let Verdict::Exclude(reason) = policy.review(&segment, Some(&valued.value)) {
+            if let PolicyVerdict::Exclude(reason) = policy.review(&segment, Some(&valued.value)) {
                 valued.excluded = Some(reason);
             }
         }
@@ -429,7 +429,7 @@ impl Merging<'_> {
         // Shares of the tag block were reviewed before they were aggregated.
         let open = self.segments.iter_mut().filter(|it| it.fate.is_sent() && it.slot != Slot::Tags);
         for segment in open {
-            if let Verdict::Exclude(reason) = policy.review(segment, None) {
+            if let PolicyVerdict::Exclude(reason) = policy.review(segment, None) {
                 segment.fate = Fate::Excluded { reason: reason.into() };
             }
         }

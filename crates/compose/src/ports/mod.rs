@@ -14,6 +14,6 @@ pub use clock::{Clock, ManualClock, StoppedClock};
 pub use counters::{Counters, FixedCounter, ModelCounters};
 pub use engine::Engine;
 pub use memo::{ContextMemo, InMemoryMemo, MemoKey, Remembering};
-pub use observe::{Collected, Diagnostics, Event, Ignore, Sink};
-pub use policy::{AllowAll, DenySources, Policy, Verdict};
+pub use observe::{Collected, Diagnostics, EngineEvent, Ignore, Sink};
+pub use policy::{AllowAll, DenySources, Policy, PolicyVerdict};
 pub use skills::{FixedSkills, Skill, SkillSource};

@@ -7,7 +7,7 @@ use crate::Source;
 
 /// Something that happened while a prompt was resolved.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum EngineEvent {
     /// A contributor has finished.
     Contributed {
         /// Who.
@@ -29,7 +29,7 @@ pub enum Event {
 /// Receives events, for metrics and traces. Must return quickly and must not fail.
 pub trait Sink: Send + Sync {
     /// Takes one event.
-    fn record(&self, event: Event);
+    fn record(&self, event: EngineEvent);
 }
 
 /// Receives warnings, for logs.
@@ -43,7 +43,7 @@ pub trait Diagnostics: Send + Sync {
 pub struct Ignore;
 
 impl Sink for Ignore {
-    fn record(&self, _event: Event) {}
+    fn record(&self, _event: EngineEvent) {}
 }
 
 impl Diagnostics for Ignore {
@@ -53,13 +53,13 @@ impl Diagnostics for Ignore {
 /// Collects everything, for tests. Clones share what they collect.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<EngineEvent>>>,
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Collected {
     /// Returns the events so far.
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<EngineEvent> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -70,7 +70,7 @@ impl Collected {
 }
 
 impl Sink for Collected {
-    fn record(&self, event: Event) {
+    fn record(&self, event: EngineEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }

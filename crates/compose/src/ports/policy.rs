@@ -10,12 +10,12 @@ use crate::Segment;
 pub trait Policy: Send + Sync {
     /// Decides about one Segment. For a share of the tag block, `value` is what it would add; other Segments hold
     /// their words in their body.
-    fn review(&self, segment: &Segment, value: Option<&Value>) -> Verdict;
+    fn review(&self, segment: &Segment, value: Option<&Value>) -> PolicyVerdict;
 }
 
 /// What a policy says.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum PolicyVerdict {
     /// It may go on.
     Allow,
     /// It is excluded, for this reason.
@@ -27,8 +27,8 @@ pub enum Verdict {
 pub struct AllowAll;
 
 impl Policy for AllowAll {
-    fn review(&self, _segment: &Segment, _value: Option<&Value>) -> Verdict {
-        Verdict::Allow
+    fn review(&self, _segment: &Segment, _value: Option<&Value>) -> PolicyVerdict {
+        PolicyVerdict::Allow
     }
 }
 
@@ -37,10 +37,10 @@ impl Policy for AllowAll {
 pub struct DenySources(pub Vec<String>);
 
 impl Policy for DenySources {
-    fn review(&self, segment: &Segment, _value: Option<&Value>) -> Verdict {
+    fn review(&self, segment: &Segment, _value: Option<&Value>) -> PolicyVerdict {
         match self.0.iter().any(|it| it == segment.source.as_str()) {
-            true => Verdict::Exclude("denied by policy".to_owned()),
-            false => Verdict::Allow,
+            true => PolicyVerdict::Exclude("denied by policy".to_owned()),
+            false => PolicyVerdict::Allow,
         }
     }
 }

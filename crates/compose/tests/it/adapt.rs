@@ -59,7 +59,7 @@ Before.
 
 Own.
 
-Provider.
+ContextProvider.
 
 Model.
 [user]

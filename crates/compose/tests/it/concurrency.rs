@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contexture_compose::ports::{Clock, Collected, DenySources, Event, InMemoryMemo, ManualClock};
+use contexture_compose::ports::{Clock, Collected, DenySources, EngineEvent, InMemoryMemo, ManualClock};
 use contexture_compose::{
     BoxFuture, Context, Contribution, Engine, OnError, Profile, Prompt, ResolveOptions, Text, contributor,
 };
@@ -189,9 +189,9 @@ fn the_sink_hears_of_every_contributor_and_the_pass() {
     resolve(&prompt, ResolveOptions::default().engine(&engine)).expect("it resolves");
     let events = heard.events();
     assert!(
-        matches!(&events[0], Event::Contributed { source, ok: true, .. } if source.as_str() == "context:a")
+        matches!(&events[0], EngineEvent::Contributed { source, ok: true, .. } if source.as_str() == "context:a")
     );
-    assert!(matches!(&events[1], Event::Resolved { prompt, .. } if prompt == "p"));
+    assert!(matches!(&events[1], EngineEvent::Resolved { prompt, .. } if prompt == "p"));
 }
 
 #[test]

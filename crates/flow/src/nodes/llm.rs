@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{AgentError, Ended, Event, GoOn, Outcome, Pending, Run, RunRequest, Verdict};
+use contexture_agent::{AgentError, Ended, Event, Outcome, Pending, ResumePolicy, Run, RunRequest, Verdict};
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
 use contexture_message::{Message, Part, Usage};
@@ -37,7 +37,7 @@ impl LlmNode {
             Some(PortValue::Tools(names)) => names.clone(),
             _ => Vec::new(),
         };
-        let calls = if cx.may_repeat { GoOn::RepeatCalls } else { GoOn::CloseCalls };
+        let calls = if cx.may_repeat { ResumePolicy::RepeatCalls } else { ResumePolicy::CloseCalls };
         RunRequest {
             input: cx.data("input").cloned().unwrap_or(Value::Null),
             user: cx.text("user").map(Message::user),

@@ -13,7 +13,7 @@ use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolOutput};
 
 use super::facts::is_engine_text;
 use super::phrases::{excerpt, sentences};
-use super::verdict::{Verdict, VerdictRules, allowed, judge, summary_tokens};
+use super::verdict::{SummaryVerdict, VerdictRules, allowed, judge, summary_tokens};
 use crate::fact::{read_facts, wording};
 use crate::wording::{filled, summary_text};
 use crate::{Fact, Turn};
@@ -78,8 +78,8 @@ pub fn extract(
     let allowed = (alone + limits.max_tokens).min(allowed(facts, before, &limits.rules, counter));
     let lines: Vec<String> = turns.iter().flat_map(turn_lines).collect();
     let fits = |text: &str| match judge(text, facts, before, &limits.rules, counter) {
-        Verdict::Accepted { tokens, .. } => tokens <= allowed,
-        Verdict::Rejected { .. } => false,
+        SummaryVerdict::Accepted { tokens, .. } => tokens <= allowed,
+        SummaryVerdict::Rejected { .. } => false,
     };
     let from = |first: usize| written(&lines, first);
     // The later the first line, the shorter the text.

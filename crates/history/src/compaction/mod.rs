@@ -45,4 +45,4 @@ pub use results::{
 pub use rounds::{Round, rounds};
 pub use shrink::{Shrinkable, ShrinkableKind, lowered, shrinkable};
 pub use turn_results::{PreviewedTurns, ShortenedResult, preview_turns, shorten_turns, shown_costs};
-pub use verdict::{Flaw, Verdict, VerdictRules, judge};
+pub use verdict::{Flaw, SummaryVerdict, VerdictRules, judge};

@@ -1,6 +1,6 @@
 //! Whether a summary can be trusted.
 //!
-//! In come a summary, the facts that stand beside it and what both would replace; out comes a [`Verdict`] with everything
+//! In come a summary, the facts that stand beside it and what both would replace; out comes a [`SummaryVerdict`] with everything
 //! that is wrong. The rule, in full:
 //!
 //! 1. It says something.
@@ -45,7 +45,7 @@ impl VerdictRules {
 
 /// What became of a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SummaryVerdict {
     /// It can take the place of the range.
     Accepted {
         /// The words to commit, without sections of facts.
@@ -60,10 +60,10 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl SummaryVerdict {
     /// Whether it can take the place of the range.
     pub fn is_accepted(&self) -> bool {
-        matches!(self, Verdict::Accepted { .. })
+        matches!(self, SummaryVerdict::Accepted { .. })
     }
 }
 
@@ -112,7 +112,7 @@ pub fn judge(
     before: Tokens,
     rules: &VerdictRules,
     counter: &dyn TokenCounter,
-) -> Verdict {
+) -> SummaryVerdict {
     let mut flaws = Vec::new();
     let text = read_facts(summary).0.join("\n").trim().to_owned();
     let compared = normal(&text);
@@ -127,8 +127,8 @@ pub fn judge(
         flaws.push(Flaw::Refusal);
     }
     match flaws.is_empty() {
-        true => Verdict::Accepted { text, tokens },
-        false => Verdict::Rejected { flaws },
+        true => SummaryVerdict::Accepted { text, tokens },
+        false => SummaryVerdict::Rejected { flaws },
     }
 }
 

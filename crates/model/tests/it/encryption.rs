@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contexture_mockmodel::MockModel;
-use contexture_model::{Client, ClientConfig, ClientError, ModelErrorKind, Provider};
+use contexture_model::{Client, ClientConfig, ClientError, ModelErrorKind, ModelProvider};
 use contexture_wire::Dialect;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -40,7 +40,7 @@ async fn asked(name: &str, trusts_it: bool) -> Heard {
     let server = MockModel::start([good(Dialect::Openai)]).await;
     let (port, file) = encrypted(&server, name).await;
     let root_certificates = trusts_it.then(|| file.clone());
-    let provider = Provider::new(Dialect::Openai).at(format!("https://localhost:{port}/v1"));
+    let provider = ModelProvider::new(Dialect::Openai).at(format!("https://localhost:{port}/v1"));
     let client = client_with(provider, ClientConfig { root_certificates, ..config() });
     let heard = hear(&client, call("hello")).await;
     std::fs::remove_file(file).unwrap();
@@ -63,7 +63,7 @@ async fn nobody_else_is() {
 
 #[test]
 fn certificates_must_be_there() {
-    let providers = [("mock".to_owned(), Provider::new(Dialect::Openai))].into();
+    let providers = [("mock".to_owned(), ModelProvider::new(Dialect::Openai))].into();
     let root_certificates = Some(PathBuf::from("not/there.pem"));
     let refused = Client::new(ClientConfig { providers, root_certificates, ..config() }).unwrap_err();
     assert!(matches!(refused, ClientError::Certificates { .. }), "{refused}");

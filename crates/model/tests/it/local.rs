@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use contexture_message::{Message, Request, Settings, StopReason, ToolDefinition};
-use contexture_model::{Client, ClientConfig, ModelCall, ModelErrorKind, Provider};
+use contexture_model::{Client, ClientConfig, ModelCall, ModelErrorKind, ModelProvider};
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn address() -> Option<String> {
 }
 
 fn client(dialect: Dialect, address: &str) -> Client {
-    client_with(Provider::new(dialect).at(format!("{address}/v1")), ClientConfig::default())
+    client_with(ModelProvider::new(dialect).at(format!("{address}/v1")), ClientConfig::default())
 }
 
 fn request(messages: Vec<Message>, max_tokens: u32) -> Request {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use contexture_message::{Answer, Delta, Message, Part, Request};
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{Client, ClientConfig, Model, ModelCall, ModelError, Provider, Retries};
+use contexture_model::{Client, ClientConfig, Model, ModelCall, ModelError, ModelProvider, Retries};
 use contexture_wire::Dialect;
 use futures::StreamExt;
 
@@ -55,13 +55,13 @@ fn config() -> ClientConfig {
 }
 
 /// Returns a client of one provider, `mock`.
-fn client_with(provider: Provider, config: ClientConfig) -> Client {
+fn client_with(provider: ModelProvider, config: ClientConfig) -> Client {
     let providers = [("mock".to_owned(), provider)].into();
     Client::new(ClientConfig { providers, ..config }).unwrap()
 }
 
-fn provider(dialect: Dialect, server: &MockModel) -> Provider {
-    Provider::new(dialect).at(format!("{}/v1", server.url())).with_key("sk-secret-key")
+fn provider(dialect: Dialect, server: &MockModel) -> ModelProvider {
+    ModelProvider::new(dialect).at(format!("{}/v1", server.url())).with_key("sk-secret-key")
 }
 
 fn call(text: &str) -> ModelCall {

@@ -1,7 +1,7 @@
 //! A key goes to its provider and nowhere else.
 
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{Client, ClientConfig, ClientError, ModelErrorKind, Provider};
+use contexture_model::{Client, ClientConfig, ClientError, ModelErrorKind, ModelProvider};
 use contexture_wire::Dialect;
 use serde_json::json;
 
@@ -27,12 +27,12 @@ async fn a_key_that_the_provider_sends_back_is_blanked_out() {
 
 #[tokio::test]
 async fn keys_do_not_show() {
-    let provider = Provider::new(Dialect::Openai)
+    let provider = ModelProvider::new(Dialect::Openai)
         .at("http://127.0.0.1:9/v1")
         .with_key("sk-secret-key\n")
         .with_header("x-gateway", "sk-other-key");
     let at = "http://me:sk-password@127.0.0.1:9/v1?key=sk-query-key";
-    let addressed = Provider::new(Dialect::Openai).at(at);
+    let addressed = ModelProvider::new(Dialect::Openai).at(at);
     let providers = [("mock".to_owned(), provider), ("other".to_owned(), addressed)].into();
     let config = ClientConfig { providers, ..config() };
     let shown = format!("{config:?} {:?}", Client::new(config.clone()).unwrap());
@@ -43,7 +43,7 @@ async fn keys_do_not_show() {
 async fn keys_in_headers_and_addresses_are_blanked_out_of_messages() {
     let message = "no such key: sk-header-key, sk-query-key";
     let server = MockModel::start([Reply::json(401, &json!({"error": {"message": message}}))]).await;
-    let provider = Provider::new(Dialect::Openai)
+    let provider = ModelProvider::new(Dialect::Openai)
         .at(format!("{}?api-version=2024-10-21&key=sk-query-key", server.url()))
         .with_header("authorization", "Bearer sk-header-key");
     let heard = hear(&client_with(provider, config()), call("hello")).await;
@@ -62,7 +62,7 @@ async fn a_key_is_blanked_out_where_a_long_message_is_cut() {
 async fn without_a_key_none_is_sent() {
     for dialect in Dialect::ALL {
         let server = MockModel::start([good(dialect)]).await;
-        let provider = Provider::new(dialect).at(server.url());
+        let provider = ModelProvider::new(dialect).at(server.url());
         hear(&client_with(provider, config()), call("hello")).await;
         let headers = server.received().remove(0).headers;
         for name in ["authorization", "x-api-key", "x-goog-api-key"] {
@@ -74,7 +74,7 @@ async fn without_a_key_none_is_sent() {
 #[tokio::test]
 async fn headers_of_the_configuration_come_last() {
     let server = MockModel::start([good(Dialect::Anthropic)]).await;
-    let provider = Provider::new(Dialect::Anthropic)
+    let provider = ModelProvider::new(Dialect::Anthropic)
         .at(server.url())
         .with_header("anthropic-version", "2099-01-01")
         .with_header("Anthropic-Beta", "something-new");
@@ -86,7 +86,7 @@ async fn headers_of_the_configuration_come_last() {
 
 #[test]
 fn a_key_that_can_t_be_sent_is_refused_without_showing_it() {
-    let provider = Provider::new(Dialect::Openai).with_key("sk-secret\nkey");
+    let provider = ModelProvider::new(Dialect::Openai).with_key("sk-secret\nkey");
     let providers = [("mock".to_owned(), provider)].into();
     let err = Client::new(ClientConfig { providers, ..config() }).unwrap_err();
     assert!(matches!(err, ClientError::Header { .. }));
@@ -98,8 +98,8 @@ fn a_key_that_can_t_be_sent_is_refused_without_showing_it() {
 async fn a_provider_gets_only_its_own_key() {
     let (one, other) = (MockModel::start([good(Dialect::Openai)]).await, MockModel::start([]).await);
     let providers = [
-        ("mock".to_owned(), Provider::new(Dialect::Openai).at(one.url()).with_key("key-of-one")),
-        ("other".to_owned(), Provider::new(Dialect::Openai).at(other.url()).with_key("key-of-other")),
+        ("mock".to_owned(), ModelProvider::new(Dialect::Openai).at(one.url()).with_key("key-of-one")),
+        ("other".to_owned(), ModelProvider::new(Dialect::Openai).at(other.url()).with_key("key-of-other")),
     ];
     let client = Client::new(ClientConfig { providers: providers.into(), ..config() }).unwrap();
     hear(&client, call("hello")).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use contexture_message::{Delta, Message};
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{ClientConfig, Limits, Model, ModelErrorKind, Provider, Retries, Timeouts};
+use contexture_model::{ClientConfig, Limits, Model, ModelErrorKind, ModelProvider, Retries, Timeouts};
 use contexture_wire::Dialect;
 use futures::StreamExt;
 
@@ -149,7 +149,7 @@ async fn a_connection_that_is_never_made_is_not_waited_for() {
     let _waiting = futures::future::join_all(waiting).await;
     let mut config = impatient();
     config.timeouts = Timeouts { connect: Duration::from_millis(150), ..Timeouts::default() };
-    let provider = Provider::new(Dialect::Openai).at(format!("http://{address}/v1"));
+    let provider = ModelProvider::new(Dialect::Openai).at(format!("http://{address}/v1"));
     let heard = hear(&client_with(provider, config), call("hello")).await;
     assert_eq!(heard.error().kind(), ModelErrorKind::TimedOut);
 }
@@ -177,7 +177,7 @@ async fn somebody_may_have_all_the_time_in_the_world() {
 #[tokio::test]
 async fn nobody_listens() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let provider = Provider::new(Dialect::Openai).at(format!("http://127.0.0.1:{port}/v1"));
+    let provider = ModelProvider::new(Dialect::Openai).at(format!("http://127.0.0.1:{port}/v1"));
     let heard = hear(&client_with(provider, config()), call("hello")).await;
     assert_eq!(heard.error().kind(), ModelErrorKind::Disconnected);
     assert!(heard.error().to_string().contains("onnection refused"), "{}", heard.error());

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use contexture_message::Request;
 use contexture_mockmodel::MockModel;
-use contexture_model::{ClientConfig, ModelCall, ModelErrorKind, Provider, Proxy};
+use contexture_model::{ClientConfig, ModelCall, ModelErrorKind, ModelProvider, Proxy};
 use contexture_wire::Dialect;
 
 use crate::{Heard, call, client_with, config, good, hear, provider};
 
 async fn asked_for(model: Option<&str>) -> Heard {
-    let client = client_with(Provider::new(Dialect::Openai).at("http://127.0.0.1:9"), config());
+    let client = client_with(ModelProvider::new(Dialect::Openai).at("http://127.0.0.1:9"), config());
     let request = Request { model: model.map(str::to_owned), ..Request::default() };
     hear(&client, ModelCall { request: Arc::new(request), cache_key: None }).await
 }
@@ -41,7 +41,8 @@ async fn the_model_is_what_follows_the_first_slash() {
 #[tokio::test]
 async fn a_proxy_is_used_when_there_is_one() {
     let proxy = MockModel::start([good(Dialect::Openai)]).await;
-    let provider = Provider::new(Dialect::Openai).at("http://models.invalid/v1").with_key("sk-secret-key");
+    let provider =
+        ModelProvider::new(Dialect::Openai).at("http://models.invalid/v1").with_key("sk-secret-key");
     let proxies = vec![Proxy::all(proxy.url()).unwrap()];
     let client = client_with(provider, ClientConfig { proxies, ..config() });
     assert_eq!(hear(&client, call("hello")).await.text(), "The answer is 42.");

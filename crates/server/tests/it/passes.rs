@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contexture_message::{Answer, Part, ToolCall, Usage};
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, Provider, Step};
+use contexture_model::{Client, ClientConfig, ModelError, ModelErrorKind, ModelProvider, Step};
 use contexture_project::{InMemory, Project};
 use contexture_wire::Dialect;
 use serde_json::{Value, json};
@@ -89,8 +89,10 @@ async fn a_pass_that_is_not_there_is_not_found() {
 /// Starts a server whose model is behind a wire.
 async fn wired(model: &MockModel) -> Scene {
     let project = Project::from_files(Arc::new(InMemory::new(FILES))).unwrap();
-    let provider =
-        Provider { base_url: Some(format!("{}/v1", model.url())), ..Provider::new(Dialect::Openai) };
+    let provider = ModelProvider {
+        base_url: Some(format!("{}/v1", model.url())),
+        ..ModelProvider::new(Dialect::Openai)
+    };
     let providers = [("openai".to_owned(), provider)].into();
     let client = Client::new(ClientConfig { providers, ..ClientConfig::default() }).unwrap();
     let agent = Arc::new(move |_: &Project| Ok(contexture::agent(client.clone())));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_message::{Answer, Delta, Part, ToolCall, Usage};
 use contexture_mockmodel::{MockModel, Reply};
-use contexture_model::{Client, ClientConfig, Provider, Retries};
+use contexture_model::{Client, ClientConfig, ModelProvider, Retries};
 use contexture_project::{InMemory, Project};
 use contexture_server::{Keys, NewKey, Parts, Server};
 use contexture_session::{MemoryStore, SessionConfig, SessionId, Sessions, Thread, Time};
@@ -37,7 +37,7 @@ struct Stage {
 impl Stage {
     async fn new(script: Vec<Reply>) -> Self {
         let model = MockModel::start(script).await;
-        let provider = Provider::new(Dialect::Openai).at(format!("{}/v1", model.url()));
+        let provider = ModelProvider::new(Dialect::Openai).at(format!("{}/v1", model.url()));
         let retries = Retries { max: 0, ..Retries::default() };
         let providers = [("mock".to_owned(), provider)].into();
         let client = Client::new(ClientConfig { providers, retries, ..ClientConfig::default() }).unwrap();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use contexture_history::compaction::{
     ExtractLimits, FactLimits, Flaw, Frontier, Layout, Plan, PlanLimits, ResultLimits, Strategy as Way,
-    Trigger, Verdict, VerdictRules, extract, facts, judge, preview_turns, rounds, shorten, shorten_turns,
+    SummaryVerdict, Trigger, VerdictRules, extract, facts, judge, preview_turns, rounds, shorten,
+    shorten_turns,
 };
 use contexture_history::{
     Body, Cost, Fact, FactKind, Item, Seq, Timestamp, Turn, TurnNo, Visibility, item_cost,
@@ -296,12 +297,12 @@ proptest! {
         match made {
             Ok(text) => {
                 match judge(&text, &facts, before, &limits.rules, &Encoding::O200kBase) {
-                    Verdict::Accepted { text: accepted, .. } => {
+                    SummaryVerdict::Accepted { text: accepted, .. } => {
                         let read = message_tokens(&Encoding::O200kBase, &Message::user(text.as_str()));
                         prop_assert!(read <= limits.max_tokens + Tokens(3));
                         prop_assert_eq!(accepted, text);
                     }
-                    Verdict::Rejected { flaws } => prop_assert!(false, "{flaws:?}"),
+                    SummaryVerdict::Rejected { flaws } => prop_assert!(false, "{flaws:?}"),
                 }
             }
             Err(err) => prop_assert!(err.needed > err.allowed || facts.is_empty()),
@@ -379,8 +380,8 @@ proptest! {
         let rules = VerdictRules::default();
         let flaws = |text: &str, facts: &[Fact], before| {
             match judge(text, facts, before, &rules, &Encoding::O200kBase) {
-                Verdict::Accepted { .. } => Vec::new(),
-                Verdict::Rejected { flaws } => flaws,
+                SummaryVerdict::Accepted { .. } => Vec::new(),
+                SummaryVerdict::Rejected { flaws } => flaws,
             }
         };
         let before = cost(&turns);

@@ -7,7 +7,9 @@ use futures::FutureExt;
 use crate::AgentError;
 
 /// Waits for work, and makes a panic in it an error like any other.
-pub(crate) async fn calm<T, E: From<AgentError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub(crate) async fn catch_panic<T, E: From<AgentError>>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     let result = AssertUnwindSafe(work).catch_unwind().await;
     result.unwrap_or_else(|_| Err(AgentError::Panicked.into()))
 }

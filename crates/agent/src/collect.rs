@@ -11,7 +11,7 @@ use crate::words::spoken;
 use crate::{AgentError, Event};
 
 /// Hears a model out. What was said before it broke off is kept.
-pub(crate) async fn hear(
+pub(crate) async fn collect_answer(
     stream: Deltas,
     sink: Sink,
     cancel: CancellationToken,
