@@ -29,6 +29,10 @@ async fn an_isolated_thread_never_leaks_into_the_main_one() {
     assert_eq!((turn["text"].as_str(), turn["thread"].as_str()), (Some("Aside."), Some(id)));
     let (_, main) = get(&scene, "/v1/sessions/demo/items?view=history").await;
     assert!(!main.to_string().contains("psst"));
+    let (_, session) = get(&scene, "/v1/sessions/demo").await;
+    let labels: Vec<Value> =
+        session["threads"].as_array().unwrap().iter().map(|it| it["label"].clone()).collect();
+    assert_eq!(labels, [Value::Null, json!("aside")], "threads are listed with their labels");
     let gone = scene.client.delete(format!("{}/v1/threads/{encoded}", scene.url)).send().await.unwrap();
     assert_eq!(gone.status(), 204);
     let kept = scene.client.delete(format!("{}/v1/threads/demo", scene.url)).send().await.unwrap();
