@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use contexture_compose::Scope;
 use contexture_history::{Application, Body, Item, Visibility};
-use contexture_message::{Message, Part, Settings, ToolCall, ToolDefinition, Usage};
+use contexture_message::{Message, Part, ToolCall, Usage};
 use contexture_session::NewItem;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::run::RunSpec;
 use crate::words::calls_of;
 
 /// The kinds of application items that this module writes.
@@ -143,20 +143,10 @@ impl ApprovalError {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) prompt: String,
-    pub(crate) input: Value,
-    #[serde(default)]
-    pub(crate) scope: Scope,
-    pub(crate) model: Option<String>,
-    #[serde(default)]
-    pub(crate) settings: Settings,
+    #[serde(flatten)]
+    pub(crate) spec: RunSpec,
     #[serde(default, deserialize_with = "read_words")]
     pub(crate) own_words: Option<Arc<[Message]>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) client_tools: Vec<ToolDefinition>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tools: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) instructions: Option<Arc<str>>,
     /// The ids of the calls whose results come from the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) client_calls: Vec<String>,

@@ -60,7 +60,7 @@ use crate::{AgentError, output};
 /// # let prompt = Prompt::builder("p").model("test/model").build()?;
 /// let request = RunRequest {
 ///     key: Some("step-7".to_owned()),
-///     go_on: Some(ResumePolicy::CloseCalls),
+///     resume: Some(ResumePolicy::CloseCalls),
 ///     ..RunRequest::user("What time is it?")
 /// };
 /// let first = agent.run(&prompt, thread, request.clone()).outcome().await;

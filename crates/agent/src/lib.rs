@@ -72,7 +72,7 @@ pub use outcome::{Ended, Outcome, Remark};
 pub use own_tools::ENGINE_TOOLS;
 pub use pending::{Pending, PendingApproval};
 pub use reminders::resolve_reminded;
-pub use run::{Run, RunRequest};
+pub use run::{Run, RunRequest, RunSpec};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Invocation, Tool, ToolRefused, Tools, tool};
 pub use watcher::{Called, Calling, Watcher};

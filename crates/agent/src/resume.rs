@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::round::Answered;
 use crate::run::Sink;
 use crate::running::{Running, waits};
-use crate::setting::{CacheState, Setting};
+use crate::setting::Setting;
 use crate::turn::watch;
 use crate::words::result_items;
 use crate::{AgentError, ApprovalError, ClientToolError, Event};
@@ -155,30 +155,13 @@ async fn resume(
 
 /// Returns what the rest of the turn has in common with what was before, and what the reply changes of it.
 fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Setting {
-    let RunRecord { input, scope, model, settings, own_words, client_tools, tools, instructions, .. } =
-        run.clone();
-    let mut setting = Setting {
-        agent,
-        prompt,
-        input,
-        scope,
-        model,
-        settings,
-        client_tools,
-        tools,
-        instructions,
-        own_words,
-        repeats: None,
-        blocks: Vec::new(),
-        cache: CacheState::default(),
-        learned: None,
-        is_daring: false,
-        caps: None,
-    };
+    let RunRecord { spec, own_words, .. } = run.clone();
+    let mut setting = Setting { own_words, ..Setting::new(agent, prompt, spec) };
     if let Reply::Results(request) = reply {
-        setting.model = request.model.clone().or(setting.model);
-        setting.settings = request.settings.clone().unwrap_or(setting.settings);
-        setting.client_tools = request.client_tools.clone().unwrap_or(setting.client_tools);
+        let spec = &mut setting.spec;
+        spec.model = request.model.clone().or(spec.model.take());
+        spec.settings = request.settings.clone().unwrap_or(std::mem::take(&mut spec.settings));
+        spec.client_tools = request.client_tools.clone().unwrap_or(std::mem::take(&mut spec.client_tools));
     }
     setting
 }

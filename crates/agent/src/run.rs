@@ -1,6 +1,7 @@
 //! A run from outside: what goes in, the stream of events, the outcome.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use contexture_compose::{BoxFuture, InlineBlock, Prompt, Scope};
@@ -8,6 +9,7 @@ use contexture_message::{Message, Settings, ToolDefinition};
 use contexture_session::{NewItem, Policy, Thread};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -17,30 +19,12 @@ use crate::resume::{self, Reply};
 use crate::turn;
 use crate::{Agent, AgentError, Event, Outcome, ResumePolicy};
 
-/// Everything that differs from one run of a prompt to the next.
-#[derive(Clone, Debug, Default)]
-pub struct RunRequest {
+/// What a run is asked for. A turn that waits keeps it in the log, so that any process can resume it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunSpec {
     /// The prompt's input, a JSON object.
     pub input: Value,
-    /// What the user says, whatever role the message names. Where it is absent, the prompt's own `user` text begins the turn;
-    /// without that, the model answers what the thread ends with.
-    pub user: Option<Message>,
-    /// Hidden context that goes along with the user's message, and is on record with it.
-    pub items: Vec<NewItem>,
-    /// Blocks of this request, for the hidden envelope of the user's message: they are on record with it, and replayed.
-    pub blocks: Vec<InlineBlock>,
-    /// Reminders for this turn, in a hidden envelope of their own behind it: at most 16, each of 2,000 characters at most.
-    pub reminders: Vec<String>,
-    /// Evaluates the frozen prefix anew, although what it said is pinned.
-    pub refresh: bool,
-    /// The same key again gives the outcome of the first run, not a second one.
-    pub key: Option<String>,
-    /// Goes on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was interrupted.
-    /// Give the rest of the request as it was. What the log has of the turn stands; a turn that is complete or waits is
-    /// replayed as ever. Nothing by itself, without a key.
-    pub go_on: Option<ResumePolicy>,
-    /// What happens when a turn is already running on the thread.
-    pub policy: Policy,
     /// Who the run is for.
     pub scope: Scope,
     /// The model, `provider/model`; wins over the thread's and the prompt's.
@@ -49,28 +33,110 @@ pub struct RunRequest {
     pub settings: Settings,
     /// Tools that the client runs, offered beside those that run here. A call of one suspends the turn until
     /// [`Agent::answer`] brings its result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ToolDefinition>,
-    /// Tools of the agent, offered or declared ones, that this run offers beside those of the prompt. One that the prompt
-    /// declares is offered as the prompt declares it; one that the agent does not have is refused before anything is
-    /// written.
+    /// Tools of the agent that this run offers beside those of the prompt. One that the prompt declares is offered as the
+    /// prompt declares it; one that the agent does not have is refused before anything is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// System instructions for this run only, in the place of the thread's own; an empty text stands for none. The thread's
     /// stay as they are: what is kept of these is in hidden records of what was sent and of a turn that waits.
-    pub instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Arc<str>>,
+}
+
+/// One run of a prompt: what it is asked for, and how the turn begins.
+#[derive(Clone, Debug, Default)]
+pub struct RunRequest {
+    /// What the run is asked for.
+    pub spec: RunSpec,
+    /// What the user says, whatever role the message names. Without it, the prompt's own `user` text begins the turn;
+    /// without that, the model answers what the thread ends with.
+    pub user: Option<Message>,
+    /// Hidden context that belongs to the user's message, and is on record with it.
+    pub items: Vec<NewItem>,
+    /// Blocks of this request, for the hidden envelope of the user's message: they are on record with it, and replayed.
+    pub blocks: Vec<InlineBlock>,
+    /// Reminders for this turn, in a hidden envelope of their own behind it: at most 16, each of 2,000 characters at most.
+    pub reminders: Vec<String>,
+    /// Evaluates the frozen prefix again, although what it said is pinned.
+    pub refresh: bool,
+    /// The same key again gives the outcome of the first run, not a second one.
+    pub key: Option<String>,
+    /// Resumes the turn of that key if it did not come to its end: its writer was lost, it failed or it was interrupted.
+    /// Give the rest of the request as it was. What the log has of the turn stands; a turn that is complete or waits is
+    /// replayed as ever. Does nothing without a key.
+    pub resume: Option<ResumePolicy>,
+    /// What happens when a turn is already running on the thread.
+    pub policy: Policy,
     /// Stops the run when it is cancelled.
     pub cancel: CancellationToken,
 }
 
 impl RunRequest {
     /// Returns a request with what the user says.
+    ///
+    /// ```
+    /// use contexture_agent::RunRequest;
+    /// use serde_json::json;
+    ///
+    /// let request = RunRequest::user("Where is my order?").input(json!({"plan": "pro"})).model("openai/gpt-5-mini");
+    /// assert_eq!(request.spec.model.as_deref(), Some("openai/gpt-5-mini"));
+    /// ```
     pub fn user(text: impl Into<String>) -> Self {
         Self { user: Some(Message::user(text)), ..Self::default() }
     }
 
     /// Sets the input.
     #[must_use]
-    pub fn input(mut self, input: Value) -> Self {
-        self.input = input;
+    pub fn input(self, input: Value) -> Self {
+        self.with(|it| it.spec.input = input)
+    }
+
+    /// Sets who the run is for.
+    #[must_use]
+    pub fn scope(self, scope: Scope) -> Self {
+        self.with(|it| it.spec.scope = scope)
+    }
+
+    /// Sets the model, `provider/model`.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        self.with(|it| it.spec.model = Some(model.into()))
+    }
+
+    /// Sets settings that win over the prompt's.
+    #[must_use]
+    pub fn settings(self, settings: Settings) -> Self {
+        self.with(|it| it.spec.settings = settings)
+    }
+
+    /// Sets the tools that the client runs.
+    #[must_use]
+    pub fn client_tools(self, tools: Vec<ToolDefinition>) -> Self {
+        self.with(|it| it.spec.client_tools = tools)
+    }
+
+    /// Sets the names of the agent's tools that this run offers beside those of the prompt.
+    #[must_use]
+    pub fn tools(self, tools: Vec<String>) -> Self {
+        self.with(|it| it.spec.tools = tools)
+    }
+
+    /// Sets system instructions for this run only.
+    #[must_use]
+    pub fn instructions(self, instructions: impl Into<Arc<str>>) -> Self {
+        self.with(|it| it.spec.instructions = Some(instructions.into()))
+    }
+
+    /// Sets the idempotency key.
+    #[must_use]
+    pub fn key(self, key: impl Into<String>) -> Self {
+        self.with(|it| it.key = Some(key.into()))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
         self
     }
 }
@@ -146,7 +212,7 @@ impl Agent {
     /// # let agent = Agent::builder(model, Arc::new(Fixed), Fixed).build()?;
     /// # let prompt = Prompt::builder("p").model("test/model").build()?;
     /// let clock = ToolDefinition::new("clock", "Tells the time.");
-    /// let request = RunRequest { client_tools: vec![clock], ..RunRequest::user("What time is it?") };
+    /// let request = RunRequest::user("What time is it?").client_tools(vec![clock]);
     /// let waits = agent.run(&prompt, thread, request).outcome().await?;
     /// assert_eq!((waits.ended, waits.client_calls[0].name.as_str()), (Ended::ClientTools, "clock"));
     ///

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use contexture_compose::{
     Absence, CacheRules, EditDecision, GuardrailSide, InlineBlock, ModelLimits, Pass, Prompt, Prospect,
-    ResolveOptions, ResultView, Scope, Sent, SharedTool,
+    ResolveOptions, ResultView, Sent, SharedTool,
 };
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
-use contexture_message::{Message, Settings, TokenCounter, Tokens, ToolDefinition};
+use contexture_message::{Message, Settings, TokenCounter, Tokens};
 use contexture_session::{Absent, NewItem, Snapshot, Thread};
 use contexture_wire::ModelFacts;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::ageing::{Ageing, Terms, ageing};
 use crate::agent::Inner;
@@ -22,6 +22,7 @@ use crate::compaction::{Learned, caps};
 use crate::outcome::Remark;
 use crate::own_tools::OwnTools;
 use crate::prefix::Moment;
+use crate::run::RunSpec;
 use crate::words::{text_of, with_text};
 use crate::{AgentError, ClientToolError, prefix, sent};
 
@@ -32,16 +33,7 @@ const ASSUMED_LIFETIME_S: u64 = 300;
 pub(crate) struct Setting {
     pub(crate) agent: Arc<Inner>,
     pub(crate) prompt: Prompt,
-    pub(crate) input: Value,
-    pub(crate) scope: Scope,
-    pub(crate) model: Option<String>,
-    pub(crate) settings: Settings,
-    /// Tools that the client runs.
-    pub(crate) client_tools: Vec<ToolDefinition>,
-    /// Tools of the agent that are offered beside those of the prompt.
-    pub(crate) tools: Vec<String>,
-    /// System instructions in the place of the thread's own.
-    pub(crate) instructions: Option<Arc<str>>,
+    pub(crate) spec: RunSpec,
     /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
     pub(crate) own_words: Option<Arc<[Message]>>,
     /// The pass that this one is made again from: nothing in it is evaluated a second time.
@@ -82,6 +74,22 @@ pub(crate) enum InFlight {
 }
 
 impl Setting {
+    /// Returns the setting of a run before anything was looked at.
+    pub(crate) fn new(agent: Arc<Inner>, prompt: Prompt, spec: RunSpec) -> Self {
+        Self {
+            agent,
+            prompt,
+            spec,
+            own_words: None,
+            repeats: None,
+            blocks: Vec::new(),
+            cache: CacheState::default(),
+            learned: None,
+            is_daring: false,
+            caps: None,
+        }
+    }
+
     /// Resolves the prompt for a thread, with what has happened in the running turn.
     pub(crate) async fn resolve(
         &self,
@@ -139,8 +147,8 @@ impl Setting {
         let own = self.agent.own.as_ref().map(offer).unwrap_or_default();
         let history = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
         Ok(ResolveOptions {
-            input: if self.input.is_null() { json!({}) } else { self.input.clone() },
-            scope: self.scope.clone(),
+            input: if self.spec.input.is_null() { json!({}) } else { self.spec.input.clone() },
+            scope: self.spec.scope.clone(),
             pinned: self.moment(thread, &model).pinned(self.prompt.id()),
             anew: self.cache.refresh && !self.cache.is_pinned,
             price: facts.price,
@@ -149,7 +157,7 @@ impl Setting {
             model: Some(model),
             limits,
             cache_rules: facts.cache,
-            settings: self.settings.clone(),
+            settings: self.spec.settings.clone(),
             tools: self.offered_tools(),
             // Spare, so that what the prompt declares stands as it is; a tool of the user's wins over one of the engine's.
             spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
@@ -161,7 +169,7 @@ impl Setting {
             blocks: if enclosed { Vec::new() } else { self.blocks.clone() },
             enclosed,
             user: self.own_words.clone(),
-            instructions: self.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
+            instructions: self.spec.instructions.clone().or_else(|| thread.instructions().map(Arc::from)),
             continues: before.cloned(),
             repeats: self.repeats.clone(),
             previous: self.cache.previous.clone(),
@@ -172,7 +180,7 @@ impl Setting {
 
     /// Returns the tools that every pass offers: those of the agent, and those of the client.
     fn offered_tools(&self) -> Vec<SharedTool> {
-        let of_client = self.client_tools.iter().cloned().map(SharedTool::new);
+        let of_client = self.spec.client_tools.iter().cloned().map(SharedTool::new);
         self.agent.shared.iter().cloned().chain(of_client).collect()
     }
 
@@ -190,7 +198,7 @@ impl Setting {
 
     /// Returns the tools that the run names, or which of them the agent does not have.
     pub(crate) fn named_tools(&self) -> Result<Vec<SharedTool>, AgentError> {
-        let each = self.tools.iter().map(|name| match self.agent.tool(name) {
+        let each = self.spec.tools.iter().map(|name| match self.agent.tool(name) {
             Some(tool) => Ok(SharedTool::from(tool.clone())),
             None => Err(AgentError::NoSuchTool { tool: name.clone() }),
         });
@@ -199,15 +207,15 @@ impl Setting {
 
     /// Whether the client runs a tool.
     pub(crate) fn is_of_client(&self, tool: &str) -> bool {
-        self.client_tools.iter().any(|it| it.name == tool)
+        self.spec.client_tools.iter().any(|it| it.name == tool)
     }
 
     /// Refuses tools of the client that have the name of another.
     pub(crate) async fn check_client_tools(&mut self, thread: &Snapshot) -> Result<(), AgentError> {
         let mut names = BTreeSet::new();
-        let is_named = |name: &str| self.tools.iter().any(|it| it == name);
+        let is_named = |name: &str| self.spec.tools.iter().any(|it| it == name);
         let is_taken = |name: &str| self.agent.offered.get(name).is_some() || is_named(name);
-        let twice = self.client_tools.iter().find(|it| is_taken(&it.name) || !names.insert(&*it.name));
+        let twice = self.spec.client_tools.iter().find(|it| is_taken(&it.name) || !names.insert(&*it.name));
         if let Some(tool) = twice {
             return Err(ClientToolError::Collision { tool: tool.name.clone() }.into());
         }
@@ -215,9 +223,9 @@ impl Setting {
         if !names.iter().any(|it| self.agent.executors.get(it).is_some()) {
             return Ok(());
         }
-        let of_client = std::mem::take(&mut self.client_tools);
+        let of_client = std::mem::take(&mut self.spec.client_tools);
         let pass = self.resolve_bare(thread).await;
-        self.client_tools = of_client;
+        self.spec.client_tools = of_client;
         let mut sent = pass?.request().tools.clone().into_iter();
         match sent.find(|it| self.is_of_client(&it.name) && self.agent.executors.get(&it.name).is_some()) {
             Some(tool) => Err(ClientToolError::Collision { tool: tool.name.clone() }.into()),
@@ -229,7 +237,7 @@ impl Setting {
     pub(crate) fn model_on(&self, thread: &Snapshot) -> Option<String> {
         let chosen = thread.model().map(|it| format!("{}/{}", it.provider, it.model));
         let own = self.prompt.definition().model.clone();
-        self.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone())
+        self.spec.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone())
     }
 
     /// Returns the records of what a pass pins on a thread and which of the engine's tools it offers, if they are not on
@@ -317,7 +325,7 @@ impl Setting {
 
     /// Returns how many tokens a request on a thread may have by our count, before there is one.
     pub(crate) fn usable_on(&self, thread: &Snapshot) -> Option<Tokens> {
-        let settings = self.prompt.definition().settings.clone().overridden_by(&self.settings);
+        let settings = self.prompt.definition().settings.clone().overridden_by(&self.spec.settings);
         self.limits(&self.model_on(thread)?).input_tokens(&settings).filter(|it| it.0 > 0)
     }
 

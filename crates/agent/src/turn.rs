@@ -81,47 +81,13 @@ async fn begin(
     request: RunRequest,
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
-    let RunRequest {
-        input,
-        user,
-        items,
-        blocks,
-        reminders,
-        refresh,
-        key,
-        go_on,
-        policy,
-        scope,
-        model,
-        settings,
-        client_tools,
-        tools,
-        instructions,
-        cancel,
-    } = request;
+    let RunRequest { spec, user, items, blocks, reminders, refresh, key, resume, policy, cancel } = request;
     // Whoever hands it in: what the user says has the user's rank. An empty message says nothing.
     let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
-    let mut setting = Setting {
-        agent,
-        prompt,
-        input,
-        scope,
-        model,
-        settings,
-        client_tools,
-        tools,
-        instructions: instructions.map(Arc::from),
-        own_words: None,
-        repeats: None,
-        blocks,
-        cache,
-        learned: None,
-        is_daring: false,
-        caps: None,
-    };
+    let mut setting = Setting { blocks, cache, ..Setting::new(agent, prompt, spec) };
     let place = thread.clone().with_policy(policy);
-    let taken_up = go_on.map(|how| Resumption { how, has_user: user.is_some() });
+    let taken_up = resume.map(|how| Resumption { how, has_user: user.is_some() });
     if is_known(&place, key.as_deref(), &cancel).await? {
         // What the turn begins with is in the log: nothing is resolved or guarded as if it were new.
         if taken_up.is_some() {
@@ -156,7 +122,7 @@ async fn begin(
     let shorter = setting.caps.take().map(|it| caps::record(&it));
     let items: Vec<NewItem> = aged.into_iter().chain(shorter).chain(said).collect();
     let n_items = items.len() as u64;
-    let config = TurnConfig { key, go_on: go_on.is_some(), policy, items };
+    let config = TurnConfig { key, go_on: resume.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, taken_up) {
         // Somebody else began it meanwhile, and was lost.
         (Begun::GoneOn(turn), Some(taken_up)) => return take_up(setting, turn, taken_up, sink, cancel).await,

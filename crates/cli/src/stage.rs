@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture::SystemHttp;
-use contexture_agent::{
-    Agent, AgentBuilder, AgentConfig, AgentError, CancellationToken, CompactRequest, RunRequest,
-};
+use contexture_agent::{Agent, AgentBuilder, AgentConfig, AgentError, CompactRequest, RunRequest, RunSpec};
 use contexture_compose::{Absence, Pass, Prompt, ResolveOptions, ResultView, Scope};
 use contexture_history::compaction::Frontier;
 use contexture_history::{Turn, TurnStatus};
@@ -115,21 +113,20 @@ impl Stage {
     /// Returns what a turn is asked for.
     pub(crate) fn request(&self, user: Option<String>, session: Option<&SessionId>) -> RunRequest {
         let session = session.map(ToString::to_string).or_else(|| self.scope.session.clone());
-        RunRequest {
+        let spec = RunSpec {
             input: self.input.clone(),
-            user: user.map(Message::user),
             scope: Scope { session, ..self.scope.clone() },
             model: self.model.clone(),
             settings: self.settings.clone(),
-            cancel: CancellationToken::new(),
-            ..RunRequest::default()
-        }
+            ..RunSpec::default()
+        };
+        RunRequest { spec, user: user.map(Message::user), ..RunRequest::default() }
     }
 
     /// Returns what a compaction is asked for.
     pub(crate) fn compact_request(&self, session: &SessionId) -> CompactRequest {
-        let RunRequest { input, scope, model, settings, cancel, .. } = self.request(None, Some(session));
-        CompactRequest { input, scope, model, settings, cancel }
+        let RunRequest { spec, cancel, .. } = self.request(None, Some(session));
+        CompactRequest { spec, cancel }
     }
 
     /// Resolves the prompt as the next call on a thread would be, without what will be said then. Nobody is called.
@@ -157,7 +154,7 @@ impl Stage {
     }
 
     fn options_now(&self, thread: Option<&Thread>, session: &SessionId) -> ResolveOptions {
-        let RunRequest { input, scope, settings, .. } = self.request(None, Some(session));
+        let RunSpec { input, scope, settings, .. } = self.request(None, Some(session)).spec;
         let model = self.model_of(thread);
         let options = ResolveOptions {
             input,

@@ -80,7 +80,7 @@ where
         let input = serde_json::to_value(input).map_err(|err| invalid("input", err.to_string()))?;
         let agent = agent(model.clone()).build().map_err(|err| invalid("agent", err.to_string()))?;
         let session = sessions_in_memory().create(SessionStart::default()).await?;
-        let request = RunRequest { input, ..RunRequest::default() };
+        let request = RunRequest::default().input(input);
         Ok(Generation { run: agent.run(self, session.main(), request), types: PhantomData })
     }
 }

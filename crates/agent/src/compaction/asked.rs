@@ -2,30 +2,23 @@
 
 use std::sync::Arc;
 
-use contexture_compose::{Prompt, Scope};
+use contexture_compose::Prompt;
 use contexture_history::Turn;
 use contexture_history::compaction::{Nothing, Strategy, Trigger};
-use contexture_message::{Settings, Tokens};
+use contexture_message::Tokens;
 use contexture_session::Thread;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Choice, CompactionReport, Compactions, Job, Made, Place, Reading, Relief, overflow};
-use crate::run::Sink;
-use crate::setting::{CacheState, InFlight, Setting};
+use crate::run::{RunSpec, Sink};
+use crate::setting::{InFlight, Setting};
 use crate::{Agent, AgentError, prefix};
 
 /// What is known of a conversation that someone wants compacted.
 #[derive(Clone, Debug, Default)]
 pub struct CompactRequest {
-    /// The prompt's input, a JSON object.
-    pub input: Value,
-    /// Who it is for.
-    pub scope: Scope,
-    /// The model, `provider/model`; wins over the thread's and the prompt's.
-    pub model: Option<String>,
-    /// Settings that win over the prompt's.
-    pub settings: Settings,
+    /// What a run on it would be asked for.
+    pub spec: RunSpec,
     /// Stops waiting for the summary when it is cancelled; then nothing is changed.
     pub cancel: CancellationToken,
 }
@@ -39,24 +32,10 @@ impl Agent {
         thread: &Thread,
         request: CompactRequest,
     ) -> Result<CompactionReport, AgentError> {
-        let CompactRequest { input, scope, model, settings, cancel } = request;
+        let CompactRequest { spec, cancel } = request;
         let mut setting = Setting {
-            agent: Arc::clone(&self.0),
-            prompt: prompt.untyped(),
-            input,
-            scope,
-            model,
-            settings,
-            client_tools: Vec::new(),
-            tools: Vec::new(),
-            instructions: None,
             own_words: Some(Arc::default()),
-            repeats: None,
-            blocks: Vec::new(),
-            cache: CacheState::default(),
-            learned: None,
-            is_daring: false,
-            caps: None,
+            ..Setting::new(Arc::clone(&self.0), prompt.untyped(), spec)
         };
         let work = asked(&mut setting, thread, &cancel);
         cancel.run_until_cancelled(work).await.unwrap_or(Err(AgentError::Cancelled))

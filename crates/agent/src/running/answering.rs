@@ -74,14 +74,8 @@ impl Running {
         let setting = &self.setting;
         RunRecord {
             prompt: setting.prompt.id().to_owned(),
-            input: setting.input.clone(),
-            scope: setting.scope.clone(),
-            model: setting.model.clone(),
-            settings: setting.settings.clone(),
+            spec: setting.spec.clone(),
             own_words: setting.own_words.clone(),
-            client_tools: setting.client_tools.clone(),
-            tools: setting.tools.clone(),
-            instructions: setting.instructions.clone(),
             client_calls: client_calls.iter().map(|it| it.id.clone()).collect(),
             steps: self.steps,
             usage: self.usage,

@@ -29,7 +29,7 @@ fn there() -> Vec<ToolDefinition> {
 }
 
 fn request() -> RunRequest {
-    RunRequest { client_tools: there(), ..hi() }
+    hi().client_tools(there())
 }
 
 fn text(text: &str) -> ToolOutput {
@@ -281,7 +281,7 @@ async fn a_tool_of_the_client_must_not_have_the_name_of_another() {
         .unwrap();
     let run = async |prompt: &Prompt, names: &[&str]| {
         let client_tools = names.iter().map(|it| ToolDefinition::new(*it, "Of the client.")).collect();
-        let request = RunRequest { client_tools, ..hi() };
+        let request = hi().client_tools(client_tools);
         agent.run(prompt, &stage.thread, request).outcome().await.map_or_else(|err| err.code(), |_| "done")
     };
     assert_eq!(run(&prompt(), &["here"]).await, "tool_collision");

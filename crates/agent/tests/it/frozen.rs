@@ -106,7 +106,7 @@ async fn a_pause_longer_than_the_cache_lives_changes_it_once() {
 async fn another_model_changes_it_once() {
     let scene = Scene::new().await;
     scene.turn(hi()).await;
-    let other = || RunRequest { model: Some("test/other".to_owned()), ..reminded() };
+    let other = || reminded().model("test/other");
     scene.turn(other()).await;
     scene.turn(other()).await;
     assert_eq!(scene.evaluated(), 2);

@@ -81,7 +81,7 @@ impl Scene {
 
     /// Runs the turn until nobody must decide any more: `b` is approved, `c` denied.
     async fn drive(&self, thread: &Thread) -> Result<Outcome, AgentError> {
-        let request = RunRequest { key: Some("k".into()), go_on: Some(self.how), ..hi() };
+        let request = RunRequest { key: Some("k".into()), resume: Some(self.how), ..hi() };
         let mut outcome = self.agent.run(&prompt(), thread, request).outcome().await?;
         while outcome.status == TurnStatus::Suspended {
             let pending = Pending::of(thread).await?.unwrap();
@@ -217,7 +217,7 @@ proptest! {
 }
 
 fn again(how: ResumePolicy) -> RunRequest {
-    RunRequest { key: Some("k".into()), go_on: Some(how), ..hi() }
+    RunRequest { key: Some("k".into()), resume: Some(how), ..hi() }
 }
 
 fn roles(model: &Scripted, request: usize) -> String {
@@ -282,10 +282,10 @@ async fn a_complete_turn_is_replayed_with_its_value() {
     let prompt = Prompt::builder("p").model("test/m").output::<City>().build().unwrap();
     let (stage, model) = (Stage::new().await, script([says("```json\n{\"name\": \"Rome\"}\n```")]));
     let agent = agent(&model).build().unwrap();
-    for (go_on, ended) in
+    for (resume, ended) in
         [(None, Ended::Answered), (None, Ended::Replayed), (Some(ResumePolicy::CloseCalls), Ended::Replayed)]
     {
-        let request = RunRequest { go_on, ..again(ResumePolicy::CloseCalls) };
+        let request = RunRequest { resume, ..again(ResumePolicy::CloseCalls) };
         let outcome = agent.run(&prompt, &stage.thread, request).outcome().await.unwrap();
         assert_eq!((outcome.output, outcome.ended), (Some(json!({"name": "Rome"})), ended));
     }

@@ -248,7 +248,7 @@ async fn the_prompts_own_user_text_begins_the_turn() {
     let user = Text::of(|input: &Value| format!("Greet {}.", input["name"].as_str().unwrap_or_default()));
     let prompt = Prompt::builder("p").model("test/m").user(user).build().unwrap();
     for name in ["Ada", "Bob"] {
-        let request = RunRequest { input: json!({"name": name}), ..RunRequest::default() };
+        let request = RunRequest::default().input(json!({"name": name}));
         agent.run(&prompt, &stage.thread, request).outcome().await.unwrap();
     }
     let texts: Vec<_> =
@@ -264,7 +264,7 @@ async fn the_threads_model_and_instructions_count() {
     let model = script([says("Hallo!"), says("Hi!")]);
     let agent = agent(&model).build().unwrap();
     agent.run(&prompt(), &stage.thread, hi()).outcome().await.unwrap();
-    let request = RunRequest { model: Some("third/small".into()), ..hi() };
+    let request = hi().model("third/small");
     agent.run(&prompt(), &stage.thread, request).outcome().await.unwrap();
     let requests = model.requests();
     assert_eq!(requests[0].model.as_deref(), Some("other/large"));

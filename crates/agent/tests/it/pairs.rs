@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_agent::{
-    Agent, AnswerRequest, CancellationToken, CompactRequest, Decision, Outcome, RunRequest, Verdict,
+    Agent, AnswerRequest, CancellationToken, CompactRequest, Decision, Outcome, RunRequest, RunSpec, Verdict,
 };
 use contexture_compose::{Context, InlineBlock, Prompt, Text};
 use contexture_history::TurnStatus;
@@ -165,15 +165,18 @@ impl Play {
         }
         let request = RunRequest {
             user: Some(Message::parts(Role::User, content)),
-            input: json!({"message": text}),
             reminders: if has(Feature::Reminder) { vec!["Mind the gap.".to_owned()] } else { Vec::new() },
             blocks: match has(Feature::InlineBlock) {
                 true => vec![InlineBlock { name: "page-state".into(), body: "7".into(), order: 0 }],
                 false => Vec::new(),
             },
             key: has(Feature::RetryByKey).then(|| format!("k{}", self.said.len())),
-            model: self.model_name.clone(),
-            client_tools: vec![ToolDefinition::new("there", "Runs at the client.")],
+            spec: RunSpec {
+                input: json!({"message": text}),
+                model: self.model_name.clone(),
+                client_tools: vec![ToolDefinition::new("there", "Runs at the client.")],
+                ..RunSpec::default()
+            },
             ..RunRequest::default()
         };
         let outcome = self.agent.run(&self.prompt, &self.thread, request.clone()).outcome().await.unwrap();
@@ -213,7 +216,8 @@ impl Play {
     async fn act(&mut self, feature: Feature) {
         match feature {
             Feature::Compaction => {
-                let request = CompactRequest { input: json!({"message": ""}), ..CompactRequest::default() };
+                let spec = RunSpec { input: json!({"message": ""}), ..RunSpec::default() };
+                let request = CompactRequest { spec, ..CompactRequest::default() };
                 let report = self.agent.compact(&self.prompt, &self.thread, request).await.unwrap();
                 assert!(report.archive.is_some(), "{}: nothing was summarised: {report:?}", self.name);
                 self.may_change = true;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contexture_agent::{
     Agent, AgentConfig, ApprovalRequest, CancellationToken, CompactRequest, CompactionConfig, Decision,
-    RunRequest, Tool, Verdict,
+    RunRequest, RunSpec, Tool, Verdict,
 };
 use contexture_compose::{Block, InlineBlock, Prompt};
 use contexture_message::{Delta, Part, ToolCall, ToolDefinition};
@@ -281,7 +281,7 @@ impl Play {
         let request = RunRequest {
             blocks: if inline { vec![page] } else { Vec::new() },
             reminders: if reminder { vec![format!("reminder {number}")] } else { Vec::new() },
-            model: self.other_model.then(|| "test/other".to_owned()),
+            spec: RunSpec { model: self.other_model.then(|| "test/other".to_owned()), ..RunSpec::default() },
             cancel: cancel.clone(),
             ..RunRequest::user(format!("question {number}: {}", words(&format!("user {number}"), 60)))
         };

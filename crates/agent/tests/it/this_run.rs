@@ -14,7 +14,7 @@ fn able(model: &Scripted) -> Agent {
 }
 
 fn with_tools(names: &[&str]) -> RunRequest {
-    RunRequest { tools: names.iter().map(|it| (*it).to_owned()).collect(), ..hi() }
+    hi().tools(names.iter().map(|it| (*it).to_owned()).collect())
 }
 
 /// The tools of a request: name and description.
@@ -79,7 +79,7 @@ async fn an_unknown_tool_is_refused_before_anything_happens() {
 async fn a_tool_of_the_client_can_not_have_its_name() {
     let (stage, model) = (Stage::new().await, script([says("never")]));
     let client_tools = vec![ToolDefinition::new("special", "Of the client.")];
-    let request = RunRequest { client_tools, ..with_tools(&["special"]) };
+    let request = with_tools(&["special"]).client_tools(client_tools);
     let refused = run(&stage, &able(&model), &prompt(), request).await.unwrap_err();
     assert!(refused.starts_with("tool_collision"), "{refused}");
 }
@@ -90,7 +90,7 @@ async fn instructions_stand_in_the_place_of_those_of_the_thread() {
     stage.thread.set_system_instructions(Some("Speak French.")).await.unwrap();
     let agent = able(&model);
     for instructions in [Some("Speak Greek."), Some(""), None] {
-        let request = RunRequest { instructions: instructions.map(str::to_owned), ..hi() };
+        let request = instructions.map_or_else(hi, |it| hi().instructions(it));
         run(&stage, &agent, &prompt(), request).await.unwrap();
     }
     let seen = model.requests().iter().map(|it| system(it)).collect::<Vec<_>>().join("\n");
@@ -113,8 +113,7 @@ async fn a_decided_turn_goes_on_with_the_same_tools_and_instructions() {
         says("done"),
     ]);
     let stage = Stage::new().await;
-    let instructions = Some("Speak Greek.".to_owned());
-    let request = RunRequest { instructions, ..with_tools(&["risky", "special"]) };
+    let request = with_tools(&["risky", "special"]).instructions("Speak Greek.");
     let outcome = run(&stage, &able(&model), &prompt(), request).await.unwrap();
     let (approval, token) = (outcome.approvals[0].id.clone(), outcome.approvals[0].token.clone());
     let decide = async |agent: Agent| {

@@ -95,7 +95,7 @@ async fn a_turn_that_answers_it_goes_on_after_an_interruption() {
     let agent = agent(&model).build().unwrap();
     let request = || RunRequest {
         key: Some("k".into()),
-        go_on: Some(ResumePolicy::CloseCalls),
+        resume: Some(ResumePolicy::CloseCalls),
         ..RunRequest::default()
     };
     agent.run(&prompt(), &stage.thread, request()).outcome().await.unwrap_err();

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{AgentError, Ended, Event, Outcome, Pending, ResumePolicy, Run, RunRequest, Verdict};
+use contexture_agent::{
+    AgentError, Ended, Event, Outcome, Pending, ResumePolicy, Run, RunRequest, RunSpec, Verdict,
+};
 use contexture_compose::{BoxFuture, Prompt, Scope};
 use contexture_history::TurnStatus;
 use contexture_message::{Message, Part, Usage};
@@ -38,16 +40,21 @@ impl LlmNode {
             _ => Vec::new(),
         };
         let calls = if cx.may_repeat { ResumePolicy::RepeatCalls } else { ResumePolicy::CloseCalls };
-        RunRequest {
+        let overrides = &self.config.overrides;
+        let spec = RunSpec {
             input: cx.data("input").cloned().unwrap_or(Value::Null),
+            scope: scope(cx),
+            model: overrides.model.clone(),
+            settings: overrides.settings.clone(),
+            instructions: overrides.instructions.as_deref().map(Into::into),
+            tools,
+            ..RunSpec::default()
+        };
+        RunRequest {
+            spec,
             user: cx.text("user").map(Message::user),
             key: Some(cx.key()),
-            go_on: Some(calls),
-            scope: scope(cx),
-            model: self.config.overrides.model.clone(),
-            settings: self.config.overrides.settings.clone(),
-            instructions: self.config.overrides.instructions.clone(),
-            tools,
+            resume: Some(calls),
             cancel: cx.cancel.clone(),
             ..RunRequest::default()
         }

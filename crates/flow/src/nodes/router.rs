@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_agent::{AgentError, RunRequest};
+use contexture_agent::{AgentError, RunRequest, RunSpec};
 use contexture_compose::{BoxFuture, Prompt, Schema, Text};
 use contexture_message::Message;
 use serde_json::{Value, json};
@@ -52,11 +52,10 @@ impl IntentNode {
             Some(id) => prompt(cx, id)?,
             None => self.own.clone(),
         };
+        let (input, model) = (self.input(text), self.config.model.clone());
         let request = RunRequest {
-            input: self.input(text),
+            spec: RunSpec { input, model, scope: scope(cx), ..RunSpec::default() },
             user: Some(Message::user(text)),
-            scope: scope(cx),
-            model: self.config.model.clone(),
             cancel: cx.cancel.clone(),
             ..RunRequest::default()
         };

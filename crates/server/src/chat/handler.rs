@@ -7,7 +7,7 @@ use axum::body::{Body as ResponseBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use contexture_agent::{AgentError, AnswerRequest, Event, Outcome, RunRequest};
+use contexture_agent::{AgentError, AnswerRequest, Event, Outcome, RunRequest, RunSpec};
 use contexture_compose::{GuardrailSide, Prompt, PromptBuilder, Schema, SchemaValidator, Scope};
 use contexture_history::TurnNo;
 use contexture_session::{Session, SessionId, SessionKey, SessionStart, Thread};
@@ -77,16 +77,15 @@ pub(crate) async fn complete(
         Step::Replay(turn) => return reply.replay(turn).await,
         Step::Run(user) => {
             instruct(&thread, &reply.request).await?;
-            Job::Run(Box::new(RunRequest {
+            let spec = RunSpec {
                 input: if reply.request.input.is_null() { json!({}) } else { reply.request.input.clone() },
-                user,
-                key: idempotency,
                 scope: scope(&caller, key.as_ref(), &reply.request, app.0.time.now().to_seconds()),
                 model,
                 settings: reply.request.settings.clone(),
                 client_tools: reply.request.tools.clone(),
-                ..RunRequest::default()
-            }))
+                ..RunSpec::default()
+            };
+            Job::Run(Box::new(RunRequest { spec, user, key: idempotency, ..RunRequest::default() }))
         }
         Step::Answer(results) => Job::Answer(Box::new(AnswerRequest {
             results,

@@ -82,7 +82,7 @@ impl World {
         let mut run = match step {
             Step::Replay(turn) => return (thread.clone(), replayed(&thread, turn).await.unwrap()),
             Step::Run(user) => {
-                let request = RunRequest { user, client_tools, ..RunRequest::default() };
+                let request = RunRequest { user, ..RunRequest::default() }.client_tools(client_tools);
                 self.agent.run(&self.prompt, &thread, request)
             }
             Step::Answer(results) => {

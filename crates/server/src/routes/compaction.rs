@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use contexture_agent::CompactRequest;
+use contexture_agent::{CompactRequest, RunSpec};
 use contexture_compose::Scope;
 use contexture_session::{ArchiveInfo, SessionId, Thread};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,8 @@ pub(crate) async fn compact(
         now: Some(app.0.time.now().to_seconds()),
     };
     let input = if request.input.is_null() { json!({}) } else { request.input };
-    let asked = CompactRequest { input, scope, model: request.model, ..CompactRequest::default() };
+    let spec = RunSpec { input, scope, model: request.model, ..RunSpec::default() };
+    let asked = CompactRequest { spec, ..CompactRequest::default() };
     let report = world.agent.compact(&prompt, &thread, asked).await?;
     Ok(Json(json!(report)))
 }

@@ -203,15 +203,15 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
     let run = request.run_request(caller, None, None, app.0.time.now())?;
     let said = run.user.clone();
     let options = ResolveOptions {
-        input: run.input,
-        scope: run.scope,
-        settings: run.settings,
+        input: run.spec.input,
+        scope: run.spec.scope,
+        settings: run.spec.settings,
         blocks: run.blocks,
-        tools: run.client_tools.into_iter().map(Into::into).collect(),
+        tools: run.spec.client_tools.into_iter().map(Into::into).collect(),
         budget: asked.budget(),
         in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
         engine: Some(contexture::engine()),
-        ..world.project.options(&prompt, None, run.model.as_deref())
+        ..world.project.options(&prompt, None, run.spec.model.as_deref())
     };
     let pass = resolve_reminded(&prompt, options, &run.reminders).await;
     pass.map_err(|err| world.project.error(&err).into())

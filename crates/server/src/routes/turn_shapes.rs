@@ -1,6 +1,6 @@
 //! What a turn is asked for, and what it comes to, as JSON.
 
-use contexture_agent::{ApprovalRequest, Outcome, RunRequest};
+use contexture_agent::{ApprovalRequest, Outcome, RunRequest, RunSpec};
 use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
 use contexture_history::{Timestamp, TurnStatus};
 use contexture_message::{Message, Part, Role, Settings, Tokens, ToolCall, ToolDefinition};
@@ -195,18 +195,22 @@ impl TurnRequest {
         key: Option<String>,
         now: Timestamp,
     ) -> Result<RunRequest, Problem> {
-        Ok(RunRequest {
+        let spec = RunSpec {
             input: if self.input.is_null() { json!({}) } else { self.input.clone() },
+            scope: self.scope(caller, session, now.to_seconds()),
+            model: self.model.clone(),
+            settings: self.settings.clone(),
+            client_tools: self.checked_tools()?,
+            ..RunSpec::default()
+        };
+        Ok(RunRequest {
+            spec,
             user: self.user.clone().map(said).transpose()?,
             blocks: self.blocks.clone(),
-            client_tools: self.checked_tools()?,
             reminders: self.reminders.clone(),
             refresh: self.refresh,
             key,
             policy: self.policy,
-            scope: self.scope(caller, session, now.to_seconds()),
-            model: self.model.clone(),
-            settings: self.settings.clone(),
             ..RunRequest::default()
         })
     }
