@@ -30,6 +30,7 @@ mod http;
 mod invoke;
 mod judge;
 mod middleware;
+mod next_turn;
 mod offload;
 mod outcome;
 mod output;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use contexture_compose::{Pass, Prompt, ResolveOptions};
-use contexture_history::{Body, Cost, Envelope, EnvelopeTag, Item, Seq, Timestamp, Turn, TurnNo, Visibility};
-use contexture_message::Tokens;
+use contexture_history::{
+    Body, Cost, Envelope, EnvelopeTag, Item, Seq, Timestamp, Turn, TurnNo, TurnStatus, Visibility,
+};
+use contexture_message::{Message, Tokens};
 use contexture_session::NewItem;
 
 use crate::outcome::Remark;
@@ -40,19 +42,29 @@ pub async fn resolve_reminded(
     options: ResolveOptions,
     reminders: &[String],
 ) -> Result<Pass, contexture_compose::Error> {
-    let Some(reminding) = text(reminders, &mut Vec::new()) else { return prompt.resolve(options).await };
+    if text(reminders, &mut Vec::new()).is_none() {
+        return prompt.resolve(options).await;
+    }
     // A turn with reminders is resolved as it is on record: with the envelope of its blocks, and theirs behind it.
     let pass = prompt.resolve(options.clone()).await?;
     let said = options.in_flight_turn.as_ref().map(Turn::messages).unwrap_or_default();
-    let said = said.iter().chain(&options.in_flight).map(|it| Body::Message(Arc::clone(it)));
-    let enclosed = pass.envelope().map(|it| (EnvelopeTag::SystemContext, it.to_string()));
-    let enclosed = enclosed.into_iter().chain([(EnvelopeTag::SystemReminders, reminding)]);
-    let enclosed = enclosed.map(|(tag, text)| Body::Envelope(Envelope { tag, text }));
-    let mut turn = Turn::start(TurnNo(options.history.len() as u64 + 1));
-    said.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
-    let turn = turn.with_status(contexture_history::TurnStatus::InFlight);
+    let said: Vec<Message> = said.iter().chain(&options.in_flight).map(|it| (**it).clone()).collect();
+    let number = TurnNo(options.history.len() as u64 + 1);
+    let Some(turn) = recorded(number, &said, &pass, reminders) else { return Ok(pass) };
     let recorded = ResolveOptions { in_flight: Vec::new(), blocks: Vec::new(), ..options };
     prompt.resolve(ResolveOptions { in_flight_turn: Some(turn), enclosed: true, ..recorded }).await
+}
+
+/// Returns a turn as it will be on record with its reminders: what is said, the envelope of a pass, and theirs behind it.
+pub(crate) fn recorded(number: TurnNo, said: &[Message], pass: &Pass, reminders: &[String]) -> Option<Turn> {
+    let reminding = text(reminders, &mut Vec::new())?;
+    let said = said.iter().map(|it| Body::Message(Arc::new(it.clone())));
+    let enclosed = pass.envelope().map(|it| (EnvelopeTag::SystemContext, it));
+    let enclosed = enclosed.into_iter().chain([(EnvelopeTag::SystemReminders, reminding)]);
+    let enclosed = enclosed.map(|(tag, text)| Body::Envelope(Envelope { tag, text }));
+    let mut turn = Turn::start(number);
+    said.chain(enclosed).for_each(|it| turn.apply(&uncounted(it)));
+    Some(turn.with_status(TurnStatus::InFlight))
 }
 
 /// Returns an item whose tokens are counted by the pass.

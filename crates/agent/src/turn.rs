@@ -171,13 +171,13 @@ async fn begun(thread: &Thread, config: TurnConfig, cancel: &CancellationToken) 
 }
 
 /// What a turn begins with.
-struct Opening {
+pub(crate) struct Opening {
     /// The thread as it was then.
     before: Arc<Snapshot>,
     /// The record of what has grown old.
     aged: Option<NewItem>,
-    pass: Pass,
-    user: Vec<Message>,
+    pub(crate) pass: Pass,
+    pub(crate) user: Vec<Message>,
     remarks: Vec<Remark>,
 }
 
@@ -210,7 +210,7 @@ async fn open_with_room(
 /// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
 /// message the prompt's own become the user's. Either way they are settled for the whole turn, so that no later pass
 /// brings back what a guardrail took out.
-async fn open(
+pub(crate) async fn open(
     setting: &mut Setting,
     before: &Arc<Snapshot>,
     user: Option<Message>,

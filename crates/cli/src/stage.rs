@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use contexture::SystemHttp;
 use contexture_agent::{Agent, AgentBuilder, AgentConfig, AgentError, CompactRequest, RunRequest, RunSpec};
-use contexture_compose::{Absence, Pass, Prompt, ResolveOptions, ResultView, Scope};
-use contexture_history::compaction::Frontier;
-use contexture_history::{Turn, TurnStatus};
+use contexture_compose::{Pass, Prompt, Scope};
 use contexture_message::{Message, Settings};
 use contexture_project::{Config, InMemory, Project};
 use contexture_session::{
@@ -129,57 +127,18 @@ impl Stage {
         CompactRequest { spec, cancel }
     }
 
-    /// Resolves the prompt as the next call on a thread would be, without what will be said then. Nobody is called.
-    pub(crate) async fn pass_now(
+    /// Returns what the next turn would send, without what will be said then. No model is called.
+    pub(crate) async fn preview(
         &self,
         thread: Option<&Thread>,
         session: &SessionId,
-        last: Option<&Pass>,
     ) -> Result<Pass, Failure> {
-        let mut options = self.options_now(thread, session);
-        if let Some(last) = last {
-            options = options.pinned_by(last).previous(last);
-        }
-        let resolve = |options| self.prompt.resolve(options);
-        let failed = |err| Failure::from(self.project.error(&err));
-        let pass = resolve(options.clone()).await.map_err(failed)?;
-        // Tools of the agent itself are known from what it sent.
-        let is_new = |name: &str| pass.request().tools.iter().all(|it| it.name != name);
-        let sent = last.into_iter().flat_map(|it| &it.request().tools);
-        let tools: Vec<_> = sent.filter(|it| is_new(&it.name)).map(|it| (**it).clone().into()).collect();
-        match tools.is_empty() {
-            true => Ok(pass),
-            false => resolve(ResolveOptions { tools, ..options }).await.map_err(failed),
-        }
-    }
-
-    fn options_now(&self, thread: Option<&Thread>, session: &SessionId) -> ResolveOptions {
-        let RunSpec { input, scope, settings, .. } = self.request(None, Some(session)).spec;
-        let model = self.model_of(thread);
-        let options = ResolveOptions {
-            input,
-            scope,
-            settings,
-            in_flight_turn: Some(Turn::new("in_flight", Vec::new())),
-            enclosed: true,
-            user: Some(Arc::default()),
-            engine: Some(contexture::engine()),
-            ..self.project.options(&self.prompt, None, model.as_deref())
+        let request = self.request(None, Some(session));
+        let thread = match thread {
+            Some(thread) => thread.clone(),
+            None => contexture::sessions_in_memory().create(Default::default()).await?.main().clone(),
         };
-        let Some(thread) = thread.map(Thread::get) else { return options };
-        let facts = self.project.catalogue().facts(model.as_deref().unwrap_or_default());
-        let limits = self.config().compaction.result_limits(&thread, facts);
-        let settled = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
-        let absent = thread.absent().iter();
-        ResolveOptions {
-            history: settled.map(|it| (**it).clone()).collect(),
-            absent: absent
-                .map(|it| Absence { source: format!("history:{}", it.turns), reason: it.reason.clone() })
-                .collect(),
-            results: Some(ResultView { frontier: Frontier(thread.n_old_results()), limits }),
-            instructions: thread.instructions().map(Into::into),
-            ..options
-        }
+        self.agent.preview(&self.prompt, &thread, request).await.map_err(|err| self.failure(err))
     }
 
     /// Returns what an error of a turn means here.

@@ -24,6 +24,7 @@ mod panics;
 mod past_the_window;
 mod points;
 mod prepended;
+mod preview;
 mod reactive;
 mod readable;
 mod scene;

@@ -165,7 +165,7 @@ impl Chat {
     async fn context(&self, all: bool) -> Result<Reply, Failure> {
         let thread = self.thread();
         let last = self.last.as_ref();
-        let pass = self.stage.pass_now(thread.as_ref(), &self.id, last.map(|it| &it.pass)).await?;
+        let pass = self.stage.preview(thread.as_ref(), &self.id).await?;
         let explanation = pass.explain();
         let model = pass.request().model.as_deref();
         if all {

@@ -1,0 +1,48 @@
+//! What the next turn would send, without sending it.
+
+use std::sync::Arc;
+
+use contexture_compose::{Pass, Prompt};
+use contexture_history::Turn;
+use contexture_message::{Message, Role};
+use contexture_session::Thread;
+
+use crate::run::RunRequest;
+use crate::setting::{CacheState, InFlight, Setting};
+use crate::turn::open;
+use crate::{Agent, AgentError, reminders};
+
+impl Agent {
+    /// Returns the request that the next turn on a thread would send first. No model is called and nothing is written.
+    ///
+    /// Without a message of the user it is the request without what will be said. Entries are evaluated and input guardrails
+    /// run, as they would. Room that the turn would have to make first, such as by a compaction, is not made.
+    pub async fn preview<In, Out>(
+        &self,
+        prompt: &Prompt<In, Out>,
+        thread: &Thread,
+        request: RunRequest,
+    ) -> Result<Pass, AgentError> {
+        let RunRequest { spec, user, blocks, reminders, refresh, .. } = request;
+        let cache = CacheState { refresh, ..CacheState::default() };
+        let setting = Setting::new(Arc::clone(&self.0), prompt.untyped(), spec);
+        let mut setting = Setting { blocks, cache, ..setting };
+        let before = thread.get();
+        setting.look(thread, &before);
+        setting.check_client_tools(&before).await?;
+        let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
+        if user.is_none() {
+            setting.own_words = Some(Arc::default());
+            let nothing = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
+            return setting.resolve(&before, nothing, None).await;
+        }
+        let opening = open(&mut setting, &before, user).await?;
+        let Some(turn) = reminders::recorded(before.turn().next(), &opening.user, &opening.pass, &reminders)
+        else {
+            return Ok(opening.pass);
+        };
+        // Nothing is evaluated a second time: only the envelope of the reminders is new.
+        setting.repeats = Some(opening.pass);
+        setting.resolve(&before, InFlight::Recorded(turn), None).await
+    }
+}
