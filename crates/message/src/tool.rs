@@ -1,6 +1,7 @@
 //! What a model may call, and what it gets back.
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::Part;
@@ -53,9 +54,10 @@ pub enum ToolChoice {
 
 /// What the model sees of a tool's outcome, written as `{"type": …, "value": …}`.
 ///
-/// The value of `execution-denied` may be absent. An unknown `type` is refused by name.
+/// The value of `execution-denied` may be absent. An unknown `type` is refused by name. The spelling of the AI SDK is read too:
+/// `{"type": "execution-denied", "reason": …}`, and content such as `{"type": "media", "data": …, "mediaType": …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", content = "value", rename_all = "kebab-case", from = "RawOutput")]
+#[serde(tag = "type", content = "value", rename_all = "kebab-case", try_from = "RawOutput")]
 pub enum ToolOutput {
     /// Plain text.
     Text(String),
@@ -90,16 +92,33 @@ impl ToolOutput {
     }
 }
 
-/// Outputs as they are read: an optional value may be absent, the fields of a variant may not.
+/// An output as it is read.
 #[derive(Deserialize)]
-#[serde(tag = "type", content = "value", rename_all = "kebab-case", deny_unknown_fields)]
-enum RawOutput {
-    Text(String),
-    Json(Value),
-    ExecutionDenied(Option<RawDenial>),
-    ErrorText(String),
-    ErrorJson(Value),
-    Content(Vec<Part>),
+#[serde(deny_unknown_fields)]
+struct RawOutput {
+    #[serde(rename = "type")]
+    kind: OutputKind,
+    /// Absent is not `null`, which is a value of `json`.
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Value>,
+    /// The AI SDK's place for why a call was denied.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum OutputKind {
+    Text,
+    Json,
+    ExecutionDenied,
+    ErrorText,
+    ErrorJson,
+    Content,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 #[derive(Default, Deserialize)]
@@ -108,17 +127,54 @@ struct RawDenial {
     reason: Option<String>,
 }
 
-impl From<RawOutput> for ToolOutput {
-    fn from(raw: RawOutput) -> Self {
-        match raw {
-            RawOutput::Text(text) => ToolOutput::Text(text),
-            RawOutput::Json(value) => ToolOutput::Json(value),
-            RawOutput::ExecutionDenied(denial) => {
-                ToolOutput::ExecutionDenied { reason: denial.unwrap_or_default().reason }
-            }
-            RawOutput::ErrorText(text) => ToolOutput::ErrorText(text),
-            RawOutput::ErrorJson(value) => ToolOutput::ErrorJson(value),
-            RawOutput::Content(parts) => ToolOutput::Content(parts),
+impl TryFrom<RawOutput> for ToolOutput {
+    type Error = serde_json::Error;
+
+    fn try_from(raw: RawOutput) -> Result<Self, Self::Error> {
+        let RawOutput { kind, value, reason } = raw;
+        if kind == OutputKind::ExecutionDenied {
+            let denial: RawDenial = read(value.filter(|it| !it.is_null()).unwrap_or_else(|| json!({})))?;
+            return Ok(ToolOutput::ExecutionDenied { reason: denial.reason.or(reason) });
+        }
+        if reason.is_some() {
+            return Err(serde::de::Error::custom("unknown field `reason`, expected `value`"));
+        }
+        let value = value.ok_or_else(|| serde::de::Error::missing_field("value"))?;
+        Ok(match kind {
+            OutputKind::Text => ToolOutput::Text(read(value)?),
+            OutputKind::ErrorText => ToolOutput::ErrorText(read(value)?),
+            OutputKind::ErrorJson => ToolOutput::ErrorJson(value),
+            OutputKind::Content => ToolOutput::Content(read(content(value))?),
+            OutputKind::Json | OutputKind::ExecutionDenied => ToolOutput::Json(value),
+        })
+    }
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
+    serde_json::from_value(value)
+}
+
+/// Returns content with its parts in our spelling.
+fn content(mut value: Value) -> Value {
+    value.as_array_mut().into_iter().flatten().for_each(respell);
+    value
+}
+
+/// Turns a part of the AI SDK's content into one of ours; others stay as they are.
+fn respell(part: &mut Value) {
+    let Some(fields) = part.as_object_mut() else { return };
+    let media_type = fields.get("mediaType").and_then(Value::as_str).unwrap_or_default();
+    let kind = match fields.get("type").and_then(Value::as_str) {
+        Some("image-data" | "image-url") => "image",
+        Some("file-data" | "file-url") => "file",
+        Some("media") if media_type.starts_with("image/") => "image",
+        Some("media") => "file",
+        _ => return,
+    };
+    fields.insert("type".to_owned(), json!(kind));
+    for (theirs, ours) in [("mediaType", "media_type"), ("filename", "name")] {
+        if let Some(value) = fields.shift_remove(theirs) {
+            fields.insert(ours.to_owned(), value);
         }
     }
 }

@@ -177,6 +177,22 @@ fn tool_outputs_have_six_kinds() {
     for short in [json!({"type": "execution-denied"}), json!({"type": "execution-denied", "value": null})] {
         assert_eq!(reread::<ToolOutput>(short), bare);
     }
+    // The AI SDK's spelling.
+    let denied = json!({"type": "execution-denied", "reason": "no"});
+    assert_eq!(reread::<ToolOutput>(denied), json!({"type": "execution-denied", "value": {"reason": "no"}}));
+    let content = json!({"type": "content", "value": [
+        {"type": "text", "text": "A map."},
+        {"type": "media", "data": "AAAA", "mediaType": "image/png"},
+        {"type": "image-url", "url": "https://example.com/a.png"},
+        {"type": "file-data", "data": "AAAA", "mediaType": "application/pdf", "filename": "a.pdf"},
+    ]});
+    let ours = json!({"type": "content", "value": [
+        {"type": "text", "text": "A map."},
+        {"type": "image", "data": "AAAA", "media_type": "image/png"},
+        {"type": "image", "url": "https://example.com/a.png"},
+        {"type": "file", "data": "AAAA", "media_type": "application/pdf", "name": "a.pdf"},
+    ]});
+    assert_eq!(reread::<ToolOutput>(content), ours);
     assert_eq!(ToolOutput::from_value(json!("a")), ToolOutput::Text("a".into()));
     assert_eq!(ToolOutput::from_value(json!(["a"])), ToolOutput::Json(json!(["a"])));
     assert_eq!(ToolOutput::failure("x"), ToolOutput::ErrorJson(json!({"error": "x"})));
