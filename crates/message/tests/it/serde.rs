@@ -154,7 +154,7 @@ fn what_is_unknown_is_refused_by_name() {
     unknown field `stream`, expected one of `model`, `messages`, `tools`, `tool_choice`, `output`, `settings`, `breakpoints`
     unknown variant `video`, expected one of `text`, `json`, `execution-denied`, `error-text`, `error-json`, `content`
     missing field `value`
-    invalid value: string "colour", expected "type" or "value"
+    unknown field `colour`, expected one of `type`, `value`, `reason`
     unknown field `why`, expected `reason`
     "#);
 }
