@@ -18,7 +18,7 @@ type Maker = Arc<dyn Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync>;
 /// use std::sync::Arc;
 /// use contexture_compose::BoxFuture;
 /// use contexture_flow::{
-///     FlowDefinition, Node, NodeContext, NodeError, Nodes, Port, PortType, PortValue, Shelf, Step, lower,
+///     FlowDefinition, Node, NodeContext, NodeError, Nodes, Port, PortType, PortValue, CompileInputs, Step, lower,
 /// };
 ///
 /// /// Says a text several times.
@@ -48,7 +48,7 @@ type Maker = Arc<dyn Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync>;
 ///     "edges": ["start.text -> shout.text"],
 /// });
 /// let definition = FlowDefinition::read("shout", &document)?;
-/// let invalid = lower(&definition, &Shelf { nodes, ..Shelf::default() }).unwrap_err();
+/// let invalid = lower(&definition, &CompileInputs { nodes, ..CompileInputs::default() }).unwrap_err();
 /// assert_eq!(invalid.faults[0].message, "node `shout`: `times` is a number from 1 to 10");
 /// # Ok::<(), contexture_flow::FlowInvalid>(())
 /// ```

@@ -144,7 +144,7 @@ impl Flow {
     /// Returns what works, but hardly as it is meant.
     ///
     /// ```
-    /// use contexture_flow::{FlowDefinition, Shelf, lower};
+    /// use contexture_flow::{FlowDefinition, CompileInputs, lower};
     ///
     /// let document = serde_json::json!({
     ///     "nodes": {
@@ -153,7 +153,7 @@ impl Flow {
     ///     },
     ///     "edges": ["start -> ask", "ask.value -> answer.user"],
     /// });
-    /// let flow = lower(&FlowDefinition::read("chat", &document)?, &Shelf::default())?;
+    /// let flow = lower(&FlowDefinition::read("chat", &document)?, &CompileInputs::default())?;
     /// assert_eq!(flow.warnings()[0].code, "flow_text_twice");
     /// # Ok::<(), contexture_flow::FlowInvalid>(())
     /// ```

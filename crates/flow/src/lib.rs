@@ -36,7 +36,7 @@ pub use define::{
 };
 pub use fault::{FlowFault, FlowInvalid};
 pub use flow::Flow;
-pub use lower::{Shelf, lower};
+pub use lower::{CompileInputs, lower};
 pub use node::{Answered, Asked, AskedKind, Node, NodeContext, NodeError, Step, Traits};
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{

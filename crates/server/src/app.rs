@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Act, Audit, SERVER};
 use crate::caller::Caller;
-use crate::flows::{Drivers, Loaded};
+use crate::event_writer::EventWriter;
+use crate::flows::{Drivers, ProjectLibrary};
 use crate::gate::Gate;
+use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
 use crate::lost::ToldWords;
 use crate::metrics::Metrics;
 use crate::passes::Keeper;
 use crate::readiness::Readiness;
 use crate::runs::Runs;
-use crate::scribe::Scribe;
 use crate::watch::Watchers;
-use crate::world::{AgentMaker, Current, World};
 use crate::{background, layers, openapi, routes};
 
 /// What a server is made of.
@@ -45,13 +45,13 @@ pub struct App(pub(crate) Arc<Inner>);
 
 /// What all requests share.
 pub(crate) struct Inner {
-    pub(crate) world: Arc<Current>,
+    pub(crate) loaded: Arc<CurrentProject>,
     pub(crate) config: ServerConfig,
     pub(crate) sessions: Sessions,
     pub(crate) records: Arc<dyn Records>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) scribe: Scribe,
+    pub(crate) event_writer: EventWriter,
     pub(crate) runs: Runs,
     pub(crate) drivers: Drivers,
     pub(crate) keeper: Keeper,
@@ -80,8 +80,8 @@ impl std::fmt::Debug for Inner {
 
 impl App {
     /// Returns what is loaded now.
-    pub(crate) fn world(&self) -> Arc<World> {
-        self.0.world.get()
+    pub(crate) fn loaded(&self) -> Arc<LoadedProject> {
+        self.0.loaded.get()
     }
 
     /// Returns the sessions that a caller may see.
@@ -108,16 +108,16 @@ impl Server {
         let config = project.config().server.clone();
         let told = ToldWords { records: Arc::clone(&records), time: Arc::clone(&time) };
         sessions.set_lost_words(Arc::new(told));
-        let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let event_writer = EventWriter::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
         let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
+        let keeper = Keeper::new(event_writer.clone(), Arc::clone(&time), Arc::clone(&names));
         let watchers = watchers.and(Arc::new(keeper.clone()));
-        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
-        let world = World::load(project.clone(), project.faults(), &agent, watchers.clone())?;
-        let world = Arc::new(Current::new(world));
-        let library = Loaded { world: Arc::clone(&world), metrics: metrics.clone() };
+        let runs = Runs::new(event_writer.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watchers.clone())?;
+        let loaded = Arc::new(CurrentProject::new(loaded));
+        let library = ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone() };
         let runtime = Runtime::new(RuntimeParts {
             sessions: sessions.clone(),
             records: Arc::clone(&records),
@@ -128,19 +128,19 @@ impl Server {
         });
         let drivers = Drivers::new(runtime, config.max_flow_runs);
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
-        let audit = Audit::new(scribe.clone(), Arc::clone(&time));
+        let audit = Audit::new(event_writer.clone(), Arc::clone(&time));
         let inner = Inner {
             gate,
             audit,
             metrics,
             readiness: Readiness::default(),
-            world,
+            loaded,
             config,
             sessions,
             records,
             time,
             names,
-            scribe,
+            event_writer,
             runs,
             drivers,
             keeper,
@@ -189,7 +189,7 @@ impl Server {
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
         tokio::join!(self.app.0.runs.stop(grace), self.app.0.drivers.stop(grace));
-        self.app.0.scribe.flushed_soon().await;
+        self.app.0.event_writer.flushed_soon().await;
         self.app.0.stop.cancel();
     }
 }

@@ -8,7 +8,7 @@ use contexture_session::{StoreError, Tenant, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Caller;
-use crate::scribe::Scribe;
+use crate::event_writer::EventWriter;
 
 /// The kind of the stream.
 const AUDIT: &str = "audit";
@@ -135,13 +135,13 @@ fn entry(record: Record) -> Entry {
 /// Writes the audit log of a server that runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Audit {
-    scribe: Scribe,
+    event_writer: EventWriter,
     time: Arc<dyn Time>,
 }
 
 impl Audit {
-    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>) -> Self {
-        Self { scribe, time }
+    pub(crate) fn new(event_writer: EventWriter, time: Arc<dyn Time>) -> Self {
+        Self { event_writer, time }
     }
 
     /// Hands an act over to be written; it is written however long the store is away.
@@ -149,12 +149,12 @@ impl Audit {
         let Act { actor, act: what, target, .. } = act;
         tracing::info!(actor, act = what, target, "audit");
         let records = vec![act.record(self.time.now())];
-        self.scribe.write(Writes { records, ..Writes::default() });
+        self.event_writer.write(Writes { records, ..Writes::default() });
     }
 
     /// Writes an act down. By the time it returns it is in the log.
     pub(crate) async fn record(&self, act: Act) {
         self.note(&act);
-        self.scribe.flushed().await;
+        self.event_writer.flushed().await;
     }
 }

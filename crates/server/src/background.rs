@@ -8,12 +8,12 @@ use contexture_project::{Fault, Project, Reload};
 
 use crate::audit::{Act, SERVER};
 use crate::control::{self, CONTROL};
+use crate::event_writer::COMMIT;
+use crate::loaded_project::LoadedProject;
 use crate::lost::Sweep;
 use crate::passes::{PASSES, PIECE, RESULT};
 use crate::runs::TURN;
-use crate::scribe::COMMIT;
 use crate::told::EVENTS;
-use crate::world::World;
 use crate::{App, Problem};
 
 /// How often runs are looked for that nobody drives, at least.
@@ -31,9 +31,9 @@ const PIECE_SLACK_HOURS: u64 = 1;
 
 /// Does everything until the server stops.
 pub(crate) async fn work(app: &App) {
-    let scribe = app.0.scribe.clone().work(app.0.stop.clone());
+    let event_writer = app.0.event_writer.clone().work(app.0.stop.clone());
     tokio::join!(
-        scribe,
+        event_writer,
         sweeps(app),
         drives(app),
         prunes(app),
@@ -160,21 +160,21 @@ async fn reloads(app: &App) {
 
 /// Loads what has changed. What is wrong is told, and the last good version stays.
 pub(crate) async fn reload(app: &App) {
-    let world = app.world();
-    let mut project = world.project.clone();
+    let loaded = app.loaded();
+    let mut project = loaded.project.clone();
     // Files are read, and prompts compiled.
     let read = tokio::task::spawn_blocking(move || (project.reload(), project)).await;
     let Ok((reload, project)) = read else { return };
     let (project, faults) = match reload {
-        Ok(reload) if is_same(&reload, &project, &world) => return,
+        Ok(reload) if is_same(&reload, &project, &loaded) => return,
         Ok(reload) => {
             tracing::info!(changed = ?reload.changed, removed = ?reload.removed, "files have changed");
             (project, reload.faults)
         }
-        Err(err) if err.faults == world.faults => return,
-        Err(err) => (world.project.clone(), err.faults),
+        Err(err) if err.faults == loaded.faults => return,
+        Err(err) => (loaded.project.clone(), err.faults),
     };
-    for fault in faults.iter().filter(|it| !world.faults.contains(it)) {
+    for fault in faults.iter().filter(|it| !loaded.faults.contains(it)) {
         let act = Act::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
         app.0.audit.note(&act.detail(&fault.message));
         tracing::warn!(
@@ -185,8 +185,8 @@ pub(crate) async fn reload(app: &App) {
             if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
-    match World::load(project, faults, &app.0.agent, app.0.watcher()) {
-        Ok(world) => app.0.world.set(world),
+    match LoadedProject::load(project, faults, &app.0.agent, app.0.watcher()) {
+        Ok(loaded) => app.0.loaded.set(loaded),
         Err(err) => tracing::warn!(error = err, "the agent can't be made anew; the last one is used"),
     }
 }
@@ -201,11 +201,11 @@ fn has_good_version(project: &Project, fault: &Fault) -> bool {
     }
 }
 
-fn is_same(reload: &Reload, project: &Project, world: &World) -> bool {
+fn is_same(reload: &Reload, project: &Project, loaded: &LoadedProject) -> bool {
     reload.changed.is_empty()
         && reload.removed.is_empty()
         && reload.changed_flows.is_empty()
         && reload.removed_flows.is_empty()
-        && reload.faults == world.faults
-        && project.config() == world.project.config()
+        && reload.faults == loaded.faults
+        && project.config() == loaded.project.config()
 }

@@ -5,42 +5,42 @@
 //!
 //! ```text
 //! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
-//!                                        ├─▶ turns: Runs drives the agent ─▶ events ─▶ Scribe ─▶ store ─▶ SSE
+//!                                        ├─▶ turns: Runs drives the agent ─▶ events ─▶ EventWriter ─▶ store ─▶ SSE
 //!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
 //! A turn belongs to the server, not to the connection that asked for it. Everything it says goes through the
-//! [scribe](scribe), which commits it to the store before anybody hears it: so whoever has heard something can go on
+//! [event_writer](event_writer), which commits it to the store before anybody hears it: so whoever has heard something can go on
 //! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
 
 mod app;
-mod at_hand;
 mod audit;
 mod background;
 mod body;
 mod caller;
 mod chat;
 mod control;
-mod ears;
+mod event_writer;
 mod flows;
 mod gate;
 mod input;
 mod layers;
 mod listen;
+mod loaded_project;
 mod lost;
 mod metrics;
 mod openapi;
 mod passes;
 mod problem;
 mod readiness;
+mod recent_events;
 mod routes;
 mod runs;
-mod scribe;
 mod seen;
+mod subscribers;
 mod told;
 mod trace;
 mod watch;
-mod world;
 
 pub use app::{App, Parts, Server};
 pub use audit::{Act, Entry, audit_log};
@@ -48,6 +48,6 @@ pub use caller::Caller;
 pub use chat::in_openai_shape;
 pub use gate::{Key, Keys, NewKey, Token};
 pub use listen::{ListenError, Listener};
+pub use loaded_project::{AgentMaker, LoadedProject};
 pub use openapi::openapi;
 pub use problem::Problem;
-pub use world::{AgentMaker, World};

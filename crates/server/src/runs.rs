@@ -20,8 +20,8 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
+use crate::event_writer::EventWriter;
 use crate::metrics::Metrics;
-use crate::scribe::Scribe;
 use crate::told::Telling;
 
 /// The kind of the documents that say which turns run. Whoever finds one whose writer is lost puts an end to its turn.
@@ -130,7 +130,7 @@ pub(crate) struct Runs(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    scribe: Scribe,
+    event_writer: EventWriter,
     time: Arc<dyn Time>,
     running: Mutex<BTreeMap<(ThreadKey, String), CancellationToken>>,
     tasks: TaskTracker,
@@ -141,9 +141,14 @@ struct Inner {
 }
 
 impl Runs {
-    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, timeout: Duration, metrics: Metrics) -> Self {
+    pub(crate) fn new(
+        event_writer: EventWriter,
+        time: Arc<dyn Time>,
+        timeout: Duration,
+        metrics: Metrics,
+    ) -> Self {
         let (running, tasks, stop) = (Mutex::default(), TaskTracker::new(), CancellationToken::new());
-        Self(Arc::new(Inner { scribe, time, running, tasks, stop, timeout, metrics }))
+        Self(Arc::new(Inner { event_writer, time, running, tasks, stop, timeout, metrics }))
     }
 
     /// Whether no more turns are begun.
@@ -280,7 +285,7 @@ impl Driver {
         };
         self.runs.0.metrics.turn(status, began.elapsed());
         self.end(result.as_ref().err());
-        self.runs.0.scribe.flushed_soon().await;
+        self.runs.0.event_writer.flushed_soon().await;
         // Only now: who looks for lost turns leaves those alone that run here.
         self.leave();
         result
@@ -318,7 +323,7 @@ impl Driver {
             let asked = self.asked.as_ref().and_then(|it| serde_json::to_string(it).ok());
             let running = put(RUNNING, String::new());
             let puts = [running].into_iter().chain(asked.map(|it| put(TURN, it))).collect();
-            self.runs.0.scribe.write(Writes { puts, ..Writes::default() });
+            self.runs.0.event_writer.write(Writes { puts, ..Writes::default() });
         }
         for event in std::mem::take(&mut self.early) {
             self.tell(event);
@@ -330,7 +335,7 @@ impl Driver {
 
     fn tell(&self, event: Event) {
         let (Some(session), Some(began)) = (&self.session, &self.began) else { return };
-        self.runs.0.scribe.tell(Telling { session: session.clone(), began: began.clone(), event });
+        self.runs.0.event_writer.tell(Telling { session: session.clone(), began: began.clone(), event });
     }
 
     /// Notes what is needed for the end of a turn that breaks off.

@@ -43,12 +43,12 @@ impl Thread {
             draft.extend(archiving(state, &view.state, new, &thread)?);
             Ok(draft)
         };
-        let mut pen = self.live().pen(self.policy()).await?;
+        let mut writer = self.live().lock_writer(self.policy()).await?;
         // The view comes from the store, which another process may have written to since this one looked.
         if self.get().state().end < view.state.end {
-            self.live().refresh(&pen).await?;
+            self.live().refresh(&writer).await?;
         }
-        self.live().write(&mut pen, self.policy(), draft).await
+        self.live().write(&mut writer, self.policy(), draft).await
     }
 
     /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among them.

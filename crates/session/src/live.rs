@@ -40,7 +40,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Returns a thread as this process knows it; it is read from the store if nobody has a handle to it.
     pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.at_hand(&key) {
+        if let Some(live) = self.open_thread(&key) {
             return Ok(live);
         }
         let live = Arc::new(Live::open(Arc::clone(self), key).await?);
@@ -49,7 +49,7 @@ impl Shared {
 
     /// Returns a thread as it is in the store now, which is read once.
     pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
-        match self.at_hand(&key) {
+        match self.open_thread(&key) {
             Some(live) => {
                 live.refresh_if_idle().await?;
                 Ok(live)
@@ -58,7 +58,7 @@ impl Shared {
         }
     }
 
-    fn at_hand(&self, key: &ThreadKey) -> Option<Arc<Live>> {
+    fn open_thread(&self, key: &ThreadKey) -> Option<Arc<Live>> {
         self.known().get(key).and_then(Weak::upgrade)
     }
 
@@ -118,7 +118,7 @@ pub(crate) struct Writer {
 }
 
 /// The right to write to a thread from this process.
-pub(crate) type Pen = OwnedMutexGuard<Writer>;
+pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
 /// Items before they have a position: the turn each belongs to, and what it says.
 pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
@@ -172,8 +172,8 @@ impl Live {
         *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
-    /// Reads the thread anew. Only who holds the pen may call it, or an append of this process would be forgotten.
-    pub(crate) async fn refresh(&self, _pen: &Pen) -> Result<(), StoreError> {
+    /// Reads the thread anew. Only who holds the writer may call it, or an append of this process would be forgotten.
+    pub(crate) async fn refresh(&self, _pen: &WriteGuard) -> Result<(), StoreError> {
         let snapshot = load::snapshot(&self.shared, &self.key).await?;
         self.set_snapshot(snapshot);
         Ok(())
@@ -181,21 +181,21 @@ impl Live {
 
     /// Reads the thread anew, unless somebody in this process writes: then nobody else does, and what is known is new.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
-        match self.free_pen() {
-            Some(pen) => self.refresh(&pen).await,
+        match self.try_lock_writer() {
+            Some(writer) => self.refresh(&writer).await,
             None => Ok(()),
         }
     }
 
     /// Takes the right to write, if nobody in this process has it.
-    pub(crate) fn free_pen(&self) -> Option<Pen> {
+    pub(crate) fn try_lock_writer(&self) -> Option<WriteGuard> {
         Arc::clone(&self.writer).try_lock_owned().ok()
     }
 
     /// Waits for the right to write, or says that it is taken.
-    pub(crate) async fn pen(&self, policy: Policy) -> Result<Pen, SessionError> {
-        if let Some(pen) = self.free_pen() {
-            return Ok(pen);
+    pub(crate) async fn lock_writer(&self, policy: Policy) -> Result<WriteGuard, SessionError> {
+        if let Some(writer) = self.try_lock_writer() {
+            return Ok(writer);
         }
         let thread = || self.key.thread.to_string();
         if policy != Policy::Queue {
@@ -217,15 +217,15 @@ impl Live {
     /// Appends what `draft` makes of the newest state, waiting for writers of other processes.
     pub(crate) async fn write(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         policy: Policy,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
         let mut patience = Patience::new(&self.shared.config);
         loop {
-            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match self.append_next(pen, guard, &draft).await {
-                Err(SessionError::Store(err)) => self.recover(pen, policy, &mut patience, err).await?,
+            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match self.append_next(writer, guard, &draft).await {
+                Err(SessionError::Store(err)) => self.recover(writer, policy, &mut patience, err).await?,
                 done => return done.map(|()| self.snapshot()),
             }
         }
@@ -234,14 +234,14 @@ impl Live {
     /// Makes the next attempt possible after an append was refused, or gives up.
     pub(crate) async fn recover(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         policy: Policy,
         patience: &mut Patience,
         err: StoreError,
     ) -> Result<(), SessionError> {
         match err {
             StoreError::Conflict { .. } => {}
-            StoreError::Fenced { .. } => pen.fence = None,
+            StoreError::Fenced { .. } => writer.fence = None,
             StoreError::Held { thread } if policy != Policy::Queue => {
                 return Err(SessionError::TurnInProgress { thread });
             }
@@ -254,15 +254,15 @@ impl Live {
         if !pause.is_zero() {
             self.shared.ports.time.sleep(pause).await;
         }
-        Ok(self.refresh(pen).await?)
+        Ok(self.refresh(writer).await?)
     }
 
     /// Makes sure that what was appended from here is known. To be called before something is looked up that decides what
     /// is appended: if the log grows after that, the append is refused.
-    pub(crate) async fn settle(&self, pen: &mut Pen) -> Result<(), StoreError> {
-        if pen.unsure {
-            self.refresh(pen).await?;
-            pen.unsure = false;
+    pub(crate) async fn settle(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
+        if writer.unsure {
+            self.refresh(writer).await?;
+            writer.unsure = false;
         }
         Ok(())
     }
@@ -270,16 +270,16 @@ impl Live {
     /// Appends once, behind the end of a turn whose writer was lost.
     pub(crate) async fn append_next(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        let guard = self.guard_after_lost(pen, guard).await?;
+        let guard = self.guard_after_lost(writer, guard).await?;
         let releases = matches!(guard, Guard::Release { .. });
-        let done = self.try_append(pen, guard, draft).await;
+        let done = self.try_append(writer, guard, draft).await;
         // There was nothing to say, or nothing that can be said: the lease must not stay for that.
         if releases && !matches!(done, Err(SessionError::Store(_))) {
-            self.give_back(pen).await?;
+            self.give_back(writer).await?;
         }
         done
     }
@@ -287,11 +287,11 @@ impl Live {
     /// Appends once, where the newest snapshot ends.
     pub(crate) async fn try_append(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        self.settle(pen).await?;
+        self.settle(writer).await?;
         let snapshot = self.snapshot();
         let items = self.items(snapshot.state().end, draft(snapshot.state())?);
         if items.is_empty() {
@@ -307,16 +307,16 @@ impl Live {
             keys: Append::keys_of(&items),
             items,
         };
-        pen.unsure = true;
+        writer.unsure = true;
         let appended = self.shared.store.append(self.key.clone(), append).await;
-        pen.unsure = matches!(appended, Err(StoreError::Unavailable { .. }));
-        pen.fence = appended?.fence;
+        writer.unsure = matches!(appended, Err(StoreError::Unavailable { .. }));
+        writer.fence = appended?.fence;
         if !reads_anew {
             self.set_snapshot(next);
             return Ok(());
         }
-        pen.unsure = true;
-        Ok(self.refresh(pen).await?)
+        writer.unsure = true;
+        Ok(self.refresh(writer).await?)
     }
 
     fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use contexture_history::{TurnNo, TurnStatus};
 use futures::future::BoxFuture;
 
-use crate::live::{Draft, LOST, Live, Pen, ended};
+use crate::live::{Draft, LOST, Live, WriteGuard, ended};
 use crate::session_error::SessionError;
 use crate::store::{Fence, Guard};
 use crate::{NewItem, Snapshot, State, StoreError, ThreadKey};
@@ -29,21 +29,21 @@ pub trait LostWords: std::fmt::Debug + Send + Sync {
 impl Live {
     /// Puts on record that the turn in flight was interrupted, as the next writer would, if its writer was lost.
     pub(crate) async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
-        // The holder of the pen is alive, in this process; its lease says the same to others.
-        let Some(mut pen) = self.free_pen() else { return Ok(None) };
-        self.refresh(&pen).await?;
-        let closed = match self.end_lost(&mut pen, |fence| Guard::Release { fence }).await {
+        // The holder of the writer is alive, in this process; its lease says the same to others.
+        let Some(mut writer) = self.try_lock_writer() else { return Ok(None) };
+        self.refresh(&writer).await?;
+        let closed = match self.end_lost(&mut writer, |fence| Guard::Release { fence }).await {
             // In the second case this process was held up for longer than a lease, and taken over itself.
             Err(SessionError::Store(StoreError::Held { .. } | StoreError::Fenced { .. })) => return Ok(None),
             closed => closed?,
         };
-        self.give_back(&mut pen).await?;
+        self.give_back(&mut writer).await?;
         Ok(closed.and_then(|it| it.turn))
     }
 
     /// Gives the lease back, if this process holds one.
-    pub(crate) async fn give_back(&self, pen: &mut Pen) -> Result<(), StoreError> {
-        if let Some(fence) = pen.fence.take() {
+    pub(crate) async fn give_back(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
+        if let Some(fence) = writer.fence.take() {
             self.shared.store.lease(self.key.clone(), Guard::Release { fence }).await?;
         }
         Ok(())
@@ -51,13 +51,17 @@ impl Live {
 
     /// Returns what a new write has to show, after a turn in flight whose writer was lost has come to its end. Without
     /// [`LostWords`] that end is part of the write itself.
-    pub(crate) async fn guard_after_lost(&self, pen: &mut Pen, guard: Guard) -> Result<Guard, SessionError> {
-        self.settle(pen).await?;
+    pub(crate) async fn guard_after_lost(
+        &self,
+        writer: &mut WriteGuard,
+        guard: Guard,
+    ) -> Result<Guard, SessionError> {
+        self.settle(writer).await?;
         if self.shared.lost_words.get().is_none() {
             return Ok(guard);
         }
         let ttl = self.shared.config.lease;
-        Ok(match (self.end_lost(pen, |fence| Guard::Hold { fence, ttl }).await?, guard) {
+        Ok(match (self.end_lost(writer, |fence| Guard::Hold { fence, ttl }).await?, guard) {
             (Some(Taken { fence, .. }), Guard::Free | Guard::Release { .. }) => Guard::Release { fence },
             (_, guard) => guard,
         })
@@ -67,7 +71,7 @@ impl Live {
     /// in flight.
     async fn end_lost(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         guard: impl Fn(Fence) -> Guard,
     ) -> Result<Option<Taken>, SessionError> {
         if in_flight(self.snapshot().state()).is_none() {
@@ -75,10 +79,10 @@ impl Live {
         }
         let (owner, ttl) = (Arc::clone(&self.shared.owner), self.shared.config.lease);
         let taken = self.shared.store.lease(self.key.clone(), Guard::Acquire { owner, ttl }).await?;
-        pen.fence = taken;
+        writer.fence = taken;
         let Some(fence) = taken else { return Ok(None) };
         // Only now does no one else write.
-        self.refresh(pen).await?;
+        self.refresh(writer).await?;
         let snapshot = self.snapshot();
         let Some(turn) = in_flight(snapshot.state()) else { return Ok(Some(Taken { turn: None, fence })) };
         let said = match self.shared.lost_words.get() {
@@ -87,7 +91,7 @@ impl Live {
         };
         let said = self.shared.counted(said).into_iter().chain([ended(TurnStatus::Interrupted, Some(LOST))]);
         let draft: Draft = said.map(|it| (turn, it)).collect();
-        self.try_append(pen, guard(fence), |_| Ok(draft.clone())).await?;
+        self.try_append(writer, guard(fence), |_| Ok(draft.clone())).await?;
         Ok(Some(Taken { turn: Some(turn), fence }))
     }
 }

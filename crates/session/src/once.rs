@@ -1,6 +1,6 @@
 //! What is added to a thread exactly once: a key says whether it is there.
 //!
-//! A key is taken in the same commit as what it stands for, and looked up before with the pen in hand. If somebody else took
+//! A key is taken in the same commit as what it stands for, and looked up before with the writer in hand. If somebody else took
 //! it in between, the log has grown, the append is refused, and the key is looked up again. So it is written once, also
 //! if two processes race, and if it was written and nobody heard of it.
 
@@ -71,20 +71,20 @@ impl Thread {
     ) -> Result<bool, SessionError> {
         ids::check("idempotency key", key)?;
         let live = self.live();
-        let mut pen = live.pen(self.policy()).await?;
+        let mut writer = live.lock_writer(self.policy()).await?;
         let mut patience = Patience::new(&live.shared.config);
         loop {
             // What is known must not be older than what is looked up now.
-            live.settle(&mut pen).await?;
+            live.settle(&mut writer).await?;
             if live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await?.is_some() {
                 // Another process may have written it: who asked wants to see it.
-                live.refresh(&pen).await?;
+                live.refresh(&writer).await?;
                 return Ok(false);
             }
-            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match live.append_next(&mut pen, guard, &draft).await {
+            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match live.append_next(&mut writer, guard, &draft).await {
                 Err(SessionError::Store(err)) => {
-                    live.recover(&mut pen, self.policy(), &mut patience, err).await?;
+                    live.recover(&mut writer, self.policy(), &mut patience, err).await?;
                 }
                 done => return done.map(|()| true),
             }

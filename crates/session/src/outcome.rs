@@ -42,11 +42,11 @@ pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome
 }
 
 impl TurnOutcome {
-    /// Whether nobody can change it any more, or only who resumes it; with `go_on` a bad end is none.
-    pub(crate) fn is_final(&self, go_on: bool) -> bool {
+    /// Whether nobody can change it any more, or only who resumes it; with `resume` a bad end is none.
+    pub(crate) fn is_final(&self, resume: bool) -> bool {
         match self.status {
             TurnStatus::InFlight => false,
-            TurnStatus::Failed | TurnStatus::Interrupted => !go_on,
+            TurnStatus::Failed | TurnStatus::Interrupted => !resume,
             TurnStatus::Completed | TurnStatus::Suspended => true,
         }
     }

@@ -68,7 +68,7 @@ impl Thread {
         }
         let new = self.counted(key, messages);
         self.once(key, |state| {
-            // Who writes has the pen, so this is the snapshot that the state is of.
+            // Who writes has the writer, so this is the snapshot that the state is of.
             let all: Vec<Prepended> = [new.clone()].into_iter().chain(before(&self.get())).collect();
             let mut draft = closing(state, false);
             draft.push((state.turn, NewItem::note(KEY, Some(json!(all)))));

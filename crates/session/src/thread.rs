@@ -138,8 +138,8 @@ impl Thread {
         &self,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
-        let mut pen = self.live.pen(self.policy).await?;
-        self.live.write(&mut pen, self.policy, draft).await
+        let mut writer = self.live.lock_writer(self.policy).await?;
+        self.live.write(&mut writer, self.policy, draft).await
     }
 
     /// Begins a turn, or finds the one that the same idempotency key began before.
@@ -175,9 +175,9 @@ impl Thread {
     /// is not at hand.
     pub async fn history(&self, limit: Option<Limit>) -> Result<Vec<Arc<Turn>>, SessionError> {
         let snapshot = self.get();
-        let at_hand = self.live.shared.config.history_window;
+        let open_thread = self.live.shared.config.history_window;
         let wanted = match limit {
-            Some(Limit::Turns(turns)) if turns > at_hand => turns,
+            Some(Limit::Turns(turns)) if turns > open_thread => turns,
             _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
         };
         let items = load::view(&self.live.shared, &self.live.key, wanted).await?.items;

@@ -6,7 +6,7 @@ use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
 use futures::future::{Either, select};
 
 use crate::config::Policy;
-use crate::live::{Draft, Live, Patience, Pen, closing, ended};
+use crate::live::{Draft, Live, Patience, WriteGuard, closing, ended};
 use crate::outcome::{TurnOutcome, outcome};
 use crate::session_error::SessionError;
 use crate::store::{Fence, Guard};
@@ -19,8 +19,8 @@ pub struct TurnConfig {
     /// The same key again gives the outcome of the first turn, not a second one.
     pub key: Option<String>,
     /// Go on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was
-    /// interrupted. See [`Begun::GoneOn`].
-    pub go_on: bool,
+    /// interrupted. See [`Begun::Resumed`].
+    pub resume: bool,
     /// What happens when a turn is already running.
     pub policy: Policy,
     /// What the turn begins with: the user's message and its envelopes.
@@ -32,9 +32,9 @@ pub struct TurnConfig {
 pub enum Begun {
     /// A turn that runs now.
     Running(RunningTurn),
-    /// The turn that the same key began before, which runs again (with [`TurnConfig::go_on`] only). What it began with
+    /// The turn that the same key began before, which runs again (with [`TurnConfig::resume`] only). What it began with
     /// and whatever followed is there already; nothing was appended but the record that it goes on.
-    GoneOn(RunningTurn),
+    Resumed(RunningTurn),
     /// The turn that the same key began before.
     Replayed(TurnOutcome),
 }
@@ -45,7 +45,7 @@ pub enum Begun {
 #[derive(Debug)]
 pub struct RunningTurn {
     live: Arc<Live>,
-    pen: Pen,
+    writer: WriteGuard,
     turn: TurnNo,
     fence: Fence,
 }
@@ -121,7 +121,7 @@ impl RunningTurn {
     async fn put(&mut self, guard: Guard, draft: Draft) -> Result<Seq, SessionError> {
         let mut patience = Patience::new(&self.live.shared.config);
         loop {
-            match self.live.try_append(&mut self.pen, guard.clone(), |_| Ok(draft.clone())).await {
+            match self.live.try_append(&mut self.writer, guard.clone(), |_| Ok(draft.clone())).await {
                 Err(SessionError::Store(StoreError::Conflict { thread, .. })) => {
                     self.catch_up(thread, &mut patience).await?;
                 }
@@ -133,7 +133,7 @@ impl RunningTurn {
     /// Reads the log anew after it grew under the turn: an append of its own, whose caller did not wait for it, is no
     /// harm; anything else means that someone took over.
     async fn catch_up(&mut self, thread: String, patience: &mut Patience) -> Result<(), SessionError> {
-        self.live.refresh(&self.pen).await?;
+        self.live.refresh(&self.writer).await?;
         let open = self.live.snapshot().state().open;
         let is_ours = open.is_some_and(|it| it.turn == self.turn && it.status == TurnStatus::InFlight);
         match patience.next().filter(|_| is_ours) {
@@ -200,29 +200,29 @@ async fn begin_or_fork(thread: &Thread, config: TurnConfig) -> Result<Begun, Ses
 }
 
 async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, SessionError> {
-    let mut pen = live.pen(config.policy).await?;
+    let mut writer = live.lock_writer(config.policy).await?;
     let mut patience = Patience::new(&live.shared.config);
     loop {
         // What is known must not be older than what is looked up now.
-        live.settle(&mut pen).await?;
+        live.settle(&mut writer).await?;
         let before = earlier(live, config).await?;
         let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
-            Some(before) if before.is_final(config.go_on) => return Ok(Begun::Replayed(before)),
-            Some(before) if config.go_on => (go_on(live, &mut pen, &before).await, Begun::GoneOn),
+            Some(before) if before.is_final(config.resume) => return Ok(Begun::Replayed(before)),
+            Some(before) if config.resume => (resume_keyed(live, &mut writer, &before).await, Begun::Resumed),
             Some(_) => {
-                close(live, &mut pen, config.policy, &mut patience).await?;
+                close(live, &mut writer, config.policy, &mut patience).await?;
                 continue;
             }
             None => {
                 let draft = |state: &State| Ok(beginning(state, config));
-                (live.append_next(&mut pen, acquire(live), draft).await, Begun::Running)
+                (live.append_next(&mut writer, acquire(live), draft).await, Begun::Running)
             }
         };
         match done {
             Err(SessionError::Store(err)) => {
-                live.recover(&mut pen, config.policy, &mut patience, err).await?;
+                live.recover(&mut writer, config.policy, &mut patience, err).await?;
             }
-            done => return done.and_then(|()| running(live, pen)).map(begun),
+            done => return done.and_then(|()| running(live, writer)).map(begun),
         }
     }
 }
@@ -239,11 +239,11 @@ fn beginning(state: &State, config: &TurnConfig) -> Draft {
     draft
 }
 
-fn running(live: &Arc<Live>, pen: Pen) -> Result<RunningTurn, SessionError> {
+fn running(live: &Arc<Live>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {
     let turn = live.snapshot().turn();
     let thread = || live.key.thread.to_string();
-    let fence = pen.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
-    Ok(RunningTurn { live: Arc::clone(live), pen, turn, fence })
+    let fence = writer.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
+    Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence })
 }
 
 /// Goes on with a suspended turn.
@@ -252,7 +252,7 @@ pub(crate) async fn resume(
     turn: TurnNo,
     policy: Policy,
 ) -> Result<RunningTurn, SessionError> {
-    let mut pen = live.pen(policy).await?;
+    let mut writer = live.lock_writer(policy).await?;
     let mut patience = Patience::new(&live.shared.config);
     let thread = live.key.thread.to_string();
     let draft = |state: &State| match state.open {
@@ -262,11 +262,11 @@ pub(crate) async fn resume(
         _ => Err(SessionError::NotSuspended { thread: thread.clone(), turn }),
     };
     // Another process may have suspended it: this one's snapshot need not know yet.
-    live.refresh(&pen).await?;
+    live.refresh(&writer).await?;
     loop {
-        match live.try_append(&mut pen, acquire(live), draft).await {
-            Err(SessionError::Store(err)) => live.recover(&mut pen, policy, &mut patience, err).await?,
-            done => return done.and_then(|()| running(live, pen)),
+        match live.try_append(&mut writer, acquire(live), draft).await {
+            Err(SessionError::Store(err)) => live.recover(&mut writer, policy, &mut patience, err).await?,
+            done => return done.and_then(|()| running(live, writer)),
         }
     }
 }
@@ -283,20 +283,24 @@ async fn earlier(live: &Live, config: &TurnConfig) -> Result<Option<TurnOutcome>
 /// Puts an end to a turn whose writer was lost, or waits a little if it runs in another process.
 async fn close(
     live: &Live,
-    pen: &mut Pen,
+    writer: &mut WriteGuard,
     policy: Policy,
     patience: &mut Patience,
 ) -> Result<(), SessionError> {
-    live.refresh(pen).await?;
-    let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-    match live.append_next(pen, guard, |state| Ok(closing(state, false))).await {
-        Err(SessionError::Store(err)) => live.recover(pen, policy, patience, err).await,
+    live.refresh(writer).await?;
+    let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+    match live.append_next(writer, guard, |state| Ok(closing(state, false))).await {
+        Err(SessionError::Store(err)) => live.recover(writer, policy, patience, err).await,
         done => done,
     }
 }
 
 /// Makes a turn that did not come to its end the open one again, if it is the thread's newest still.
-async fn go_on(live: &Live, pen: &mut Pen, before: &TurnOutcome) -> Result<(), SessionError> {
+async fn resume_keyed(
+    live: &Live,
+    writer: &mut WriteGuard,
+    before: &TurnOutcome,
+) -> Result<(), SessionError> {
     let thread = || live.key.thread.to_string();
     let (Some(first), Some(last)) = (before.items.first(), before.items.last()) else {
         return Err(SessionError::TurnSuperseded { thread: thread(), turn: before.turn });
@@ -312,5 +316,5 @@ async fn go_on(live: &Live, pen: &mut Pen, before: &TurnOutcome) -> Result<(), S
         }
         Ok(vec![(before.turn, NewItem::of(Body::Change(Change::TurnResumed)))])
     };
-    live.try_append(pen, acquire(live), resumed).await
+    live.try_append(writer, acquire(live), resumed).await
 }

@@ -34,12 +34,12 @@ const IDLE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Writer {
     orders: Sender<Order>,
-    desk: Arc<Desk>,
+    shared: Arc<WriterShared>,
 }
 
 /// What the thread and its callers share.
 #[derive(Debug)]
-struct Desk {
+struct WriterShared {
     file: Mutex<File>,
     pace: Pace,
     place: Place,
@@ -65,10 +65,10 @@ impl Writer {
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
         let (orders, queue) = channel();
         let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
-        let desk = Arc::new(Desk { file, pace: Pace::default(), place, notices });
-        let work = Work { queue, desk: Arc::clone(&desk), next: None };
+        let shared = Arc::new(WriterShared { file, pace: Pace::default(), place, notices });
+        let work = Work { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
-        Ok((Writer { orders, desk }, thread))
+        Ok((Writer { orders, shared }, thread))
     }
 
     /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of many
@@ -77,7 +77,7 @@ impl Writer {
         &self,
         prepare: impl FnOnce() -> Result<C, StoreError>,
     ) -> Result<C::Output, StoreError> {
-        let operation = self.desk.pace.begin();
+        let operation = self.shared.pace.begin();
         let is_for_here = operation.is_for_here().await;
         let change = prepare()?;
         let is_for_here = is_for_here && change.is_small();
@@ -86,21 +86,21 @@ impl Writer {
         if let Some(pending) = rest {
             self.send(Order::Change(pending))?;
         }
-        answer.await.map_err(|_| self.desk.place.gone())?
+        answer.await.map_err(|_| self.shared.place.gone())?
     }
 
     /// Makes a change in this thread and answers it. Returns it if somebody else is writing.
     fn make_here(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
-        let Ok(file) = self.desk.file.try_lock() else { return Some(pending) };
+        let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
         let since = Instant::now();
         let is_made = file.write_unless_busy(&mut *pending);
-        self.desk.pace.took(since.elapsed());
+        self.shared.pace.took(since.elapsed());
         let is_due = file.checkpoints.is_due();
         drop(file);
         if !is_made {
             return Some(pending);
         }
-        self.desk.answer(pending);
+        self.shared.answer(pending);
         if is_due {
             // If the thread has ended, the next change says so.
             let _ = self.send(Order::Tidy);
@@ -112,15 +112,15 @@ impl Writer {
     pub(crate) async fn vacuum(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.send(Order::Vacuum(reply))?;
-        answer.await.map_err(|_| self.desk.place.gone())?
+        answer.await.map_err(|_| self.shared.place.gone())?
     }
 
     fn send(&self, order: Order) -> Result<(), StoreError> {
-        self.orders.send(order).map_err(|_| self.desk.place.gone())
+        self.orders.send(order).map_err(|_| self.shared.place.gone())
     }
 }
 
-impl Desk {
+impl WriterShared {
     fn lock(&self) -> MutexGuard<'_, File> {
         // A transaction that a panic left open is undone before the next one begins.
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
@@ -141,7 +141,7 @@ impl Desk {
 /// The thread that writes.
 struct Work {
     queue: Receiver<Order>,
-    desk: Arc<Desk>,
+    shared: Arc<WriterShared>,
     /// An order that came while a batch was gathered and can't be part of one.
     next: Option<Order>,
 }
@@ -152,35 +152,35 @@ impl Work {
             match order {
                 Order::Change(first) => {
                     self.write(first);
-                    self.desk.lock().tidy();
+                    self.shared.lock().tidy();
                 }
                 Order::Vacuum(reply) => {
                     let _ = reply.send(self.vacuum());
                 }
-                Order::Tidy => self.desk.lock().tidy(),
+                Order::Tidy => self.shared.lock().tidy(),
             }
         }
     }
 
     fn vacuum(&self) -> Result<(), StoreError> {
-        let file = self.desk.lock();
+        let file = self.shared.lock();
         file.check()?;
-        vacuum(&file.conn).map_err(|err| self.desk.place.error(&err))
+        vacuum(&file.conn).map_err(|err| self.shared.place.error(&err))
     }
 
     /// Writes a change together with those that are queued behind it, and those that are about to be.
     fn write(&mut self, first: Box<dyn Pending>) {
-        let desk = Arc::clone(&self.desk);
-        let file = desk.lock();
+        let shared = Arc::clone(&self.shared);
+        let file = shared.lock();
         let since = Instant::now();
         let mut batch = vec![first];
         file.write(&mut batch, |count| self.next_change(count, since));
         // Only what a change takes alone says whether it could be made elsewhere.
         if batch.len() == 1 {
-            desk.pace.took(since.elapsed());
+            shared.pace.took(since.elapsed());
         }
         drop(file);
-        batch.into_iter().for_each(|it| desk.answer(it));
+        batch.into_iter().for_each(|it| shared.answer(it));
     }
 
     /// Returns one more change for a batch of `count`, which is being made already.
@@ -197,7 +197,7 @@ impl Work {
                 Some(Err(_)) => {}
             }
             // All that were asked for are in the batch.
-            change.is_some() || self.next.is_some() || count >= self.desk.pace.open()
+            change.is_some() || self.next.is_some() || count >= self.shared.pace.open()
         });
         change
     }
@@ -206,11 +206,11 @@ impl Work {
         if let Some(order) = self.next.take() {
             return Some(order);
         }
-        while self.desk.lock().checkpoints.is_due_when_idle() {
+        while self.shared.lock().checkpoints.is_due_when_idle() {
             match self.queue.recv_timeout(IDLE) {
                 Ok(order) => return Some(order),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.desk.lock().checkpoints.when_idle(),
+                Err(RecvTimeoutError::Timeout) => self.shared.lock().checkpoints.when_idle(),
             }
         }
         self.queue.recv().ok()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::Shelf;
+use super::CompileInputs;
 use super::edge::{End, is_name};
 use super::expand::{Flat, FlatEdge, FlatNode};
 use crate::define::OnError;
@@ -30,11 +30,11 @@ pub(crate) struct Connected {
 }
 
 /// Makes the nodes and connects them.
-pub(crate) fn connect(flat: &Flat, shelf: &Shelf, faults: &mut Vec<FlowFault>) -> Connected {
+pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut Vec<FlowFault>) -> Connected {
     let mut nodes = Vec::new();
     let mut idx_of = IndexMap::new();
     for (id, node) in &flat.nodes {
-        match made(id, node, shelf) {
+        match made(id, node, compile_inputs) {
             Ok(made) => {
                 idx_of.insert(id.clone(), nodes.len());
                 nodes.push(made);
@@ -65,8 +65,8 @@ fn located(fault: FlowFault, id: &str, node: &FlatNode) -> FlowFault {
     FlowFault { message: format!("node `{id}`: {}", fault.message), ..fault }.at(at)
 }
 
-fn made(id: &str, node: &FlatNode, shelf: &Shelf) -> Result<FlowNode, Vec<FlowFault>> {
-    let work = nodes::make(node, shelf)?;
+fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<FlowNode, Vec<FlowFault>> {
+    let work = nodes::make(node, compile_inputs)?;
     let (traits, definition) = (work.traits(), &node.definition);
     let mut inputs = work.inputs();
     inputs.push(Port::new(AFTER, PortType::Signal));

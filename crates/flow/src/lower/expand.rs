@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::Shelf;
+use super::CompileInputs;
 use super::edge::{self, End};
 use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, START};
 use crate::fault::FlowFault;
@@ -62,8 +62,12 @@ pub(crate) struct FlatEdge {
 }
 
 /// Takes a definition apart.
-pub(crate) fn expand(definition: &FlowDefinition, shelf: &Shelf, faults: &mut Vec<FlowFault>) -> Flat {
-    let mut expansion = Expansion { flat: Flat::default(), shelf, faults, chain: Vec::new() };
+pub(crate) fn expand(
+    definition: &FlowDefinition,
+    compile_inputs: &CompileInputs,
+    faults: &mut Vec<FlowFault>,
+) -> Flat {
+    let mut expansion = Expansion { flat: Flat::default(), compile_inputs, faults, chain: Vec::new() };
     let root = Place { prefix: String::new(), gate: None, outer: None };
     let outputs = expansion.flow(definition, &root);
     expansion.flat.outputs = outputs;
@@ -72,7 +76,7 @@ pub(crate) fn expand(definition: &FlowDefinition, shelf: &Shelf, faults: &mut Ve
 
 pub(super) struct Expansion<'a> {
     pub(super) flat: Flat,
-    pub(super) shelf: &'a Shelf,
+    pub(super) compile_inputs: &'a CompileInputs,
     pub(super) faults: &'a mut Vec<FlowFault>,
     /// The flows around.
     pub(super) chain: Vec<String>,
@@ -206,8 +210,8 @@ impl Expansion<'_> {
 
     pub(super) fn sub_flow(&mut self, id: &str, place: &Place) -> Option<Local> {
         let at = place.outer.clone().unwrap_or_default();
-        let Some(flow) = self.shelf.flows.get(id) else {
-            let known: Vec<&str> = self.shelf.flows.keys().map(String::as_str).collect();
+        let Some(flow) = self.compile_inputs.flows.get(id) else {
+            let known: Vec<&str> = self.compile_inputs.flows.keys().map(String::as_str).collect();
             let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
             self.fault(FlowFault::new("unknown_flow", format!("there is no flow `{id}`")).hint(hint), at);
             return None;

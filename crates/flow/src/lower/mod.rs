@@ -27,7 +27,7 @@ pub(crate) use expand::{FlatNode, FlatStart};
 
 /// What a definition may name: other flows, and nodes of the application's own.
 #[derive(Clone, Debug, Default)]
-pub struct Shelf {
+pub struct CompileInputs {
     /// Flows for `sub_flow` nodes, by id.
     pub flows: BTreeMap<String, Arc<FlowDefinition>>,
     /// Nodes of the application's own, for `custom` nodes, by name.
@@ -37,25 +37,25 @@ pub struct Shelf {
 /// Checks a definition and makes the flow.
 ///
 /// ```
-/// use contexture_flow::{FlowDefinition, Shelf, lower};
+/// use contexture_flow::{FlowDefinition, CompileInputs, lower};
 ///
 /// let document = serde_json::json!({
 ///     "nodes": {"answer": {"type": "llm_request", "prompt": "chat"}},
 ///     "edges": ["start -> answer", "start.thread -> answer.user"],
 /// });
 /// let definition = FlowDefinition::read("chat", &document)?;
-/// let invalid = lower(&definition, &Shelf::default()).unwrap_err();
+/// let invalid = lower(&definition, &CompileInputs::default()).unwrap_err();
 /// assert_eq!(
 ///     invalid.faults[0].message,
 ///     "edge `start.thread -> answer.user`: output `thread` of `start` is thread, input `user` of `answer` takes data (string)",
 /// );
 /// # Ok::<(), contexture_flow::FlowInvalid>(())
 /// ```
-pub fn lower(definition: &FlowDefinition, shelf: &Shelf) -> Result<Flow, FlowInvalid> {
+pub fn lower(definition: &FlowDefinition, compile_inputs: &CompileInputs) -> Result<Flow, FlowInvalid> {
     let invalid = |faults: Vec<FlowFault>| FlowInvalid { flow: definition.id.clone(), faults };
     let mut faults = Vec::new();
-    let flat = expand::expand(definition, shelf, &mut faults);
-    let connected = connect::connect(&flat, shelf, &mut faults);
+    let flat = expand::expand(definition, compile_inputs, &mut faults);
+    let connected = connect::connect(&flat, compile_inputs, &mut faults);
     // What is missing or in a circle can only be said of a graph whose edges are all understood.
     if !faults.is_empty() {
         return Err(invalid(faults));

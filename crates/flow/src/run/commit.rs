@@ -5,14 +5,14 @@ use std::sync::Arc;
 use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentKey, NewRecord, Records, StoreError, Time, Writes};
 
-use super::book::written;
 use super::error::RunError;
 use super::event::RunEvent;
 use super::keys::Keys;
+use super::run_record::written;
 
 /// A driver's right to write.
 #[derive(Clone, Debug)]
-pub(crate) struct Pen {
+pub(crate) struct WriteGuard {
     pub(crate) keys: Keys,
     pub(crate) epoch: u64,
     pub(crate) records: Arc<dyn Records>,
@@ -33,7 +33,7 @@ impl Batch {
     }
 }
 
-impl Pen {
+impl WriteGuard {
     /// Writes a batch and what stands beside it as one commit, and returns the number of the batch's last event, if it has one. If it is not
     /// known whether the commit was made, the driver gives up: whoever takes over finds out from the log.
     pub(crate) async fn write(&self, batch: Batch, beside: Vec<NewRecord>) -> Result<Option<u64>, RunError> {

@@ -12,12 +12,12 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use super::book::{Book, replay};
-use super::commit::{Batch, Pen};
+use super::commit::{Batch, WriteGuard};
 use super::error::RunError;
 use super::event::RunEvent;
 use super::library::About;
 use super::ready::Given;
+use super::run_record::{RunRecord, replay};
 use super::runtime::RuntimeConfig;
 use super::state::{Active, Phase, State};
 use super::task::{Attempt, attempt, check_inputs, delay};
@@ -32,12 +32,12 @@ type Work = BoxFuture<'static, (usize, Result<Step, NodeError>)>;
 
 /// Drives one run, as long as there is something to do.
 pub(crate) struct Driver {
-    pub(super) pen: Pen,
+    pub(super) guard: WriteGuard,
     pub(super) flow: Flow,
     pub(super) services: Arc<Services>,
     pub(super) config: RuntimeConfig,
     pub(super) given: Given,
-    pub(super) book: Book,
+    pub(super) run_record: RunRecord,
     pub(super) state: State,
     /// What has happened and is not on record yet.
     pub(super) batch: Batch,
@@ -76,28 +76,28 @@ pub(crate) enum Left {
 impl Driver {
     /// Takes a run up where its log ends.
     pub(crate) async fn open(
-        pen: Pen,
+        guard: WriteGuard,
         flow: Flow,
         services: Arc<Services>,
         config: RuntimeConfig,
-        mut book: Book,
+        mut run_record: RunRecord,
         is_taken_over: bool,
     ) -> Result<Self, RunError> {
-        let mut state = std::mem::take(&mut book.state).restored();
+        let mut state = std::mem::take(&mut run_record.state).restored();
         if state.nodes.is_empty() {
             state = State::new(&flow);
         }
-        book.upto = replay(&*pen.records, &pen.keys, &flow, &mut state, book.upto).await?;
-        let given = Given { input: Arc::clone(&book.input), main: pen.keys.run.session().main() };
+        run_record.upto = replay(&*guard.records, &guard.keys, &flow, &mut state, run_record.upto).await?;
+        let given = Given { input: Arc::clone(&run_record.input), main: guard.keys.run.session().main() };
         let (teller, told) = unbounded();
         let mut driver = Self {
             tellings: Tellings::default(),
-            pen,
+            guard,
             flow,
             services,
             config,
             given,
-            book,
+            run_record,
             state,
             batch: Batch::default(),
             tasks: FuturesUnordered::new(),
@@ -137,8 +137,8 @@ impl Driver {
 
     /// Drives the run until it is over, waits, or is to be left.
     pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<Left, RunError> {
-        let mut ears = self.ears(stop);
-        self.take_letters().await?;
+        let mut sources = self.sources(stop);
+        self.take_messages().await?;
         // A node had failed when the last driver was lost. Nodes fail when a run is cancelled too, so that counts first.
         if let Some((node, error)) = self.state.failure.clone() {
             self.stop_with(Ending::Failed { node, error });
@@ -153,8 +153,8 @@ impl Driver {
             }
             self.flush().await?;
             self.work();
-            let heard = self.listen(&mut ears).await;
-            if let Some(left) = self.react(heard, &mut ears).await? {
+            let wakeup = self.listen(&mut sources).await;
+            if let Some(left) = self.react(wakeup, &mut sources).await? {
                 return Ok(left);
             }
         }
@@ -206,7 +206,7 @@ impl Driver {
         }
         let batch = self.take_batch();
         if let Some(number) = self.write(batch).await? {
-            self.book.upto = number;
+            self.run_record.upto = number;
         }
         Ok(())
     }
@@ -215,10 +215,10 @@ impl Driver {
     pub(super) async fn write(&mut self, batch: Batch) -> Result<Option<u64>, RunError> {
         let events = batch.events.clone();
         let library = Arc::clone(&self.services.library);
-        let Pen { keys, time, .. } = &self.pen;
+        let WriteGuard { keys, time, .. } = &self.guard;
         let about = About { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
-        let number = self.pen.write(batch, library.beside(about, &events)).await?;
-        events.iter().for_each(|it| library.heard(&self.flow, it));
+        let number = self.guard.write(batch, library.beside(about, &events)).await?;
+        events.iter().for_each(|it| library.on_event(&self.flow, it));
         Ok(number)
     }
 
@@ -252,7 +252,7 @@ impl Driver {
                 flow: Arc::clone(&self.flow.0.name),
                 node: Arc::clone(&node.id),
                 lazy: Arc::clone(&node.lazy),
-                run: self.pen.keys.run.clone(),
+                run: self.guard.keys.run.clone(),
                 active: active.clone(),
                 thread: active.thread.clone().unwrap_or_else(|| self.given.main.clone()),
                 services: Arc::clone(&self.services),

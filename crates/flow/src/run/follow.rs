@@ -6,10 +6,10 @@ use contexture_session::Extent;
 use futures::Stream;
 use futures::future::{Either, select};
 
-use super::book;
 use super::error::RunError;
 use super::event::RunEvent;
 use super::id::RunId;
+use super::run_record;
 use super::runtime::Runtime;
 
 /// How often is looked whether a run is still there in which nothing happens.
@@ -25,7 +25,7 @@ impl Runtime {
     ) -> Result<Vec<(u64, RunEvent)>, RunError> {
         let keys = self.keys(run);
         let page = self.records().read(keys.log(), after, max).await?;
-        page.iter().map(|it| Ok((it.number, book::parsed(&keys, &it.data)?))).collect()
+        page.iter().map(|it| Ok((it.number, run_record::parsed(&keys, &it.data)?))).collect()
     }
 
     /// Returns which numbers what happened in a run has.
@@ -71,8 +71,8 @@ impl Runtime {
     /// Whether a run is over and nothing is on record of it after a number.
     async fn is_heard(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
         // The status first: a run's last event and its status are one commit.
-        let (book, _) = book::book(self.records(), &self.keys(run)).await?;
-        Ok(book.status.is_over() && self.extent(run).await?.last <= after)
+        let (run_record, _) = run_record::load(self.records(), &self.keys(run)).await?;
+        Ok(run_record.status.is_over() && self.extent(run).await?.last <= after)
     }
 
     /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is still there.

@@ -13,10 +13,10 @@ use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentKey, DocumentList, StoreError, Writes};
 use serde::Serialize;
 
-use super::book::{self, Stub};
 use super::error::RunError;
 use super::id::RunId;
 use super::keys::{self, Keys};
+use super::run_record::{self, Stub};
 use super::runtime::Runtime;
 use super::start_key;
 
@@ -90,7 +90,7 @@ impl Runtime {
 
     /// Forgets a run that is over. Says whether it was there.
     async fn forget_run(&self, keys: &Keys, stub: Stub) -> Result<bool, RunError> {
-        let mut deletes = book::documents_of(self.records(), keys).await?;
+        let mut deletes = run_record::documents_of(self.records(), keys).await?;
         deletes.push(keys.run());
         // While the run is there, nobody else has its key.
         deletes.extend(stub.key.iter().map(|it| keys::start_key(&keys.tenant, it)));

@@ -6,10 +6,10 @@ use contexture_session::{Document, NewRecord, Records, StoreError, Writes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::book::{book, document, parsed, written};
 use super::error::RunError;
 use super::event::{RunStatus, Wait};
 use super::keys::Keys;
+use super::run_record::{document, load, parsed, written};
 use super::weight::check_size;
 
 /// The mark of the word to stop. It can't be the id of a wait, which has a dot.
@@ -18,7 +18,7 @@ pub(crate) const CANCEL: &str = "cancel";
 /// What comes to a run from outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Letter {
+pub(crate) enum InboxMessage {
     /// Somebody answered.
     Answer { wait: String, value: Value },
     /// The run is to stop.
@@ -58,9 +58,9 @@ pub(crate) async fn answer(
     let open: Wait = parsed(keys, &open.data)?;
     let checked = check_size(&value).and_then(|()| open.check(&value));
     checked.map_err(|why| RunError::AnswerInvalid { wait: wait.to_owned(), why })?;
-    let letter = Letter::Answer { wait: wait.to_owned(), value };
+    let message = InboxMessage::Answer { wait: wait.to_owned(), value };
     let writes =
-        Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &letter, wait, at) };
+        Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &message, wait, at) };
     match records.write(writes).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound { .. }) => Err(not_open(records, keys, wait).await),
@@ -70,16 +70,16 @@ pub(crate) async fn answer(
 
 /// Tells a run to stop.
 pub(crate) async fn cancel(records: &dyn Records, keys: &Keys, at: Timestamp) -> Result<RunStatus, RunError> {
-    let (book, _) = book(records, keys).await?;
-    if !book.status.is_over() {
-        let writes = posted(keys, &Letter::Cancel, CANCEL, at);
+    let (run_record, _) = load(records, keys).await?;
+    if !run_record.status.is_over() {
+        let writes = posted(keys, &InboxMessage::Cancel, CANCEL, at);
         records.write(Writes { requires: vec![keys.run()], ..writes }).await?;
     }
-    Ok(book.status)
+    Ok(run_record.status)
 }
 
-fn posted(keys: &Keys, letter: &Letter, mark: &str, at: Timestamp) -> Writes {
-    let record = NewRecord { stream: keys.inbox(), at, data: written(letter) };
+fn posted(keys: &Keys, message: &InboxMessage, mark: &str, at: Timestamp) -> Writes {
+    let record = NewRecord { stream: keys.inbox(), at, data: written(message) };
     let mark = Document { key: keys.mark(mark), at: Timestamp(0), data: String::new() };
     Writes { records: vec![record], puts: vec![mark], ..Writes::default() }
 }
@@ -87,12 +87,12 @@ fn posted(keys: &Keys, letter: &Letter, mark: &str, at: Timestamp) -> Writes {
 /// Says why a wait can't be answered: it was, or there never was one.
 async fn not_open(records: &dyn Records, keys: &Keys, wait: &str) -> RunError {
     let run = keys.run.to_string();
-    let book = match book(records, keys).await {
-        Ok((book, _)) => book,
+    let run_record = match load(records, keys).await {
+        Ok((run_record, _)) => run_record,
         Err(err) => return err,
     };
-    if book.status.is_over() {
-        return RunError::Over { run, status: book.status };
+    if run_record.status.is_over() {
+        return RunError::Over { run, status: run_record.status };
     }
     let wait = wait.to_owned();
     match was_asked(records, keys, &wait).await {

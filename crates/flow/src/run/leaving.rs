@@ -5,12 +5,12 @@ use std::sync::Arc;
 use contexture_agent::{AgentError, Pending};
 use contexture_session::{NewRecord, Policy, StoreError, ThreadId, Writes};
 
-use super::book::{Book, document, marks, waits, written};
 use super::driver::{Driver, Ending, Left, Outputs};
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus};
 use super::inbox::CANCEL;
 use super::keys::Keys;
+use super::run_record::{RunRecord, document, marks, waits, written};
 use super::runtime::Runtime;
 use super::state::{Phase, State};
 use super::task::cancelled;
@@ -33,18 +33,19 @@ impl Driver {
         let (services, approvals) = (Arc::clone(&self.services), self.approvals());
         for idx in self.state.active.clone() {
             if let Some(Phase::Waiting { wait, .. }) = self.phase(idx) {
-                let wait = self.pen.keys.wait(wait);
+                let wait = self.guard.keys.wait(wait);
                 self.batch.deletes.push(wait);
             }
             self.end_node(idx, Outputs::new(), Some(cancelled()));
         }
         let outputs = self.state.results();
-        self.book.outputs.clone_from(&outputs);
-        (self.book.status, self.book.node, self.book.error) = (status, node.clone(), error.clone());
+        self.run_record.outputs.clone_from(&outputs);
+        (self.run_record.status, self.run_record.node, self.run_record.error) =
+            (status, node.clone(), error.clone());
         self.note(RunEvent::RunEnd { status, outputs, node, error });
-        let marks = marks(&*self.pen.records, &self.pen.keys).await?;
+        let marks = marks(&*self.guard.records, &self.guard.keys).await?;
         self.batch.deletes.extend(marks);
-        self.batch.deletes.push(self.pen.keys.fence(self.pen.epoch));
+        self.batch.deletes.push(self.guard.keys.fence(self.guard.epoch));
         self.leave(State::default()).await?;
         for (thread, approval) in approvals {
             // Nobody can give it any more. If the turn can't be closed now, the thread's next one closes it.
@@ -77,10 +78,10 @@ impl Driver {
             return self.end_stalled().await;
         }
         self.note(RunEvent::RunWait { waits });
-        self.book.status = RunStatus::Waiting;
-        self.book.outputs = self.state.results();
+        self.run_record.status = RunStatus::Waiting;
+        self.run_record.outputs = self.state.results();
         let state = std::mem::take(&mut self.state);
-        let taken = self.book.taken;
+        let taken = self.run_record.taken;
         self.leave(state).await?;
         Ok(Left::Waiting { taken })
     }
@@ -96,11 +97,12 @@ impl Driver {
     pub(super) async fn leave(mut self, state: State) -> Result<(), RunError> {
         let mut batch = self.take_batch();
         // Nobody else writes to the log, so the numbers are known before it is written.
-        self.book.upto = self.book.upto.saturating_add(u64::try_from(batch.events.len()).unwrap_or(u64::MAX));
-        self.book.is_driven = false;
-        self.book.state = state;
-        batch.puts.push(self.book.document(&self.pen.keys, self.pen.time.now()));
-        batch.deletes.push(self.pen.keys.due());
+        self.run_record.upto =
+            self.run_record.upto.saturating_add(u64::try_from(batch.events.len()).unwrap_or(u64::MAX));
+        self.run_record.is_driven = false;
+        self.run_record.state = state;
+        batch.puts.push(self.run_record.document(&self.guard.keys, self.guard.time.now()));
+        batch.deletes.push(self.guard.keys.due());
         self.write(batch).await.map(|_| ())
     }
 }
@@ -122,18 +124,18 @@ impl Runtime {
     }
 
     /// Ends a run that nobody can drive any more, because its flow is gone or its state can't be read: otherwise it would be due for ever.
-    pub(super) async fn end_cancelled(&self, keys: &Keys, mut book: Book) -> Result<(), RunError> {
+    pub(super) async fn end_cancelled(&self, keys: &Keys, mut run_record: RunRecord) -> Result<(), RunError> {
         let at = self.parts.time.now();
         let status = RunStatus::Cancelled;
-        let end = RunEvent::RunEnd { status, outputs: book.outputs.clone(), node: None, error: None };
+        let end = RunEvent::RunEnd { status, outputs: run_record.outputs.clone(), node: None, error: None };
         let mut deletes = marks(self.records(), keys).await?;
         deletes.extend(waits(self.records(), keys).await?.iter().map(|it| keys.wait(&it.id)));
-        deletes.extend([keys.due(), keys.fence(book.epoch)]);
-        let requires = vec![keys.fence(book.epoch)];
-        (book.status, book.is_driven, book.state) = (status, false, State::default());
+        deletes.extend([keys.due(), keys.fence(run_record.epoch)]);
+        let requires = vec![keys.fence(run_record.epoch)];
+        (run_record.status, run_record.is_driven, run_record.state) = (status, false, State::default());
         let writes = Writes {
             records: vec![NewRecord { stream: keys.log(), at, data: written(&end) }],
-            puts: vec![book.document(keys, at)],
+            puts: vec![run_record.document(keys, at)],
             deletes,
             requires,
             ..Writes::default()

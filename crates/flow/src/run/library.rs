@@ -49,7 +49,7 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
 
     /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run
     /// follows it.
-    fn heard(&self, _flow: &Flow, _event: &RunEvent) {}
+    fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
 
     /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or its next attempt, is not in it.
     fn worked(&self, _kind: &'static str, _took: Duration) {}

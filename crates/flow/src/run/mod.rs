@@ -3,7 +3,6 @@
 //! A run's log has one writer, its driver, and is all there is to know: [`state`] is what a replay of it gives. Whoever answers a wait or
 //! cancels a run puts that into the run's inbox; the driver takes it from there.
 
-mod book;
 mod commit;
 mod driver;
 mod due;
@@ -11,7 +10,6 @@ mod error;
 mod event;
 mod follow;
 pub(crate) mod forget;
-mod hearing;
 mod id;
 mod inbox;
 mod info;
@@ -21,6 +19,7 @@ mod library;
 mod list;
 mod outcome;
 mod ready;
+mod run_record;
 mod runtime;
 mod shape;
 mod start;
@@ -28,6 +27,7 @@ mod start_key;
 mod state;
 mod task;
 mod telling;
+mod wakeups;
 pub(crate) mod weight;
 
 pub use error::RunError;

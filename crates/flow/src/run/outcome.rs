@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use contexture_session::Document;
 
-use super::book::written;
 use super::driver::{Driver, Ending, Outputs};
 use super::event::{RunEvent, Wait};
 use super::inbox::wait_id;
+use super::run_record::written;
 use super::weight::{MAX_WEIGHT, check_depth, weight};
 use crate::define::OnError;
 use crate::lower::{DONE, ERROR};
@@ -91,7 +91,7 @@ impl Driver {
         let (firing, node) = (active.firing, Arc::clone(&node.id));
         let wait = Wait { id, node: node.to_string(), asked };
         let document =
-            Document { key: self.pen.keys.wait(&wait.id), at: self.pen.time.now(), data: written(&wait) };
+            Document { key: self.guard.keys.wait(&wait.id), at: self.guard.time.now(), data: written(&wait) };
         self.batch.puts.push(document);
         self.note(RunEvent::NodeWait { node, firing, wait });
     }

@@ -9,12 +9,12 @@ use contexture_session::{
 };
 use serde_json::Value;
 
-use super::book::{Book, written};
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus};
 use super::forget::{FRESH, earlier};
 use super::id::RunId;
 use super::keys;
+use super::run_record::{RunRecord, written};
 use super::runtime::Runtime;
 use super::start_key;
 use super::state::State;
@@ -75,7 +75,7 @@ impl Runtime {
         };
         let now = self.parts.time.now();
         let is_kept = self.is_kept(flow, now);
-        let mut writes = self.begun(&run, book_of(flow, Arc::clone(input), key, now), &begin);
+        let mut writes = self.begun(&run, new_run_record(flow, Arc::clone(input), key, now), &begin);
         if !is_kept {
             let key = keys::definition(&self.tenant, flow.fingerprint());
             writes.puts.push(Document { key, at: now, data: flow.document().to_string() });
@@ -95,16 +95,16 @@ impl Runtime {
         if !is_kept {
             self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
         }
-        self.parts.library.heard(flow, &begin);
+        self.parts.library.on_event(flow, &begin);
         Ok(Some(run))
     }
 
-    fn begun(&self, run: &RunId, book: Book, start: &RunEvent) -> Writes {
+    fn begun(&self, run: &RunId, run_record: RunRecord, start: &RunEvent) -> Writes {
         let keys = self.keys(run);
-        let at = book.created;
+        let at = run_record.created;
         let document = |key: DocumentKey, data: String| Document { key, at, data };
-        let mut creates = vec![book.document(&keys, at), document(keys.fence(1), String::new())];
-        let key = book.key.as_deref().map(|it| keys::start_key(&self.tenant, it));
+        let mut creates = vec![run_record.document(&keys, at), document(keys.fence(1), String::new())];
+        let key = run_record.key.as_deref().map(|it| keys::start_key(&self.tenant, it));
         creates.extend(key.map(|it| document(it, run.to_string())));
         let puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
         let records = vec![NewRecord { stream: keys.log(), at, data: written(start) }];
@@ -134,8 +134,8 @@ impl Runtime {
     }
 }
 
-fn book_of(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Timestamp) -> Book {
-    Book {
+fn new_run_record(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Timestamp) -> RunRecord {
+    RunRecord {
         flow: flow.id().to_owned(),
         fingerprint: flow.fingerprint().to_owned(),
         status: RunStatus::Running,

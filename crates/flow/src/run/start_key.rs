@@ -7,10 +7,10 @@
 use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentList, Records, SessionId, Sessions, StoreError, Tenant, Writes};
 
-use super::book::{Stub, document};
 use super::error::RunError;
 use super::id::RunId;
 use super::keys::{self, Keys};
+use super::run_record::{Stub, document};
 
 /// How many documents are read at once.
 const PAGE: usize = 256;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use contexture_flow::{FlowDefinition, Shelf, lower};
+use contexture_flow::{CompileInputs, FlowDefinition, lower};
 use serde_json::{Value, json};
 
 /// Says what is wrong with a flow, a line a fault.
 fn faults(document: Value) -> String {
-    faults_on(document, &Shelf::default())
+    faults_on(document, &CompileInputs::default())
 }
 
-fn faults_on(document: Value, shelf: &Shelf) -> String {
-    let made = FlowDefinition::read("flow", &document).and_then(|it| lower(&it, shelf));
+fn faults_on(document: Value, compile_inputs: &CompileInputs) -> String {
+    let made = FlowDefinition::read("flow", &document).and_then(|it| lower(&it, compile_inputs));
     let faults = made.map(|_| Vec::new()).unwrap_or_else(|err| err.faults);
     let line = |at: &[String], text: String| format!("{}: {text}", at.join("."));
     faults.iter().map(|it| line(&it.at, format!("{it} [{}]", it.code))).collect::<Vec<_>>().join("\n")
@@ -177,13 +177,13 @@ fn what_is_configured_is_checked() {
 
 #[test]
 fn sub_flows_and_portals_are_checked_too() {
-    let mut shelf = Shelf::default();
+    let mut compile_inputs = CompileInputs::default();
     let inner = json!({
         "inputs": {"q": "string"},
         "nodes": {"again": {"type": "sub_flow", "flow": "flow", "with": {"q": "x"}}},
         "edges": ["start -> again"],
     });
-    shelf.flows.insert("inner".to_owned(), Arc::new(FlowDefinition::read("inner", &inner).unwrap()));
+    compile_inputs.flows.insert("inner".to_owned(), Arc::new(FlowDefinition::read("inner", &inner).unwrap()));
     let document = json!({
         "nodes": {
             "none": {"type": "sub_flow", "flow": "outer"},
@@ -194,8 +194,10 @@ fn sub_flows_and_portals_are_checked_too() {
         },
         "edges": ["start -> help", "help.text -> say.user", "start.input -> in.value", "out.value -> say.user"],
     });
-    shelf.flows.insert("flow".to_owned(), Arc::new(FlowDefinition::read("flow", &document).unwrap()));
-    insta::assert_snapshot!(faults_on(document, &shelf), @r"
+    compile_inputs
+        .flows
+        .insert("flow".to_owned(), Arc::new(FlowDefinition::read("flow", &document).unwrap()));
+    insta::assert_snapshot!(faults_on(document, &compile_inputs), @r"
     nodes.none: there is no flow `outer` (there are: flow, inner) [unknown_flow]
     nodes.help.retry: node `help`: `retry` says nothing about a `sub_flow` (give it to the nodes that do the work) [flow_invalid]
     nodes.help: sub-flow `inner`: a flow is its own part: flow -> inner -> flow [flow_circular]
@@ -212,7 +214,7 @@ fn warnings(ask: Value, edges: Value) -> String {
         "answer": {"type": "llm_request", "prompt": "p"},
     });
     let definition = FlowDefinition::read("flow", &json!({"nodes": nodes, "edges": edges})).unwrap();
-    let flow = lower(&definition, &Shelf::default()).unwrap();
+    let flow = lower(&definition, &CompileInputs::default()).unwrap();
     let line = |it: &contexture_flow::FlowFault| format!("{}: {it} [{}]", it.at.join("."), it.code);
     flow.warnings().iter().map(line).collect::<Vec<_>>().join("\n")
 }

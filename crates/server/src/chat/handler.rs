@@ -24,12 +24,12 @@ use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stream::Chunks;
 use crate::input::Body;
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::Retryable;
 use crate::openapi::refusals::ChatRefused;
 use crate::openapi::shapes;
 use crate::routes::{idempotency_key, unkept_sessions};
 use crate::runs::{Job, Stopped, Task};
-use crate::world::World;
 use crate::{App, Caller, Problem};
 
 /// The prompt behind `provider/model`: it has nothing to say of its own.
@@ -56,8 +56,8 @@ pub(crate) async fn complete(
     Body(body): Body<Value>,
 ) -> Result<Response, ChatError> {
     let request = ChatRequest::read(&body)?;
-    let world = app.world();
-    let (prompt, model) = prompt_of(&world, &request).await?;
+    let loaded = app.loaded();
+    let (prompt, model) = prompt_of(&loaded, &request).await?;
     let (session, key) = session_of(&app, &caller, &headers, &request).await?;
     let listed = Listed::of(request.messages.iter().cloned());
     let idempotency = idempotency_key(&headers)?;
@@ -98,7 +98,7 @@ pub(crate) async fn complete(
     };
     let holds = prompt.definition().output.is_some();
     let (tap, events) = mpsc::unbounded_channel();
-    let agent = world.agent.clone();
+    let agent = loaded.agent.clone();
     let task = Task { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
     let handle = app.0.runs.start(task)?;
     let (guard, stopped) = (Some(handle.cancel.drop_guard()), handle.stopped);
@@ -107,20 +107,23 @@ pub(crate) async fn complete(
 }
 
 /// Does the same as [`named`]. A schema that the client brings is compiled on a thread of its own.
-async fn prompt_of(world: &Arc<World>, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+async fn prompt_of(
+    loaded: &Arc<LoadedProject>,
+    request: &ChatRequest,
+) -> Result<(Prompt, Option<String>), ChatError> {
     if request.output.is_none() {
-        return named(world, request);
+        return named(loaded, request);
     }
-    let (world, request) = (Arc::clone(world), request.clone());
-    let compiled = tokio::task::spawn_blocking(move || named(&world, &request)).await;
+    let (loaded, request) = (Arc::clone(loaded), request.clone());
+    let compiled = tokio::task::spawn_blocking(move || named(&loaded, &request)).await;
     compiled.map_err(|_| Problem::new("panicked", "the server made a mistake"))?
 }
 
 /// Returns the prompt that a request names, and the model if it names one of those.
-fn named(world: &World, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
-    let is_prompt = world.project.prompts().any(|(id, _)| id == request.model);
+fn named(loaded: &LoadedProject, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+    let is_prompt = loaded.project.prompts().any(|(id, _)| id == request.model);
     let (prompt, model) = match is_prompt {
-        true => (world.prompt(Some(&request.model))?, None),
+        true => (loaded.prompt(Some(&request.model))?, None),
         false if request.model.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
             (Prompt::builder(BARE).build().map_err(unusable)?, Some(request.model.clone()))
         }

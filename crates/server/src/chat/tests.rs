@@ -55,13 +55,13 @@ impl Model for Unique {
     }
 }
 
-struct World {
+struct ChatFixture {
     agent: Agent,
     prompt: Prompt,
     session: Session,
 }
 
-async fn world(script: Vec<Says>) -> World {
+async fn fixture(script: Vec<Says>) -> ChatFixture {
     let model = Unique(Arc::new(Mutex::new((script, 0))));
     let here = Tool::new(ToolDefinition::new("here", "Runs here."), |_| async { Ok(json!("ok")) }).unwrap();
     let agent = contexture::agent(model).tool(here).build().unwrap();
@@ -69,10 +69,10 @@ async fn world(script: Vec<Says>) -> World {
     let sessions = Sessions::new(store, session_ports(None), SessionConfig::default());
     let session = sessions.create(SessionStart::default()).await.unwrap();
     let prompt = Prompt::builder("p").model("test/m").system("Be brief.").build().unwrap();
-    World { agent, prompt, session }
+    ChatFixture { agent, prompt, session }
 }
 
-impl World {
+impl ChatFixture {
     /// Does what the endpoint does with a list.
     async fn complete(&self, list: &[Message], is_retry: bool) -> (Thread, Said) {
         let listed = Listed::of(list.to_vec());
@@ -193,7 +193,7 @@ proptest! {
     fn a_client_that_keeps_its_history_stores_nothing_twice(script in vec(says(), 0..24), acts in vec(does(), 1..10)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let world = world(script).await;
+            let fixture = fixture(script).await;
             let mut kept: Vec<Message> = Vec::new();
             // Until it has sent an answer back, nobody can know that this client keeps its history.
             let mut resent = false;
@@ -221,7 +221,7 @@ proptest! {
                 kept.truncate(sent);
                 resent |= kept.iter().any(|it| it.role == Role::Assistant);
                 loop {
-                    let (thread, said) = world.complete(&kept, is_retry).await;
+                    let (thread, said) = fixture.complete(&kept, is_retry).await;
                     let message = assistant(&said);
                     let brought = results(&message);
                     kept.push(message);

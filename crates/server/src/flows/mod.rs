@@ -4,7 +4,7 @@
 //! seconds for what nobody drives: runs that were left, and those of instances that are gone.
 
 mod drivers;
-mod loaded;
+mod library;
 
 pub(crate) use drivers::Drivers;
-pub(crate) use loaded::Loaded;
+pub(crate) use library::ProjectLibrary;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::kept::{Manifest, ResultRecord, Wire};
 use super::pieces::{self, Piece};
 use super::{PASSES, PIECE, RESULT};
-use crate::scribe::Scribe;
+use crate::event_writer::EventWriter;
 
 /// How long a piece that was written is known to be there. Then it is written again, which keeps it from being forgotten.
 const KNOWN_MS: i64 = 600_000;
@@ -26,7 +26,7 @@ pub(crate) struct Keeper(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    scribe: Scribe,
+    event_writer: EventWriter,
     time: Arc<dyn Time>,
     names: Arc<dyn Names>,
     state: Mutex<State>,
@@ -42,8 +42,8 @@ struct State {
 }
 
 impl Keeper {
-    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>, names: Arc<dyn Names>) -> Self {
-        Self(Arc::new(Inner { scribe, time, names, state: Mutex::default() }))
+    pub(crate) fn new(event_writer: EventWriter, time: Arc<dyn Time>, names: Arc<dyn Names>) -> Self {
+        Self(Arc::new(Inner { event_writer, time, names, state: Mutex::default() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -78,7 +78,7 @@ impl Keeper {
         let puts = self.unknown(session, pieces, at);
         let stream = StreamKey::of_session(&session.tenant, &session.session, PASSES);
         let data = serde_json::to_string(&manifest).unwrap_or_default();
-        self.0.scribe.write(Writes {
+        self.0.event_writer.write(Writes {
             records: vec![NewRecord { stream, at, data }],
             puts,
             ..Writes::default()
@@ -152,6 +152,6 @@ impl Watcher for Keeper {
         };
         let data = serde_json::to_string(&record).unwrap_or_default();
         let document = Document { key: key_of(&session, RESULT, key), at: self.0.time.now(), data };
-        self.0.scribe.write(Writes { puts: vec![document], ..Writes::default() });
+        self.0.event_writer.write(Writes { puts: vec![document], ..Writes::default() });
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn decide(
     let thread = thread_of(&app, &caller, &session, Some(thread.to_string())).await?;
     let not_waiting =
         || Problem::new("approval_not_waiting", format!("nothing waits for approval `{}`", shown(&id)));
-    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
+    let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
     let verdict = match request.verdict {
         VerdictName::Approve => Verdict::Approve,
         VerdictName::Deny => Verdict::Deny { reason: request.reason },
@@ -72,7 +72,7 @@ pub(crate) async fn decide(
     let decision = Decision { approval: id, token: request.token, verdict };
     let job = Job::Decide(decision, CancellationToken::new());
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session });
-    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    let task = Task { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, false).await
 }
 

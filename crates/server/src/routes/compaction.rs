@@ -49,8 +49,8 @@ pub(crate) async fn compact(
     Id(id): Id<SessionId>,
     Body(request): Body<CompactionRequest>,
 ) -> Result<Json<Value>, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(request.prompt.as_deref())?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(request.prompt.as_deref())?;
     let thread = thread_of(&app, &caller, &id, request.thread).await?;
     let scope = Scope {
         session: Some(id.to_string()),
@@ -60,7 +60,7 @@ pub(crate) async fn compact(
     };
     let input = if request.input.is_null() { json!({}) } else { request.input };
     let asked = CompactRequest { input, scope, model: request.model, ..CompactRequest::default() };
-    let report = world.agent.compact(&prompt, &thread, asked).await?;
+    let report = loaded.agent.compact(&prompt, &thread, asked).await?;
     Ok(Json(json!(report)))
 }
 

@@ -26,13 +26,13 @@ use tokio_util::sync::DropGuard;
 use utoipa::IntoParams;
 
 use super::after::After;
-use crate::ears::Ear;
+use crate::event_writer::events_after;
 use crate::input::{Asked, Id};
 use crate::openapi::params::SessionPath;
 use crate::openapi::refusals::{Expired, NotThere, Refused};
 use crate::openapi::shapes;
 use crate::runs::{Began, Tokens};
-use crate::scribe::events_after;
+use crate::subscribers::Subscription;
 use crate::told::{Told, events_of};
 use crate::{App, Caller, Problem};
 
@@ -89,7 +89,7 @@ pub(crate) struct Follow {
     ready: VecDeque<Told>,
     turn: Option<OfTurn>,
     /// Hears what is told here.
-    ear: Arc<Ear>,
+    ear: Arc<Subscription>,
     /// Whether what was read last was told here.
     is_near: bool,
     heartbeat: Duration,
@@ -130,7 +130,7 @@ enum Woken {
 impl Follow {
     /// Begins behind the event with that number.
     pub(crate) fn new(app: &App, session: SessionKey, after: u64) -> Self {
-        let ear = app.0.scribe.listen(&session);
+        let ear = app.0.event_writer.listen(&session);
         Self {
             app: app.clone(),
             stream: events_of(&session),
@@ -189,10 +189,11 @@ impl Follow {
             let is_over = matches!(ends, Some(Ends::Now(_)));
             let ear = Arc::clone(&self.ear);
             let told = ear.told();
-            let page = events_after(&self.app.0.scribe, &self.session, &self.stream, self.after, PAGE).await;
+            let page =
+                events_after(&self.app.0.event_writer, &self.session, &self.stream, self.after, PAGE).await;
             match page {
                 Ok(page) if !page.events.is_empty() => {
-                    self.is_near = page.is_at_hand;
+                    self.is_near = page.is_recent;
                     self.ready.extend(page.events);
                 }
                 // Everything a turn said is written before it is over.

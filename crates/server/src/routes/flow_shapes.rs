@@ -8,8 +8,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::prompts::FaultView;
+use crate::loaded_project::LoadedProject;
 use crate::openapi::shapes;
-use crate::world::World;
 
 /// A flow, in short.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,14 +30,14 @@ pub(crate) struct FlowSummary {
 }
 
 impl FlowSummary {
-    pub(super) fn all(world: &World) -> Vec<Self> {
-        let flows = world.project.flows().map(|(id, flow)| {
+    pub(super) fn all(loaded: &LoadedProject) -> Vec<Self> {
+        let flows = loaded.project.flows().map(|(id, flow)| {
             let flow = flow.ok();
             Self {
                 id: id.to_owned(),
                 description: flow.map(|it| it.definition().description.clone()).unwrap_or_default(),
                 fingerprint: flow.map(|it| it.fingerprint().to_owned()),
-                faults: faults(world, id),
+                faults: faults(loaded, id),
             }
         });
         flows.collect()
@@ -45,11 +45,11 @@ impl FlowSummary {
 }
 
 /// Returns what is wrong with a flow's file as it is now.
-fn faults(world: &World, id: &str) -> Vec<FaultView> {
-    let file = world.project.flow_file(id);
-    let own = world.faults.iter().filter(|it| file.is_some() && it.file.as_deref() == file);
+fn faults(loaded: &LoadedProject, id: &str) -> Vec<FaultView> {
+    let file = loaded.project.flow_file(id);
+    let own = loaded.faults.iter().filter(|it| file.is_some() && it.file.as_deref() == file);
     let own: Vec<FaultView> = own.map(FaultView::from).collect();
-    match world.project.flow(id) {
+    match loaded.project.flow(id) {
         // Before the first reload nobody has collected what is wrong.
         Err(err) if own.is_empty() => err.faults.iter().map(FaultView::from).collect(),
         _ => own,
@@ -89,7 +89,7 @@ pub(crate) struct FlowView {
 }
 
 impl FlowView {
-    pub(super) fn of(world: &World, flow: &Flow) -> Self {
+    pub(super) fn of(loaded: &LoadedProject, flow: &Flow) -> Self {
         let definition = flow.definition();
         let outputs = definition.outputs.iter();
         Self {
@@ -100,7 +100,7 @@ impl FlowView {
             edges: definition.edges.clone(),
             outputs: outputs.map(|(name, port)| (name.clone(), port.clone())).collect(),
             fingerprint: flow.fingerprint().to_owned(),
-            faults: faults(world, flow.id()),
+            faults: faults(loaded, flow.id()),
         }
     }
 }

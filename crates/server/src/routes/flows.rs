@@ -20,7 +20,7 @@ use crate::{App, Caller, Problem};
     responses((status = 200, description = "The flows.", body = FlowList), Refused)
 )]
 pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
-    Json(FlowList { flows: FlowSummary::all(&app.world()) })
+    Json(FlowList { flows: FlowSummary::all(&app.loaded()) })
 }
 
 /// Show a flow: what a run is given, its nodes and edges, and what a run comes to.
@@ -33,9 +33,9 @@ pub(crate) async fn show(
     _: Caller,
     Id(id): Id<String>,
 ) -> Result<Json<FlowView>, Problem> {
-    let world = app.world();
-    let flow = world.flow(&id)?;
-    Ok(Json(FlowView::of(&world, &flow)))
+    let loaded = app.loaded();
+    let flow = loaded.flow(&id)?;
+    Ok(Json(FlowView::of(&loaded, &flow)))
 }
 
 /// How a flow is drawn.
@@ -69,7 +69,7 @@ pub(crate) async fn draw(
     Id(id): Id<String>,
     Asked(query): Asked<GraphQuery>,
 ) -> Result<impl IntoResponse, Problem> {
-    let flow = app.world().flow(&id)?;
+    let flow = app.loaded().flow(&id)?;
     let (kind, text) = match query.format.unwrap_or(GraphFormat::Mermaid) {
         GraphFormat::Mermaid => ("text/plain; charset=utf-8", graph::mermaid(flow.definition())),
         GraphFormat::Svg => ("image/svg+xml", graph::svg(flow.definition())),

@@ -63,7 +63,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<im
         running: app.0.runs.n_running(),
         driven: app.0.drivers.n_driven(),
         stuck: app.0.drivers.n_stuck(),
-        queue: app.0.scribe.depth(),
+        queue: app.0.event_writer.depth(),
     };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, app.0.metrics.text(now)))

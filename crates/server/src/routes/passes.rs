@@ -136,7 +136,7 @@ pub(crate) async fn show(
     caller: Caller,
     Id(id): Id<PassId>,
 ) -> Result<Json<PassWhole>, Problem> {
-    let kept = loaded(&app, &caller, &id).await?;
+    let kept = load_pass(&app, &caller, &id).await?;
     let view = PassView::from(&kept);
     let message = answer(&app.sessions(&caller), &kept).await?;
     let answer = message.zip(kept.result.as_ref());
@@ -146,7 +146,7 @@ pub(crate) async fn show(
     Ok(Json(PassWhole { view, request, answer, explanation }))
 }
 
-async fn loaded(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem> {
+async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem> {
     load(&*app.0.records, &caller.tenant, id).await
 }
 
@@ -160,7 +160,7 @@ pub(crate) async fn diff(
     caller: Caller,
     Ids(a, b): Ids<PassId, PassId>,
 ) -> Result<Json<Value>, Problem> {
-    let (before, now) = (loaded(&app, &caller, &a).await?, loaded(&app, &caller, &b).await?);
+    let (before, now) = (load_pass(&app, &caller, &a).await?, load_pass(&app, &caller, &b).await?);
     let (before, now) = (before.document()?, now.document()?);
     // Long texts take their time to compare.
     let diff = tokio::task::spawn_blocking(move || PassDiff::of(&before, &now).document()).await;
@@ -177,7 +177,7 @@ pub(crate) async fn body(
     caller: Caller,
     Id(id): Id<PassId>,
 ) -> Result<impl IntoResponse, Problem> {
-    let body = loaded(&app, &caller, &id).await?.body()?;
+    let body = load_pass(&app, &caller, &id).await?.body()?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }
 
@@ -206,14 +206,14 @@ pub(crate) async fn replay(
     caller: Caller,
     Id(id): Id<PassId>,
 ) -> Result<Json<Replayed>, Problem> {
-    let kept = loaded(&app, &caller, &id).await?;
+    let kept = load_pass(&app, &caller, &id).await?;
     if kept.manifest.wire.is_some() {
         // What is sent must be what was sent.
         kept.body()?;
     }
     let cache_key = kept.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
     let call = ModelCall { request: std::sync::Arc::new(kept.request()?), cache_key };
-    let mut deltas = app.world().agent.model().stream(call);
+    let mut deltas = app.loaded().agent.model().stream(call);
     while let Some(delta) = deltas.next().await {
         if let Delta::Done(answer) = delta? {
             let (message, stop) = (json!(answer.message), json!(answer.stop));

@@ -18,11 +18,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
 use crate::input::{Asked, Body, Id};
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::PromptPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
 use crate::runs::{Job, Task};
-use crate::world::World;
 use crate::{App, Caller, Problem};
 
 /// A prompt.
@@ -97,9 +97,9 @@ pub(crate) async fn list(
     _: Caller,
     Asked(filter): Asked<PromptFilter>,
 ) -> Json<PromptList> {
-    let world = app.world();
-    let views = world.project.prompts().map(|(path, prompt)| match prompt {
-        Ok(prompt) => view(&world, path, prompt),
+    let loaded = app.loaded();
+    let views = loaded.project.prompts().map(|(path, prompt)| match prompt {
+        Ok(prompt) => view(&loaded, path, prompt),
         Err(err) => PromptView {
             id: path.to_owned(),
             path: path.to_owned(),
@@ -115,9 +115,9 @@ pub(crate) async fn list(
     Json(PromptList { prompts: views.filter(is_meant).collect() })
 }
 
-fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
+fn view(loaded: &LoadedProject, path: &str, prompt: &Prompt) -> PromptView {
     let file = format!("prompts/{path}.md");
-    let faults = world.faults.iter().filter(|it| it.file.as_deref() == Some(&file));
+    let faults = loaded.faults.iter().filter(|it| it.file.as_deref() == Some(&file));
     let definition = prompt.definition();
     PromptView {
         id: prompt.id().to_owned(),
@@ -141,11 +141,11 @@ pub(crate) async fn show(
     _: Caller,
     Id(id): Id<String>,
 ) -> Result<Json<PromptView>, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(Some(&id))?;
-    let path = world.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(&id))?;
+    let path = loaded.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
     let path = path.map_or(id.clone(), |(path, _)| path.to_owned());
-    Ok(Json(view(&world, &path, &prompt)))
+    Ok(Json(view(&loaded, &path, &prompt)))
 }
 
 /// What would be sent, and why.
@@ -197,8 +197,8 @@ pub(crate) async fn inspect(
 
 async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Result<Pass, Problem> {
     let request = &asked.turn;
-    let world = app.world();
-    let prompt = world.prompt(Some(id))?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(id))?;
     request.check_unkept()?;
     let run = request.run_request(caller, None, None, app.0.time.now())?;
     let said = run.user.clone();
@@ -211,10 +211,10 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
         budget: asked.budget(),
         in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
         engine: Some(contexture::engine()),
-        ..world.project.options(&prompt, None, run.model.as_deref())
+        ..loaded.project.options(&prompt, None, run.model.as_deref())
     };
     let pass = resolve_reminded(&prompt, options, &run.reminders).await;
-    pass.map_err(|err| world.project.error(&err).into())
+    pass.map_err(|err| loaded.project.error(&err).into())
 }
 
 /// Run a prompt once, without a session: nothing of it is kept.
@@ -232,8 +232,8 @@ pub(crate) async fn run(
     headers: HeaderMap,
     Body(request): Body<TurnRequest>,
 ) -> Result<Response, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(Some(&id))?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(&id))?;
     if wants_events(&headers)? {
         let problem = Problem::new("not_acceptable", "a run without a session has no events to follow");
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
@@ -244,7 +244,7 @@ pub(crate) async fn run(
     let session = sessions.create(SessionStart::default()).await?;
     let thread = session.main().clone();
     let task =
-        Task { session: None, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+        Task { session: None, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, false, true).await
 }
 

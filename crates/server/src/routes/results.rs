@@ -17,11 +17,11 @@ use super::sessions::thread_of;
 use super::turn_shapes::TurnResult;
 use super::turns::{ThreadQuery, reply, wants_events};
 use crate::input::{Asked, Body, Ids, objects, shown};
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::TurnPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
 use crate::runs::{Job, Task};
-use crate::world::World;
 use crate::{App, Caller, Problem};
 
 /// Results of tools that the client ran.
@@ -90,10 +90,10 @@ pub(crate) async fn results(
 ) -> Result<Response, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
-    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await?;
+    let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await?;
     let job = Job::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
-    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    let task = Task { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
 }
 
@@ -102,14 +102,14 @@ pub(crate) async fn waiting_prompt(
     app: &App,
     thread: &Thread,
     turn: &str,
-) -> Result<(Arc<World>, Prompt), Problem> {
+) -> Result<(Arc<LoadedProject>, Prompt), Problem> {
     let not_waiting = || {
         let text = format!("turn `{}` of thread `{}` waits for nothing", shown(turn), thread.id());
         Problem::new("turn_not_suspended", text)
     };
     let pending = Pending::of(thread).await?.filter(|it| it.turn.to_string() == turn);
     let pending = pending.ok_or_else(not_waiting)?;
-    let world = app.world();
-    let prompt = world.prompt(Some(&pending.prompt))?;
-    Ok((world, prompt))
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(&pending.prompt))?;
+    Ok((loaded, prompt))
 }

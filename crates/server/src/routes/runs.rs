@@ -59,7 +59,7 @@ pub(crate) async fn start(
     Body(new): Body<NewRun>,
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
-    let flow = app.world().flow(&id)?;
+    let flow = app.loaded().flow(&id)?;
     check_open(&app)?;
     let session = new.session.map(SessionId::parse).transpose()?;
     let runs = app.flow_runs(&caller);

@@ -237,7 +237,7 @@ pub(crate) async fn delete(
         true => {
             app.0.audit.record(Act::of(&caller, "session.deleted", id.as_str())).await;
             let key = SessionKey { tenant: caller.tenant.clone(), session: id };
-            app.0.scribe.forget(&key);
+            app.0.event_writer.forget(&key);
             app.0.keeper.forget(&key);
             Ok(StatusCode::NO_CONTENT)
         }

@@ -308,6 +308,6 @@ pub(crate) async fn refresh(
     Id(id): Id<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
-    app.world().agent.refresh(&thread).await?;
+    app.loaded().agent.refresh(&thread).await?;
     Ok(Stands::of(&thread))
 }

@@ -51,8 +51,8 @@ async fn begin(
     headers: &HeaderMap,
     request: TurnRequest,
 ) -> Result<Response, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(request.prompt())?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(request.prompt())?;
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
     let run_request = request.run_request(caller, Some(&id), key.clone(), app.0.time.now())?;
     let thread = thread_of(app, caller, &id, request.thread.clone()).await?;
@@ -65,7 +65,7 @@ async fn begin(
     let asked = serde_json::to_value(&request).ok();
     let job = Job::Run(Box::new(run_request));
     let task =
-        Task { session: Some(session), thread, prompt, agent: world.agent.clone(), job, asked, tap: None };
+        Task { session: Some(session), thread, prompt, agent: loaded.agent.clone(), job, asked, tap: None };
     reply(app, task, as_events, request.cancel_on_disconnect).await
 }
 

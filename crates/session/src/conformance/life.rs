@@ -80,7 +80,7 @@ pub async fn a_turn_with_the_same_key_is_the_same_turn(open: Open) {
                 None
             }
             Begun::Replayed(outcome) => Some(outcome),
-            Begun::GoneOn(_) => panic!("nobody asked for it"),
+            Begun::Resumed(_) => panic!("nobody asked for it"),
         }
     };
     let other = process(&open).await;

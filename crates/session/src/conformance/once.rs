@@ -12,9 +12,9 @@ use crate::{Begun, IsolatedStart, RunningTurn, SessionConfig, Sessions, Thread, 
 
 async fn gone_on(thread: &Thread) -> RunningTurn {
     let items = vec![Message::user("question").into()];
-    let config = TurnConfig { key: Some("k".to_owned()), go_on: true, items, ..TurnConfig::default() };
+    let config = TurnConfig { key: Some("k".to_owned()), resume: true, items, ..TurnConfig::default() };
     match thread.begin(config).await.expect("a turn") {
-        Begun::Running(turn) | Begun::GoneOn(turn) => turn,
+        Begun::Running(turn) | Begun::Resumed(turn) => turn,
         Begun::Replayed(outcome) => panic!("it did not come to its end: {outcome:?}"),
     }
 }

@@ -130,15 +130,15 @@ fn what_was_written_unheard_is_not_written_again() {
     assert_eq!(prepend().unwrap_err().code(), "store_unavailable");
     assert!(!prepend().unwrap());
 
-    let begin = |go_on| {
+    let begin = |resume| {
         let (key, items) = (Some("k".to_owned()), vec![Message::user("asked").into()]);
-        block_on(main.begin(TurnConfig { key, go_on, items, ..TurnConfig::default() }))
+        block_on(main.begin(TurnConfig { key, resume, items, ..TurnConfig::default() }))
     };
     for _ in 0..2 {
         lose();
         assert_eq!(begin(true).unwrap_err().code(), "store_unavailable");
     }
-    let Begun::GoneOn(turn) = begin(true).unwrap() else { panic!("it goes on") };
+    let Begun::Resumed(turn) = begin(true).unwrap() else { panic!("it goes on") };
     block_on(turn.complete(vec![])).unwrap();
     assert_eq!(said(main), ["first", "added", "asked"]);
 }

@@ -48,18 +48,18 @@ impl Processes {
     }
 }
 
-fn keyed(go_on: bool) -> TurnConfig {
+fn keyed(resume: bool) -> TurnConfig {
     let items = vec![Message::user("question").into()];
-    TurnConfig { key: Some("k".to_owned()), go_on, items, policy: Policy::Reject }
+    TurnConfig { key: Some("k".to_owned()), resume, items, policy: Policy::Reject }
 }
 
-fn begin(thread: &Thread, go_on: bool) -> Result<Begun, SessionError> {
-    block_on(thread.begin(keyed(go_on)))
+fn begin(thread: &Thread, resume: bool) -> Result<Begun, SessionError> {
+    block_on(thread.begin(keyed(resume)))
 }
 
 fn running(thread: &Thread) -> RunningTurn {
     match begin(thread, true).unwrap() {
-        Begun::Running(turn) | Begun::GoneOn(turn) => turn,
+        Begun::Running(turn) | Begun::Resumed(turn) => turn,
         other @ Begun::Replayed(_) => panic!("{other:?}"),
     }
 }
@@ -69,10 +69,10 @@ fn ended(end: impl Future<Output = Result<Seq, SessionError>>) {
 }
 
 /// Says what comes of asking for the turn again.
-fn again(thread: &Thread, go_on: bool) -> String {
-    match begin(thread, go_on) {
+fn again(thread: &Thread, resume: bool) -> String {
+    match begin(thread, resume) {
         Ok(Begun::Running(turn)) => format!("{} runs", turn.turn()),
-        Ok(Begun::GoneOn(turn)) => format!("{} goes on", turn.turn()),
+        Ok(Begun::Resumed(turn)) => format!("{} goes on", turn.turn()),
         Ok(Begun::Replayed(outcome)) => format!("{} {}", outcome.turn, outcome.status.as_str()),
         Err(err) => format!("{}: {err}", err.code()),
     }
@@ -95,11 +95,11 @@ fn a_turn_goes_on_after_each_bad_end_and_after_no_other() {
         (|turn| ended(turn.complete(vec![])), "t1 completed", "t1 completed"),
     ];
     for (end, going_on, replayed) in ends {
-        for (go_on, expected) in [(true, going_on), (false, replayed)] {
+        for (resume, expected) in [(true, going_on), (false, replayed)] {
             let processes = Processes::new(SessionConfig::default());
             let main = processes.main("a");
             end(running(&main));
-            assert_eq!(again(&main, go_on), expected);
+            assert_eq!(again(&main, resume), expected);
             assert_eq!(said(&main), ["question"]);
         }
     }

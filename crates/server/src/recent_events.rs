@@ -13,13 +13,13 @@ const BYTES: usize = 16 * 1024 * 1024;
 
 /// The newest events of sessions.
 #[derive(Debug, Default)]
-pub(crate) struct AtHand {
+pub(crate) struct RecentEvents {
     sessions: BTreeMap<SessionKey, VecDeque<Told>>,
     /// What all of them say together.
     bytes: usize,
 }
 
-impl AtHand {
+impl RecentEvents {
     /// Keeps an event.
     pub(crate) fn add(&mut self, session: SessionKey, told: Told) {
         if self.bytes > BYTES {
@@ -54,7 +54,7 @@ impl AtHand {
 mod tests {
     use contexture_session::{SessionId, SessionKey, Tenant};
 
-    use super::{AtHand, BYTES, EVENTS};
+    use super::{BYTES, EVENTS, RecentEvents};
     use crate::told::Told;
 
     fn session(id: &str) -> SessionKey {
@@ -65,32 +65,32 @@ mod tests {
         Told { number, data: data.into() }
     }
 
-    fn numbers(at_hand: &AtHand, after: u64) -> Option<Vec<u64>> {
-        at_hand.after(&session("a"), after, 9).map(|it| it.iter().map(|it| it.number).collect())
+    fn numbers(recent_events: &RecentEvents, after: u64) -> Option<Vec<u64>> {
+        recent_events.after(&session("a"), after, 9).map(|it| it.iter().map(|it| it.number).collect())
     }
 
     #[test]
     fn what_is_here_has_no_gap() {
-        let mut at_hand = AtHand::default();
-        (3..=6).for_each(|it| at_hand.add(session("a"), told(it, "x")));
-        assert_eq!(numbers(&at_hand, 2), Some(vec![3, 4, 5, 6]));
-        assert_eq!(numbers(&at_hand, 5), Some(vec![6]));
-        assert_eq!(numbers(&at_hand, 1), None, "the store has it");
-        assert_eq!(numbers(&at_hand, 6), None);
-        at_hand.add(session("a"), told(9, "x"));
-        assert_eq!(numbers(&at_hand, 5), None, "somebody else told 7 and 8");
-        assert_eq!((numbers(&at_hand, 8), at_hand.bytes), (Some(vec![9]), 1));
-        at_hand.forget(&session("a"));
-        assert_eq!((numbers(&at_hand, 8), at_hand.bytes), (None, 0));
+        let mut recent_events = RecentEvents::default();
+        (3..=6).for_each(|it| recent_events.add(session("a"), told(it, "x")));
+        assert_eq!(numbers(&recent_events, 2), Some(vec![3, 4, 5, 6]));
+        assert_eq!(numbers(&recent_events, 5), Some(vec![6]));
+        assert_eq!(numbers(&recent_events, 1), None, "the store has it");
+        assert_eq!(numbers(&recent_events, 6), None);
+        recent_events.add(session("a"), told(9, "x"));
+        assert_eq!(numbers(&recent_events, 5), None, "somebody else told 7 and 8");
+        assert_eq!((numbers(&recent_events, 8), recent_events.bytes), (Some(vec![9]), 1));
+        recent_events.forget(&session("a"));
+        assert_eq!((numbers(&recent_events, 8), recent_events.bytes), (None, 0));
     }
 
     #[test]
     fn it_does_not_grow_for_ever() {
-        let mut at_hand = AtHand::default();
-        (1..=1000).for_each(|it| at_hand.add(session("a"), told(it, "xy")));
-        assert_eq!(at_hand.bytes, 2 * EVENTS);
+        let mut recent_events = RecentEvents::default();
+        (1..=1000).for_each(|it| recent_events.add(session("a"), told(it, "xy")));
+        assert_eq!(recent_events.bytes, 2 * EVENTS);
         let large = "x".repeat(BYTES / 4);
-        (1..=40).for_each(|it| at_hand.add(session(&format!("s{it}")), told(1, &large)));
-        assert!(at_hand.bytes <= BYTES + large.len() && at_hand.sessions.len() <= 6);
+        (1..=40).for_each(|it| recent_events.add(session(&format!("s{it}")), told(1, &large)));
+        assert!(recent_events.bytes <= BYTES + large.len() && recent_events.sessions.len() <= 6);
     }
 }

@@ -9,33 +9,33 @@ use contexture_flow::{About, Flow, Library, Nodes, RunEvent, TurnRef};
 use contexture_session::SessionKey;
 use contexture_session::records::NewRecord;
 
+use crate::loaded_project::CurrentProject;
 use crate::metrics::Metrics;
 use crate::runs::Began;
 use crate::told::{Telling, events_of};
-use crate::world::Current;
 
 /// What is loaded now, for runs; what happens in them is counted.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) world: Arc<Current>,
+pub(crate) struct ProjectLibrary {
+    pub(crate) loaded: Arc<CurrentProject>,
     pub(crate) metrics: Metrics,
 }
 
-impl Library for Loaded {
+impl Library for ProjectLibrary {
     fn agent(&self) -> Agent {
-        self.world.get().agent.clone()
+        self.loaded.get().agent.clone()
     }
 
     fn prompt(&self, id: &str) -> Result<Prompt, String> {
-        self.world.get().project.prompt(id).cloned().map_err(|err| err.to_string())
+        self.loaded.get().project.prompt(id).cloned().map_err(|err| err.to_string())
     }
 
     fn flow(&self, id: &str) -> Option<Flow> {
-        self.world.get().project.flow(id).ok().cloned()
+        self.loaded.get().project.flow(id).ok().cloned()
     }
 
     fn nodes(&self) -> Nodes {
-        self.world.get().project.flow_parts().nodes.clone()
+        self.loaded.get().project.flow_parts().nodes.clone()
     }
 
     /// Turns of runs are told to those who listen to the session, as all others are.
@@ -51,7 +51,7 @@ impl Library for Loaded {
         told.map(|it| NewRecord { stream: events_of(&session), at: about.at, data: it.data() }).collect()
     }
 
-    fn heard(&self, flow: &Flow, event: &RunEvent) {
+    fn on_event(&self, flow: &Flow, event: &RunEvent) {
         match event {
             RunEvent::RunStart { .. } => self.metrics.run_started(),
             RunEvent::RunEnd { status, .. } => self.metrics.run_ended(status.as_str()),

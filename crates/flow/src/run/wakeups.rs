@@ -9,11 +9,11 @@ use contexture_history::Timestamp;
 use contexture_session::StoreError;
 use futures::{FutureExt, StreamExt};
 
-use super::book::parsed;
 use super::driver::{Driver, Ending, Left};
 use super::error::RunError;
 use super::event::RunEvent;
-use super::inbox::{CANCEL, Letter};
+use super::inbox::{CANCEL, InboxMessage};
+use super::run_record::parsed;
 use super::state::Phase;
 use crate::node::{NodeError, Step, Telling};
 
@@ -21,10 +21,10 @@ use crate::node::{NodeError, Step, Telling};
 const AWAY: &str = "store_unavailable";
 
 /// What a driver heard of.
-pub(super) enum Heard {
+pub(super) enum Wakeup {
     Done(usize, Result<Step, NodeError>),
     Told(Telling),
-    Letters,
+    Messages,
     Beat,
     Tell,
     Grace,
@@ -32,22 +32,23 @@ pub(super) enum Heard {
 }
 
 /// What a driver listens to besides its nodes.
-pub(super) struct Ears {
-    letters: BoxFuture<'static, ()>,
+pub(super) struct WakeSources {
+    messages: BoxFuture<'static, ()>,
     beat: BoxFuture<'static, ()>,
     stop: BoxFuture<'static, ()>,
     grace: Option<BoxFuture<'static, ()>>,
 }
 
 impl Driver {
-    pub(super) fn ears(&self, stop: CancellationToken) -> Ears {
+    pub(super) fn sources(&self, stop: CancellationToken) -> WakeSources {
         let stop = Box::pin(stop.cancelled_owned());
-        Ears { letters: self.letters_come(), beat: self.next_beat(), stop, grace: None }
+        WakeSources { messages: self.next_message(), beat: self.next_beat(), stop, grace: None }
     }
 
-    pub(super) fn letters_come(&self) -> BoxFuture<'static, ()> {
-        let (records, inbox, taken) = (Arc::clone(&self.pen.records), self.pen.keys.inbox(), self.book.taken);
-        let time = Arc::clone(&self.pen.time);
+    pub(super) fn next_message(&self) -> BoxFuture<'static, ()> {
+        let (records, inbox, taken) =
+            (Arc::clone(&self.guard.records), self.guard.keys.inbox(), self.run_record.taken);
+        let time = Arc::clone(&self.guard.time);
         Box::pin(async move {
             if records.grown(inbox, taken).await.is_err() {
                 // The store is away: asking at once again would only keep it busy.
@@ -57,80 +58,84 @@ impl Driver {
     }
 
     pub(super) fn next_beat(&self) -> BoxFuture<'static, ()> {
-        self.pen.time.sleep(self.config.lease / 3)
+        self.guard.time.sleep(self.config.lease / 3)
     }
 
-    pub(super) async fn listen(&mut self, ears: &mut Ears) -> Heard {
-        let mut tell = self.tellings.due(&self.pen.time);
+    pub(super) async fn listen(&mut self, sources: &mut WakeSources) -> Wakeup {
+        let mut tell = self.tellings.due(&self.guard.time);
         std::future::poll_fn(|cx| {
             use std::task::Poll::{Pending, Ready};
             // Nodes come last: quick ones are always ready, and would let nobody else be heard.
-            if ears.letters.poll_unpin(cx).is_ready() {
-                return Ready(Heard::Letters);
+            if sources.messages.poll_unpin(cx).is_ready() {
+                return Ready(Wakeup::Messages);
             }
-            if ears.beat.poll_unpin(cx).is_ready() {
-                return Ready(Heard::Beat);
+            if sources.beat.poll_unpin(cx).is_ready() {
+                return Ready(Wakeup::Beat);
             }
-            if ears.stop.poll_unpin(cx).is_ready() {
-                return Ready(Heard::Stop);
+            if sources.stop.poll_unpin(cx).is_ready() {
+                return Ready(Wakeup::Stop);
             }
             if let Ready(Some((idx, done))) = self.tasks.poll_next_unpin(cx) {
-                return Ready(Heard::Done(idx, done));
+                return Ready(Wakeup::Done(idx, done));
             }
             if let Ready(Some(told)) = self.told.poll_next_unpin(cx) {
-                return Ready(Heard::Told(told));
+                return Ready(Wakeup::Told(told));
             }
             if let Some(tell) = tell.as_mut()
                 && tell.poll_unpin(cx).is_ready()
             {
-                return Ready(Heard::Tell);
+                return Ready(Wakeup::Tell);
             }
-            match ears.grace.as_mut().map(|it| it.poll_unpin(cx).is_ready()) {
-                Some(true) => Ready(Heard::Grace),
+            match sources.grace.as_mut().map(|it| it.poll_unpin(cx).is_ready()) {
+                Some(true) => Ready(Wakeup::Grace),
                 _ => Pending,
             }
         })
         .await
     }
 
-    pub(super) async fn react(&mut self, heard: Heard, ears: &mut Ears) -> Result<Option<Left>, RunError> {
-        match heard {
-            Heard::Done(_, Err(error)) if error.code == AWAY => return Err(away(error)),
-            Heard::Done(idx, done) => self.done(idx, done),
-            Heard::Told(told) => self.tellings.add(told),
-            Heard::Letters => {
-                self.take_letters().await?;
-                ears.letters = self.letters_come();
+    pub(super) async fn react(
+        &mut self,
+        wakeup: Wakeup,
+        sources: &mut WakeSources,
+    ) -> Result<Option<Left>, RunError> {
+        match wakeup {
+            Wakeup::Done(_, Err(error)) if error.code == AWAY => return Err(away(error)),
+            Wakeup::Done(idx, done) => self.done(idx, done),
+            Wakeup::Told(told) => self.tellings.add(told),
+            Wakeup::Messages => {
+                self.take_messages().await?;
+                sources.messages = self.next_message();
             }
-            Heard::Beat => {
-                self.pen.beat(self.pen.time.now()).await?;
-                ears.beat = self.next_beat();
+            Wakeup::Beat => {
+                self.guard.beat(self.guard.time.now()).await?;
+                sources.beat = self.next_beat();
             }
-            Heard::Tell => self.tellings.is_due = true,
-            Heard::Grace => self.tasks.clear(),
-            Heard::Stop => {
+            Wakeup::Tell => self.tellings.is_due = true,
+            Wakeup::Grace => self.tasks.clear(),
+            Wakeup::Stop => {
                 self.tellings.is_due = true;
                 self.flush().await?;
                 // Nobody needs to wait for the lease: it is given up.
-                self.pen.beat(Timestamp(0)).await?;
+                self.guard.beat(Timestamp(0)).await?;
                 return Ok(Some(Left::Stopped));
             }
         }
-        if self.ending.is_some() && ears.grace.is_none() {
-            ears.grace = Some(self.pen.time.sleep(self.config.grace));
+        if self.ending.is_some() && sources.grace.is_none() {
+            sources.grace = Some(self.guard.time.sleep(self.config.grace));
         }
         Ok(None)
     }
 
     /// Takes what has come to the run from outside.
-    pub(super) async fn take_letters(&mut self) -> Result<(), RunError> {
+    pub(super) async fn take_messages(&mut self) -> Result<(), RunError> {
         const PAGE: usize = 64;
         loop {
-            let page = self.pen.records.read(self.pen.keys.inbox(), self.book.taken, PAGE).await?;
+            let page = self.guard.records.read(self.guard.keys.inbox(), self.run_record.taken, PAGE).await?;
             let is_last = page.len() < PAGE;
             for record in page {
-                self.book.taken = record.number;
-                self.take_letter(parsed(&self.pen.keys, &record.data)?);
+                self.run_record.taken = record.number;
+                self.take_message(parsed(&self.guard.keys, &record.data)?);
             }
             if is_last {
                 return Ok(());
@@ -138,15 +143,15 @@ impl Driver {
         }
     }
 
-    pub(super) fn take_letter(&mut self, letter: Letter) {
-        let (wait, value) = match letter {
-            Letter::Answer { wait, value } => (wait, value),
-            Letter::Cancel => {
-                self.batch.deletes.push(self.pen.keys.mark(CANCEL));
+    pub(super) fn take_message(&mut self, message: InboxMessage) {
+        let (wait, value) = match message {
+            InboxMessage::Answer { wait, value } => (wait, value),
+            InboxMessage::Cancel => {
+                self.batch.deletes.push(self.guard.keys.mark(CANCEL));
                 return self.stop_with(Ending::Cancelled);
             }
         };
-        self.batch.deletes.push(self.pen.keys.mark(&wait));
+        self.batch.deletes.push(self.guard.keys.mark(&wait));
         let waits = |idx: &&usize| matches!(self.phase(**idx), Some(Phase::Waiting { wait: own, .. }) if *own == wait);
         // What was taken before the driver was lost is in the log already, and waits no more.
         let Some(idx) = self.state.active.iter().find(waits).copied() else { return };

@@ -15,7 +15,7 @@ pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Sen
 
 /// What is loaded.
 #[derive(Debug)]
-pub struct World {
+pub struct LoadedProject {
     /// The prompts and the configuration.
     pub project: Project,
     /// Who runs them.
@@ -24,7 +24,7 @@ pub struct World {
     pub faults: Vec<Fault>,
 }
 
-impl World {
+impl LoadedProject {
     /// Loads a project.
     pub(crate) fn load(
         project: Project,
@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-impl World {
+impl LoadedProject {
     /// Returns a flow by its id.
     pub(crate) fn flow(&self, id: &str) -> Result<Flow, Problem> {
         self.project.flow(id).cloned().map_err(|err| unusable("flow", id, err))
@@ -76,18 +76,18 @@ fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
 
 /// The world as it is now.
 #[derive(Debug)]
-pub(crate) struct Current(RwLock<Arc<World>>);
+pub(crate) struct CurrentProject(RwLock<Arc<LoadedProject>>);
 
-impl Current {
-    pub(crate) fn new(world: World) -> Self {
-        Self(RwLock::new(Arc::new(world)))
+impl CurrentProject {
+    pub(crate) fn new(loaded: LoadedProject) -> Self {
+        Self(RwLock::new(Arc::new(loaded)))
     }
 
-    pub(crate) fn get(&self) -> Arc<World> {
+    pub(crate) fn get(&self) -> Arc<LoadedProject> {
         Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    pub(crate) fn set(&self, world: World) {
-        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(world);
+    pub(crate) fn set(&self, loaded: LoadedProject) {
+        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(loaded);
     }
 }

@@ -9,35 +9,35 @@ use tokio::sync::futures::Notified;
 
 /// All who listen, by session. Clones share everything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ears(Arc<Mutex<BTreeMap<SessionKey, Listening>>>);
+pub(crate) struct Subscribers(Arc<Mutex<BTreeMap<SessionKey, SessionSubscribers>>>);
 
 #[derive(Debug, Default)]
-struct Listening {
-    n_ears: usize,
+struct SessionSubscribers {
+    n_subscribers: usize,
     told: Arc<Notify>,
 }
 
 /// One who listens to a session.
 #[derive(Debug)]
-pub(crate) struct Ear {
-    ears: Ears,
+pub(crate) struct Subscription {
+    subscribers: Subscribers,
     session: SessionKey,
     told: Arc<Notify>,
 }
 
-impl Ears {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionKey, Listening>> {
+impl Subscribers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionKey, SessionSubscribers>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Listens to a session.
-    pub(crate) fn listen(&self, session: &SessionKey) -> Ear {
+    pub(crate) fn listen(&self, session: &SessionKey) -> Subscription {
         let mut all = self.lock();
         let listening = all.entry(session.clone()).or_default();
-        listening.n_ears += 1;
+        listening.n_subscribers += 1;
         let told = Arc::clone(&listening.told);
         drop(all);
-        Ear { ears: self.clone(), session: session.clone(), told }
+        Subscription { subscribers: self.clone(), session: session.clone(), told }
     }
 
     /// Wakes those who listen to these sessions.
@@ -54,19 +54,19 @@ impl Ears {
     }
 }
 
-impl Ear {
+impl Subscription {
     /// Comes when something is told from now on: look at what is there only after this was called.
     pub(crate) fn told(&self) -> Notified<'_> {
         self.told.notified()
     }
 }
 
-impl Drop for Ear {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut all = self.ears.lock();
+        let mut all = self.subscribers.lock();
         if let Some(listening) = all.get_mut(&self.session) {
-            listening.n_ears -= 1;
-            if listening.n_ears == 0 {
+            listening.n_subscribers -= 1;
+            if listening.n_subscribers == 0 {
                 all.remove(&self.session);
             }
         }
@@ -78,21 +78,21 @@ mod tests {
     use contexture_session::{SessionId, SessionKey, Tenant};
     use futures::FutureExt;
 
-    use super::Ears;
+    use super::Subscribers;
 
     #[test]
     fn who_listens_is_woken_and_who_is_gone_is_forgotten() {
         let session =
             |id: &str| SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() };
         let (a, b) = (session("a"), session("b"));
-        let ears = Ears::default();
-        let (one, other, third) = (ears.listen(&a), ears.listen(&a), ears.listen(&b));
+        let subscribers = Subscribers::default();
+        let (one, other, third) = (subscribers.listen(&a), subscribers.listen(&a), subscribers.listen(&b));
         let told = [one.told(), other.told(), third.told()];
-        ears.wake([&a, &a].into_iter());
+        subscribers.wake([&a, &a].into_iter());
         assert_eq!(told.map(|it| it.now_or_never().is_some()), [true, true, false]);
         drop(one);
-        assert_eq!(ears.lock().len(), 2);
+        assert_eq!(subscribers.lock().len(), 2);
         drop((other, third));
-        assert!(ears.lock().is_empty());
+        assert!(subscribers.lock().is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Counters and histograms, and how Prometheus reads them (text format 0.0.4).
 //!
-//! The names, labels and buckets are ours; there is no registry beside the [`Book`] that is handed in.
+//! The names, labels and buckets are ours; there is no registry beside the [`Registry`] that is handed in.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ type Labels = Vec<String>;
 
 /// Everything that was counted and timed.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Registry {
     counters: BTreeMap<Meter, BTreeMap<Labels, u64>>,
     timings: BTreeMap<Meter, BTreeMap<Labels, Timing>>,
 }
@@ -33,7 +33,7 @@ struct Timing {
     sum: f64,
 }
 
-impl Book {
+impl Registry {
     /// Adds to a counter.
     pub(super) fn add(&mut self, meter: Meter, labels: &[&str], n: u64) {
         let value = self.counters.entry(meter).or_default().entry(owned(labels)).or_default();
@@ -113,21 +113,21 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Book, Meter};
+    use super::{Meter, Registry};
 
     const COUNTED: Meter = Meter { name: "things_total", help: "Things.", labels: &["kind"] };
     const TIMED: Meter = Meter { name: "wait_seconds", help: "Waits.", labels: &[] };
 
     #[test]
     fn a_book_is_written_as_prometheus_reads_it() {
-        let mut book = Book::default();
-        book.add(COUNTED, &["b"], 2);
-        book.add(COUNTED, &["a \"q\"\n"], 1);
-        book.add(COUNTED, &["b"], 1);
-        book.time(TIMED, &[], 0.02);
-        book.time(TIMED, &[], 400.0);
+        let mut registry = Registry::default();
+        registry.add(COUNTED, &["b"], 2);
+        registry.add(COUNTED, &["a \"q\"\n"], 1);
+        registry.add(COUNTED, &["b"], 1);
+        registry.time(TIMED, &[], 0.02);
+        registry.time(TIMED, &[], 400.0);
         let mut text = String::new();
-        book.write(&mut text);
+        registry.write(&mut text);
         let lines: Vec<&str> =
             text.lines().filter(|it| !it.contains("_bucket") || it.contains("Inf")).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"

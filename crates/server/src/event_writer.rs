@@ -1,7 +1,7 @@
 //! The one who writes down what is told, before anybody hears it.
 //!
 //! Everything that many turns have to say at the same time is one commit: turns hand over what they say and go on, the
-//! scribe takes whatever has come together, writes it, and only then hands it to those who listen. A store that is
+//! event_writer takes whatever has come together, writes it, and only then hands it to those who listen. A store that is
 //! slow makes the pieces larger, not later ones lost; a store that is away is waited for, until the server stops.
 //!
 //! A commit whose end is not known (the connection broke) is made again. So that nothing is told twice, each commit
@@ -20,8 +20,8 @@ use contexture_session::{Names, SessionKey, StoreError, Tenant, Time};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::at_hand::AtHand;
-use crate::ears::{Ear, Ears};
+use crate::recent_events::RecentEvents;
+use crate::subscribers::{Subscribers, Subscription};
 use crate::told::{Telling, Told, events_of};
 
 /// The kind of the documents that tell whether a commit had gone well.
@@ -36,7 +36,7 @@ const FLUSH: Duration = Duration::from_secs(5);
 
 /// Writes down what is told. Clones share everything.
 #[derive(Clone, Debug)]
-pub(crate) struct Scribe(Arc<Inner>);
+pub(crate) struct EventWriter(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -45,10 +45,10 @@ struct Inner {
     names: Arc<dyn Names>,
     pending: Mutex<Pending>,
     wake: Notify,
-    ears: Ears,
+    subscribers: Subscribers,
     /// How much of what was handed over is written.
     written: watch::Sender<u64>,
-    at_hand: Mutex<AtHand>,
+    recent_events: Mutex<RecentEvents>,
 }
 
 #[derive(Debug, Default)]
@@ -82,19 +82,19 @@ impl Entry {
     }
 }
 
-impl Scribe {
+impl EventWriter {
     pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, names: Arc<dyn Names>) -> Self {
         let (written, _) = watch::channel(0);
-        let (pending, wake, at_hand, ears) = Default::default();
-        Self(Arc::new(Inner { records, time, names, pending, wake, ears, written, at_hand }))
+        let (pending, wake, recent_events, subscribers) = Default::default();
+        Self(Arc::new(Inner { records, time, names, pending, wake, subscribers, written, recent_events }))
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn at_hand(&self) -> MutexGuard<'_, AtHand> {
-        self.0.at_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recent_events(&self) -> MutexGuard<'_, RecentEvents> {
+        self.0.recent_events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands over an event.
@@ -138,23 +138,23 @@ impl Scribe {
     pub(crate) async fn flushed(&self) {
         let handed = self.pending().handed;
         let mut written = self.0.written.subscribe();
-        // The sender lives as long as this scribe.
+        // The sender lives as long as this event_writer.
         let _ = written.wait_for(|it| *it >= handed).await;
     }
 
     /// Returns what a session was told after a number, if it is at hand.
     pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<Told>> {
-        self.at_hand().after(session, number, max)
+        self.recent_events().after(session, number, max)
     }
 
     /// Listens to what a session is told here.
-    pub(crate) fn listen(&self, session: &SessionKey) -> Ear {
-        self.0.ears.listen(session)
+    pub(crate) fn listen(&self, session: &SessionKey) -> Subscription {
+        self.0.subscribers.listen(session)
     }
 
     /// Keeps nothing of a session at hand any more.
     pub(crate) fn forget(&self, session: &SessionKey) {
-        self.at_hand().forget(session);
+        self.recent_events().forget(session);
     }
 
     /// Writes until it is told to stop, and then what is left; nothing more, if the store does not take it.
@@ -226,7 +226,7 @@ impl Scribe {
             }
         }
         self.0.written.send_modify(|it| *it += n_entries);
-        self.0.ears.wake(entries.iter().filter_map(Entry::session));
+        self.0.subscribers.wake(entries.iter().filter_map(Entry::session));
         Some(name)
     }
 
@@ -280,10 +280,10 @@ impl Scribe {
 
     /// Keeps what was written at hand.
     fn keep(&self, records: Vec<NewRecord>, sessions: Vec<Option<SessionKey>>, numbers: Vec<u64>) {
-        let mut at_hand = self.at_hand();
+        let mut recent_events = self.recent_events();
         for ((record, session), number) in records.into_iter().zip(sessions).zip(numbers) {
             if let Some(session) = session.filter(|_| number > 0) {
-                at_hand.add(session, Told { number, data: record.data.into() });
+                recent_events.add(session, Told { number, data: record.data.into() });
             }
         }
     }
@@ -306,20 +306,20 @@ fn commit_key(name: &str) -> DocumentKey {
 pub(crate) struct Page {
     pub(crate) events: Vec<Told>,
     /// Whether they were told here, so that the next ones probably are as well.
-    pub(crate) is_at_hand: bool,
+    pub(crate) is_recent: bool,
 }
 
 /// Returns the events of a session after a number, oldest first: from what is at hand, or from the store.
 pub(crate) async fn events_after(
-    scribe: &Scribe,
+    event_writer: &EventWriter,
     session: &SessionKey,
     stream: &StreamKey,
     number: u64,
     max: usize,
 ) -> Result<Page, StoreError> {
-    if let Some(events) = scribe.after(session, number, max) {
-        return Ok(Page { events, is_at_hand: true });
+    if let Some(events) = event_writer.after(session, number, max) {
+        return Ok(Page { events, is_recent: true });
     }
-    let records = scribe.0.records.read(stream.clone(), number, max).await?;
-    Ok(Page { events: records.into_iter().map(Told::from).collect(), is_at_hand: false })
+    let records = event_writer.0.records.read(stream.clone(), number, max).await?;
+    Ok(Page { events: records.into_iter().map(Told::from).collect(), is_recent: false })
 }

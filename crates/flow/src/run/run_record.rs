@@ -26,7 +26,7 @@ const PAGE: usize = 256;
 
 /// Where a run stands, on record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Book {
+pub(crate) struct RunRecord {
     pub(crate) flow: String,
     pub(crate) fingerprint: String,
     pub(crate) status: RunStatus,
@@ -72,7 +72,7 @@ impl Stub {
     }
 }
 
-impl Book {
+impl RunRecord {
     pub(crate) fn document(&self, keys: &Keys, at: Timestamp) -> Document {
         Document { key: keys.run(), at, data: written(self) }
     }
@@ -114,7 +114,7 @@ pub(crate) async fn document(
 }
 
 /// Reads where a run stands.
-pub(crate) async fn book(records: &dyn Records, keys: &Keys) -> Result<(Book, Timestamp), RunError> {
+pub(crate) async fn load(records: &dyn Records, keys: &Keys) -> Result<(RunRecord, Timestamp), RunError> {
     let document = document(records, keys.run()).await?;
     let document = document.ok_or_else(|| RunError::NotFound { run: keys.run.to_string() })?;
     Ok((parsed(keys, &document.data)?, document.at))
