@@ -173,7 +173,7 @@ impl Stage {
         let facts = self.project.catalogue().facts(model.as_deref().unwrap_or_default());
         let limits = self.config().compaction.result_limits(&thread, facts);
         let settled = thread.turns().iter().filter(|it| it.status() != TurnStatus::InFlight);
-        let absent = thread.absent().iter();
+        let absent = thread.omitted().iter();
         ResolveOptions {
             history: settled.map(|it| (**it).clone()).collect(),
             absent: absent

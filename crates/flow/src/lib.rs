@@ -37,11 +37,11 @@ pub use define::{
 pub use fault::{FlowFault, FlowInvalid};
 pub use flow::Flow;
 pub use lower::{CompileInputs, lower};
-pub use node::{Answered, Asked, AskedKind, Node, NodeContext, NodeError, Step, Traits};
+pub use node::{Answer, Node, NodeContext, NodeError, Question, QuestionKind, Step, Traits};
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{
-    About, DamagedRun, Forgotten, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage, RunStart,
-    RunStatus, Runtime, RuntimeConfig, RuntimeParts, TurnRef, Wait, delete_session,
+    DamagedRun, EventContext, ForgetReport, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage,
+    RunStart, RunStatus, Runtime, RuntimeConfig, RuntimeParts, TurnRef, Wait, delete_session,
 };
 pub use services::Services;
 pub use value::PortValue;

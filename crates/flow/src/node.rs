@@ -80,14 +80,20 @@ pub struct Traits {
     /// Whether it writes to its thread: then no other such node runs on that thread at the same time.
     pub writes: bool,
     /// Whether its input `thread` names the thread that it works on.
-    pub is_told: bool,
+    pub takes_thread_input: bool,
     /// What it waits for before it runs.
     pub join: JoinPolicy,
 }
 
 impl Default for Traits {
     fn default() -> Self {
-        Self { is_repeatable: true, pauses: false, writes: false, is_told: true, join: JoinPolicy::All }
+        Self {
+            is_repeatable: true,
+            pauses: false,
+            writes: false,
+            takes_thread_input: true,
+            join: JoinPolicy::All,
+        }
     }
 }
 
@@ -97,7 +103,7 @@ pub enum Step {
     /// It is done; an output that is not named gives nothing.
     Done(BTreeMap<String, PortValue>),
     /// It waits for somebody, and is called again with the answer.
-    Wait(Asked),
+    Wait(Question),
     /// It wants lazy inputs, and is called again with them.
     Pull(Vec<String>),
 }
@@ -111,9 +117,9 @@ impl Step {
 
 /// What somebody is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct Question {
     /// What kind of answer it is.
-    pub kind: AskedKind,
+    pub kind: QuestionKind,
     /// What is asked, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -127,7 +133,7 @@ pub struct Asked {
 /// What kind of answer a node waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AskedKind {
+pub enum QuestionKind {
     /// Somebody's input.
     Input,
     /// Whether a tool may be called.
@@ -136,11 +142,11 @@ pub enum AskedKind {
 
 /// What somebody answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct Answer {
     /// The wait's id.
     pub wait: String,
     /// What was asked.
-    pub asked: Asked,
+    pub asked: Question,
     /// What was answered.
     pub value: Value,
 }
@@ -183,7 +189,7 @@ pub struct NodeContext {
     /// The thread as it was when the node began.
     pub snapshot: Arc<Snapshot>,
     /// What somebody answered, if the node has waited.
-    pub answer: Option<Answered>,
+    pub answer: Option<Answer>,
     /// Whether the author said that what is not known to be done may be done again.
     pub may_repeat: bool,
     /// Cancelled when the run is.
@@ -192,19 +198,19 @@ pub struct NodeContext {
     pub services: Arc<Services>,
     /// Lazy inputs that something leads to.
     pub(crate) lazy: Arc<[String]>,
-    pub(crate) events: Events,
+    pub(crate) events: EventSink,
 }
 
 /// Where the events of a node go.
 #[derive(Clone, Debug)]
-pub(crate) struct Events {
+pub(crate) struct EventSink {
     pub(crate) node: usize,
-    pub(crate) sender: UnboundedSender<Telling>,
+    pub(crate) sender: UnboundedSender<EmittedEvent>,
 }
 
 /// Something that a node tells.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Telling {
+pub(crate) struct EmittedEvent {
     pub(crate) node: usize,
     /// The turn that it happens in.
     pub(crate) turn: Option<TurnRef>,
@@ -223,18 +229,18 @@ impl NodeContext {
     }
 
     /// Whether a lazy input can be asked for, and was not yet.
-    pub fn can_ask_for(&self, port: &str) -> bool {
+    pub fn can_pull(&self, port: &str) -> bool {
         self.lazy.iter().any(|it| it == port) && !self.inputs.contains_key(port)
     }
 
     /// Tells those who follow the run of something that happens in a model call.
-    pub fn tell(&self, event: Event) {
-        self.tell_in(None, event);
+    pub fn emit(&self, event: Event) {
+        self.emit_in_turn(None, event);
     }
 
     /// Tells of something that happens in a turn of a thread of the session.
-    pub(crate) fn tell_in(&self, turn: Option<TurnRef>, event: Event) {
-        let _ = self.events.sender.unbounded_send(Telling { node: self.events.node, turn, event });
+    pub(crate) fn emit_in_turn(&self, turn: Option<TurnRef>, event: Event) {
+        let _ = self.events.sender.unbounded_send(EmittedEvent { node: self.events.node, turn, event });
     }
 
     /// Names this firing of the node, the same each time it is repeated: for idempotency keys and names.

@@ -9,17 +9,17 @@ use contexture_project::{Project, ServerConfig};
 use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Act, Audit, SERVER};
+use crate::audit::{Audit, AuditEvent, SERVER};
 use crate::caller::Caller;
 use crate::event_writer::EventWriter;
 use crate::flows::{Drivers, ProjectLibrary};
 use crate::gate::Gate;
 use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
-use crate::lost::ToldWords;
+use crate::lost_turns::StreamedTextRecovery;
 use crate::metrics::Metrics;
-use crate::passes::Keeper;
+use crate::passes::PassRecorder;
 use crate::readiness::Readiness;
-use crate::runs::Runs;
+use crate::running_turns::RunningTurns;
 use crate::watch::Watchers;
 use crate::{background, layers, openapi, routes};
 
@@ -52,9 +52,9 @@ pub(crate) struct Inner {
     pub(crate) time: Arc<dyn Time>,
     pub(crate) names: Arc<dyn Names>,
     pub(crate) event_writer: EventWriter,
-    pub(crate) runs: Runs,
+    pub(crate) running_turns: RunningTurns,
     pub(crate) drivers: Drivers,
-    pub(crate) keeper: Keeper,
+    pub(crate) recorder: PassRecorder,
     watchers: Watchers,
     pub(crate) agent: AgentMaker,
     pub(crate) gate: Gate,
@@ -106,15 +106,16 @@ impl Server {
     pub fn new(parts: Parts) -> Result<Self, String> {
         let Parts { project, agent, sessions, records, time, names } = parts;
         let config = project.config().server.clone();
-        let told = ToldWords { records: Arc::clone(&records), time: Arc::clone(&time) };
-        sessions.set_lost_words(Arc::new(told));
+        let recovery = StreamedTextRecovery { records: Arc::clone(&records), time: Arc::clone(&time) };
+        sessions.set_lost_turn_recovery(Arc::new(recovery));
         let event_writer = EventWriter::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
         let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let keeper = Keeper::new(event_writer.clone(), Arc::clone(&time), Arc::clone(&names));
-        let watchers = watchers.and(Arc::new(keeper.clone()));
-        let runs = Runs::new(event_writer.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let recorder = PassRecorder::new(event_writer.clone(), Arc::clone(&time), Arc::clone(&names));
+        let watchers = watchers.and(Arc::new(recorder.clone()));
+        let running_turns =
+            RunningTurns::new(event_writer.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
         let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watchers.clone())?;
         let loaded = Arc::new(CurrentProject::new(loaded));
         let library = ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone() };
@@ -141,9 +142,9 @@ impl Server {
             time,
             names,
             event_writer,
-            runs,
+            running_turns,
             drivers,
-            keeper,
+            recorder,
             watchers,
             agent,
             stop: CancellationToken::new(),
@@ -169,7 +170,7 @@ impl Server {
 
     /// Writes down that the server itself did something.
     pub(crate) fn note(&self, act: &str, target: &str) {
-        self.app.0.audit.note(&Act::new(SERVER, act, target));
+        self.app.0.audit.note(&AuditEvent::new(SERVER, act, target));
     }
 
     /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
@@ -188,8 +189,8 @@ impl Server {
     /// background work.
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
-        tokio::join!(self.app.0.runs.stop(grace), self.app.0.drivers.stop(grace));
-        self.app.0.event_writer.flushed_soon().await;
+        tokio::join!(self.app.0.running_turns.stop(grace), self.app.0.drivers.stop(grace));
+        self.app.0.event_writer.flush_with_timeout().await;
         self.app.0.stop.cancel();
     }
 }

@@ -13,7 +13,7 @@ use crate::event_writer::EventWriter;
 /// The kind of the stream.
 const AUDIT: &str = "audit";
 /// Who acts where no key is needed.
-const ANYBODY: &str = "anybody";
+const ANONYMOUS: &str = "anybody";
 /// How many acts are read at once when those of one tenant are looked for.
 const PAGE: usize = 500;
 /// How many pages are read for one answer; who asks goes on behind them.
@@ -32,7 +32,7 @@ pub(crate) fn stream() -> StreamKey {
 
 /// Something that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
+pub struct AuditEvent {
     /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
     pub actor: String,
     /// What, such as `key.created` or `session.deleted`.
@@ -47,7 +47,7 @@ pub struct Act {
     pub detail: Option<String>,
 }
 
-impl Act {
+impl AuditEvent {
     /// Returns an act.
     pub fn new(actor: &str, act: &str, target: &str) -> Self {
         let (actor, act, target) = (actor.to_owned(), act.to_owned(), target.to_owned());
@@ -56,7 +56,7 @@ impl Act {
 
     /// Returns an act of whoever makes a request, on something of theirs.
     pub fn of(caller: &Caller, act: &str, target: &str) -> Self {
-        let actor = caller.key.as_ref().map_or_else(|| ANYBODY.to_owned(), |it| format!("key:{it}"));
+        let actor = caller.key.as_ref().map_or_else(|| ANONYMOUS.to_owned(), |it| format!("key:{it}"));
         Self::new(&actor, act, target).of_tenant(&caller.tenant)
     }
 
@@ -82,13 +82,13 @@ impl Act {
 
 /// An act, as the log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditEntry {
     /// Its number in the log, from 1.
     pub number: u64,
     /// When it was done.
     pub at: Timestamp,
     /// What was done.
-    pub act: Act,
+    pub act: AuditEvent,
 }
 
 /// Returns the newest acts before a number (`None`: from the newest on), newest first.
@@ -96,7 +96,7 @@ pub async fn audit_log(
     records: &dyn Records,
     before: Option<u64>,
     max: usize,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Vec<AuditEntry>, StoreError> {
     let records = records.read_back(stream(), before, max).await?;
     Ok(records.into_iter().map(entry).collect())
 }
@@ -107,7 +107,7 @@ pub(crate) async fn audit_log_of(
     tenant: &Tenant,
     mut before: Option<u64>,
     max: usize,
-) -> Result<(Vec<Entry>, Option<u64>), StoreError> {
+) -> Result<(Vec<AuditEntry>, Option<u64>), StoreError> {
     let mut acts = Vec::new();
     for _ in 0..PAGES {
         let page = records.read_back(stream(), before, PAGE).await?;
@@ -126,10 +126,10 @@ pub(crate) async fn audit_log_of(
     Ok((acts, before))
 }
 
-fn entry(record: Record) -> Entry {
-    let unreadable = || Act::new("?", "unreadable", "");
+fn entry(record: Record) -> AuditEntry {
+    let unreadable = || AuditEvent::new("?", "unreadable", "");
     let act = serde_json::from_str(&record.data).unwrap_or_else(|_| unreadable());
-    Entry { number: record.number, at: record.at, act }
+    AuditEntry { number: record.number, at: record.at, act }
 }
 
 /// Writes the audit log of a server that runs.
@@ -145,16 +145,16 @@ impl Audit {
     }
 
     /// Hands an act over to be written; it is written however long the store is away.
-    pub(crate) fn note(&self, act: &Act) {
-        let Act { actor, act: what, target, .. } = act;
+    pub(crate) fn note(&self, act: &AuditEvent) {
+        let AuditEvent { actor, act: what, target, .. } = act;
         tracing::info!(actor, act = what, target, "audit");
         let records = vec![act.record(self.time.now())];
         self.event_writer.write(Writes { records, ..Writes::default() });
     }
 
     /// Writes an act down. By the time it returns it is in the log.
-    pub(crate) async fn record(&self, act: Act) {
+    pub(crate) async fn record(&self, act: AuditEvent) {
         self.note(&act);
-        self.event_writer.flushed().await;
+        self.event_writer.flush().await;
     }
 }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use contexture_flow::Forgotten;
+use contexture_flow::ForgetReport;
 use contexture_history::Timestamp;
 use contexture_project::{Fault, Project, Reload};
 
-use crate::audit::{Act, SERVER};
+use crate::audit::{AuditEvent, SERVER};
 use crate::control::{self, CONTROL};
+use crate::event_log::EVENTS;
 use crate::event_writer::COMMIT;
 use crate::loaded_project::LoadedProject;
-use crate::lost::Sweep;
-use crate::passes::{PASSES, PIECE, RESULT};
-use crate::runs::TURN;
-use crate::told::EVENTS;
+use crate::lost_turns::LostTurnSweep;
+use crate::passes::{CHUNK, PASSES, RESULT};
+use crate::running_turns::TURN;
 use crate::{App, Problem};
 
 /// How often runs are looked for that nobody drives, at least.
@@ -39,7 +39,7 @@ pub(crate) async fn work(app: &App) {
         prunes(app),
         forgets(app),
         reloads(app),
-        control::obey(app)
+        control::handle_commands(app)
     );
 }
 
@@ -53,9 +53,9 @@ pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
 
 async fn sweeps(app: &App) {
     let every = Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3;
-    let mut sweep = Sweep::default();
+    let mut sweep = LostTurnSweep::default();
     while pause(app, every).await {
-        if let Err(problem) = sweep.look(app).await {
+        if let Err(problem) = sweep.run(app).await {
             tracing::warn!(
                 code = problem.code(),
                 detail = problem.detail(),
@@ -74,7 +74,7 @@ async fn drives(app: &App) {
         }
         let goes_on = tokio::select! {
             goes_on = pause(app, every) => goes_on,
-            () = app.0.drivers.has_place() => true,
+            () = app.0.drivers.slot_freed() => true,
         };
         if !goes_on {
             return;
@@ -110,7 +110,7 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
         (CONTROL, SHORT_HOURS),
         (PASSES, passes),
         (RESULT, passes),
-        (PIECE, pieces),
+        (CHUNK, pieces),
     ];
     for (kind, hours) in kinds {
         let before = hours_ago(app.0.time.now(), hours);
@@ -133,8 +133,8 @@ async fn forgets(app: &App) {
             () = app.0.stop.cancelled() => return,
         };
         match forgotten {
-            Ok(Forgotten { runs: 0, .. }) => {}
-            Ok(Forgotten { runs, .. }) => tracing::info!(runs, "runs that were over are forgotten"),
+            Ok(ForgetReport { runs: 0, .. }) => {}
+            Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "runs that were over are forgotten"),
             Err(err) => tracing::warn!(code = err.code(), error = %err, "runs can't be forgotten"),
         }
         if !pause(app, FORGET_EVERY).await {
@@ -175,7 +175,7 @@ pub(crate) async fn reload(app: &App) {
         Err(err) => (loaded.project.clone(), err.faults),
     };
     for fault in faults.iter().filter(|it| !loaded.faults.contains(it)) {
-        let act = Act::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
+        let act = AuditEvent::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
         app.0.audit.note(&act.detail(&fault.message));
         tracing::warn!(
             code = fault.code,

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// An order: stop this turn.
 #[derive(Debug, Serialize, Deserialize)]
-struct Cancel {
+struct CancelTurn {
     tenant: String,
     thread: ThreadId,
     turn: String,
@@ -32,20 +32,23 @@ fn stream() -> StreamKey {
 
 /// Has a turn stopped by the instance that runs it.
 pub(crate) async fn cancel(app: &App, thread: &ThreadKey, turn: &str) -> Result<(), Problem> {
-    let order =
-        Cancel { tenant: thread.tenant.to_string(), thread: thread.thread.clone(), turn: turn.to_owned() };
-    let data = serde_json::to_string(&order).unwrap_or_default();
+    let command = CancelTurn {
+        tenant: thread.tenant.to_string(),
+        thread: thread.thread.clone(),
+        turn: turn.to_owned(),
+    };
+    let data = serde_json::to_string(&command).unwrap_or_default();
     let records = vec![NewRecord { stream: stream(), at: app.0.time.now(), data }];
     app.0.records.write(Writes { records, ..Writes::default() }).await?;
     Ok(())
 }
 
 /// Does what other instances say, until the server stops.
-pub(crate) async fn obey(app: &App) {
+pub(crate) async fn handle_commands(app: &App) {
     let mut after = None;
     loop {
         let done = tokio::select! {
-            done = obey_next(app, &mut after) => done,
+            done = handle_next(app, &mut after) => done,
             () = app.0.stop.cancelled() => return,
         };
         if let Err(err) = done {
@@ -58,7 +61,7 @@ pub(crate) async fn obey(app: &App) {
 }
 
 /// Waits for orders and carries them out; `after` is the number of the last one that was read.
-async fn obey_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError> {
+async fn handle_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError> {
     let last = match *after {
         Some(last) => last,
         None => *after.insert(app.0.records.extent(stream()).await?.last),
@@ -66,9 +69,9 @@ async fn obey_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError>
     app.0.records.grown(stream(), last).await?;
     for record in app.0.records.read(stream(), last, PAGE).await? {
         *after = Some(record.number);
-        let Ok(order) = serde_json::from_str::<Cancel>(&record.data) else { continue };
-        if let Ok(tenant) = Tenant::parse(order.tenant) {
-            app.0.runs.cancel(&ThreadKey { tenant, thread: order.thread }, &order.turn);
+        let Ok(command) = serde_json::from_str::<CancelTurn>(&record.data) else { continue };
+        if let Ok(tenant) = Tenant::parse(command.tenant) {
+            app.0.running_turns.cancel(&ThreadKey { tenant, thread: command.thread }, &command.turn);
         }
     }
     Ok(())

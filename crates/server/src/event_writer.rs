@@ -20,9 +20,9 @@ use contexture_session::{Names, SessionKey, StoreError, Tenant, Time};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::event_log::{StoredEvent, TurnEvent, events_of};
 use crate::recent_events::RecentEvents;
 use crate::subscribers::{Subscribers, Subscription};
-use crate::told::{Telling, Told, events_of};
 
 /// The kind of the documents that tell whether a commit had gone well.
 pub(crate) const COMMIT: &str = "commit";
@@ -53,31 +53,31 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Pending {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<PendingWrite>,
     /// How many entries were ever handed over.
-    handed: u64,
+    n_queued: u64,
 }
 
 #[derive(Debug)]
-enum Entry {
-    Told(Box<Telling>),
+enum PendingWrite {
+    Event(Box<TurnEvent>),
     Writes(Box<Writes>),
 }
 
-impl Entry {
+impl PendingWrite {
     /// Returns the session that is told.
     fn session(&self) -> Option<&SessionKey> {
         match self {
-            Entry::Told(telling) => Some(&telling.session),
-            Entry::Writes(_) => None,
+            PendingWrite::Event(turn_event) => Some(&turn_event.session),
+            PendingWrite::Writes(_) => None,
         }
     }
 
     /// Returns the document that must be there for this to be written.
     fn needs(&self) -> Option<DocumentKey> {
         match self {
-            Entry::Told(telling) => Some(telling.running()),
-            Entry::Writes(_) => None,
+            PendingWrite::Event(turn_event) => Some(turn_event.running()),
+            PendingWrite::Writes(_) => None,
         }
     }
 }
@@ -98,15 +98,15 @@ impl EventWriter {
     }
 
     /// Hands over an event.
-    pub(crate) fn tell(&self, telling: Telling) {
+    pub(crate) fn emit(&self, turn_event: TurnEvent) {
         let mut pending = self.pending();
-        if let Some(Entry::Told(before)) = pending.entries.back_mut()
-            && before.absorb(&telling)
+        if let Some(PendingWrite::Event(before)) = pending.entries.back_mut()
+            && before.absorb(&turn_event)
         {
             return;
         }
-        pending.handed += 1;
-        pending.entries.push_back(Entry::Told(Box::new(telling)));
+        pending.n_queued += 1;
+        pending.entries.push_back(PendingWrite::Event(Box::new(turn_event)));
         drop(pending);
         self.0.wake.notify_one();
     }
@@ -117,8 +117,8 @@ impl EventWriter {
             return;
         }
         let mut pending = self.pending();
-        pending.handed += 1;
-        pending.entries.push_back(Entry::Writes(Box::new(writes)));
+        pending.n_queued += 1;
+        pending.entries.push_back(PendingWrite::Writes(Box::new(writes)));
         drop(pending);
         self.0.wake.notify_one();
     }
@@ -130,26 +130,26 @@ impl EventWriter {
 
     /// Waits until everything that was handed over until now is written, but not for long if the store takes nothing: then it is
     /// written when the store is back.
-    pub(crate) async fn flushed_soon(&self) {
-        let _ = tokio::time::timeout(FLUSH, self.flushed()).await;
+    pub(crate) async fn flush_with_timeout(&self) {
+        let _ = tokio::time::timeout(FLUSH, self.flush()).await;
     }
 
     /// Waits until everything that was handed over until now is written.
-    pub(crate) async fn flushed(&self) {
-        let handed = self.pending().handed;
+    pub(crate) async fn flush(&self) {
+        let n_queued = self.pending().n_queued;
         let mut written = self.0.written.subscribe();
         // The sender lives as long as this event_writer.
-        let _ = written.wait_for(|it| *it >= handed).await;
+        let _ = written.wait_for(|it| *it >= n_queued).await;
     }
 
     /// Returns what a session was told after a number, if it is at hand.
-    pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<Told>> {
+    pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<StoredEvent>> {
         self.recent_events().after(session, number, max)
     }
 
     /// Listens to what a session is told here.
-    pub(crate) fn listen(&self, session: &SessionKey) -> Subscription {
-        self.0.subscribers.listen(session)
+    pub(crate) fn subscribe(&self, session: &SessionKey) -> Subscription {
+        self.0.subscribers.subscribe(session)
     }
 
     /// Keeps nothing of a session at hand any more.
@@ -179,7 +179,7 @@ impl EventWriter {
         }
     }
 
-    fn take(&self) -> Vec<Entry> {
+    fn take(&self) -> Vec<PendingWrite> {
         let mut pending = self.pending();
         let n = pending.entries.len().min(MAX_COMMIT);
         pending.entries.drain(..n).collect()
@@ -188,7 +188,7 @@ impl EventWriter {
     /// Writes entries, however often it takes. Returns the name of the commit; nothing if the server stops before.
     async fn commit(
         &self,
-        mut entries: Vec<Entry>,
+        mut entries: Vec<PendingWrite>,
         before: Option<String>,
         stop: &CancellationToken,
     ) -> Option<String> {
@@ -202,7 +202,7 @@ impl EventWriter {
             writes.deletes.extend(before.as_deref().map(commit_key));
             match self.0.records.write(writes.clone()).await {
                 Ok(numbers) => {
-                    self.keep(writes.records, sessions, numbers);
+                    self.cache_recent(writes.records, sessions, numbers);
                     break;
                 }
                 Err(StoreError::Exists { .. }) => break,
@@ -226,15 +226,15 @@ impl EventWriter {
             }
         }
         self.0.written.send_modify(|it| *it += n_entries);
-        self.0.subscribers.wake(entries.iter().filter_map(Entry::session));
+        self.0.subscribers.wake(entries.iter().filter_map(PendingWrite::session));
         Some(name)
     }
 
     /// Drops what turns say whose end somebody else has told: they were held for lost. Says whether there were some.
-    async fn drop_ended(&self, entries: &mut Vec<Entry>) -> bool {
-        let begins: BTreeSet<DocumentKey> = entries.iter().flat_map(begun).collect();
+    async fn drop_ended(&self, entries: &mut Vec<PendingWrite>) -> bool {
+        let begins: BTreeSet<DocumentKey> = entries.iter().flat_map(put_keys).collect();
         let needed: BTreeSet<DocumentKey> =
-            entries.iter().filter_map(Entry::needs).filter(|it| !begins.contains(it)).collect();
+            entries.iter().filter_map(PendingWrite::needs).filter(|it| !begins.contains(it)).collect();
         let Ok(found) = self.0.records.documents(needed.iter().cloned().collect()).await else {
             return false;
         };
@@ -245,27 +245,27 @@ impl EventWriter {
     }
 
     /// Drops what no store takes. Says whether there was some.
-    fn drop_unwritable(&self, entries: &mut Vec<Entry>) -> bool {
+    fn drop_unwritable(&self, entries: &mut Vec<PendingWrite>) -> bool {
         let n_before = entries.len();
         entries.retain(|it| self.writes_of(std::slice::from_ref(it)).0.check().is_ok());
         entries.len() < n_before
     }
 
     /// Returns what is written for entries, and the session that each record belongs to.
-    fn writes_of(&self, entries: &[Entry]) -> (Writes, Vec<Option<SessionKey>>) {
+    fn writes_of(&self, entries: &[PendingWrite]) -> (Writes, Vec<Option<SessionKey>>) {
         let mut writes = Writes::default();
         let mut sessions = Vec::new();
         let at = self.0.time.now();
-        for entry in entries {
-            match entry {
-                Entry::Told(telling) => {
-                    let stream = events_of(&telling.session);
-                    writes.records.push(NewRecord { stream, at, data: telling.data() });
-                    writes.requires.push(telling.running());
-                    writes.deletes.extend(telling.is_end().then(|| telling.running()));
-                    sessions.push(Some(telling.session.clone()));
+        for pending_write in entries {
+            match pending_write {
+                PendingWrite::Event(turn_event) => {
+                    let stream = events_of(&turn_event.session);
+                    writes.records.push(NewRecord { stream, at, data: turn_event.data() });
+                    writes.requires.push(turn_event.running());
+                    writes.deletes.extend(turn_event.is_end().then(|| turn_event.running()));
+                    sessions.push(Some(turn_event.session.clone()));
                 }
-                Entry::Writes(more) => {
+                PendingWrite::Writes(more) => {
                     sessions.extend(more.records.iter().map(|_| None));
                     writes.records.extend(more.records.iter().cloned());
                     writes.puts.extend(more.puts.iter().cloned());
@@ -279,21 +279,21 @@ impl EventWriter {
     }
 
     /// Keeps what was written at hand.
-    fn keep(&self, records: Vec<NewRecord>, sessions: Vec<Option<SessionKey>>, numbers: Vec<u64>) {
+    fn cache_recent(&self, records: Vec<NewRecord>, sessions: Vec<Option<SessionKey>>, numbers: Vec<u64>) {
         let mut recent_events = self.recent_events();
         for ((record, session), number) in records.into_iter().zip(sessions).zip(numbers) {
             if let Some(session) = session.filter(|_| number > 0) {
-                recent_events.add(session, Told { number, data: record.data.into() });
+                recent_events.add(session, StoredEvent { number, data: record.data.into() });
             }
         }
     }
 }
 
 /// Returns the documents that an entry puts.
-fn begun(entry: &Entry) -> Vec<DocumentKey> {
-    match entry {
-        Entry::Writes(writes) => writes.puts.iter().map(|it| it.key.clone()).collect(),
-        Entry::Told(_) => Vec::new(),
+fn put_keys(pending_write: &PendingWrite) -> Vec<DocumentKey> {
+    match pending_write {
+        PendingWrite::Writes(writes) => writes.puts.iter().map(|it| it.key.clone()).collect(),
+        PendingWrite::Event(_) => Vec::new(),
     }
 }
 
@@ -304,7 +304,7 @@ fn commit_key(name: &str) -> DocumentKey {
 /// Events that were read.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) events: Vec<Told>,
+    pub(crate) events: Vec<StoredEvent>,
     /// Whether they were told here, so that the next ones probably are as well.
     pub(crate) is_recent: bool,
 }
@@ -321,5 +321,5 @@ pub(crate) async fn events_after(
         return Ok(Page { events, is_recent: true });
     }
     let records = event_writer.0.records.read(stream.clone(), number, max).await?;
-    Ok(Page { events: records.into_iter().map(Told::from).collect(), is_recent: false })
+    Ok(Page { events: records.into_iter().map(StoredEvent::from).collect(), is_recent: false })
 }

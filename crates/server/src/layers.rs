@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
+use crate::request_log::{REQUEST_ID, log_request};
 use crate::routes::ops;
-use crate::seen::{REQUEST_ID, seen};
 use crate::{App, Problem, body, gate};
 
 /// What web pages of other origins may read of an answer besides its body.
@@ -30,7 +30,7 @@ pub(crate) fn around(router: Router<App>, app: &App) -> Router {
         .merge(ops::open().method_not_allowed_fallback(wrong_method))
         .layer(from_fn(calm))
         .layer(cors(&app.0.config.cors_origins))
-        .layer(from_fn_with_state(app.clone(), seen))
+        .layer(from_fn_with_state(app.clone(), log_request))
         .with_state(app.clone())
 }
 

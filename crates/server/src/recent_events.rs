@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use contexture_session::SessionKey;
 
-use crate::told::Told;
+use crate::event_log::StoredEvent;
 
 /// How many events of a session are kept.
 const EVENTS: usize = 256;
@@ -14,14 +14,14 @@ const BYTES: usize = 16 * 1024 * 1024;
 /// The newest events of sessions.
 #[derive(Debug, Default)]
 pub(crate) struct RecentEvents {
-    sessions: BTreeMap<SessionKey, VecDeque<Told>>,
+    sessions: BTreeMap<SessionKey, VecDeque<StoredEvent>>,
     /// What all of them say together.
     bytes: usize,
 }
 
 impl RecentEvents {
     /// Keeps an event.
-    pub(crate) fn add(&mut self, session: SessionKey, told: Told) {
+    pub(crate) fn add(&mut self, session: SessionKey, told: StoredEvent) {
         if self.bytes > BYTES {
             // Whoever still needs one of them reads it from the store.
             *self = Self::default();
@@ -36,7 +36,7 @@ impl RecentEvents {
     }
 
     /// Returns what a session was told after a number, if it is here.
-    pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<Told>> {
+    pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<StoredEvent>> {
         let events = self.sessions.get(session)?;
         let first = events.front()?.number;
         let skip = usize::try_from(number.checked_add(1)?.checked_sub(first)?).ok()?;
@@ -55,14 +55,14 @@ mod tests {
     use contexture_session::{SessionId, SessionKey, Tenant};
 
     use super::{BYTES, EVENTS, RecentEvents};
-    use crate::told::Told;
+    use crate::event_log::StoredEvent;
 
     fn session(id: &str) -> SessionKey {
         SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() }
     }
 
-    fn told(number: u64, data: &str) -> Told {
-        Told { number, data: data.into() }
+    fn told(number: u64, data: &str) -> StoredEvent {
+        StoredEvent { number, data: data.into() }
     }
 
     fn numbers(recent_events: &RecentEvents, after: u64) -> Option<Vec<u64>> {

@@ -14,7 +14,7 @@ pub(crate) struct Subscribers(Arc<Mutex<BTreeMap<SessionKey, SessionSubscribers>
 #[derive(Debug, Default)]
 struct SessionSubscribers {
     n_subscribers: usize,
-    told: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 /// One who listens to a session.
@@ -22,7 +22,7 @@ struct SessionSubscribers {
 pub(crate) struct Subscription {
     subscribers: Subscribers,
     session: SessionKey,
-    told: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 impl Subscribers {
@@ -31,13 +31,13 @@ impl Subscribers {
     }
 
     /// Listens to a session.
-    pub(crate) fn listen(&self, session: &SessionKey) -> Subscription {
+    pub(crate) fn subscribe(&self, session: &SessionKey) -> Subscription {
         let mut all = self.lock();
         let listening = all.entry(session.clone()).or_default();
         listening.n_subscribers += 1;
-        let told = Arc::clone(&listening.told);
+        let notify = Arc::clone(&listening.notify);
         drop(all);
-        Subscription { subscribers: self.clone(), session: session.clone(), told }
+        Subscription { subscribers: self.clone(), session: session.clone(), notify }
     }
 
     /// Wakes those who listen to these sessions.
@@ -48,7 +48,7 @@ impl Subscribers {
             if last.replace(session) != Some(session)
                 && let Some(listening) = self.lock().get(session)
             {
-                listening.told.notify_waiters();
+                listening.notify.notify_waiters();
             }
         }
     }
@@ -56,8 +56,8 @@ impl Subscribers {
 
 impl Subscription {
     /// Comes when something is told from now on: look at what is there only after this was called.
-    pub(crate) fn told(&self) -> Notified<'_> {
-        self.told.notified()
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        self.notify.notified()
     }
 }
 
@@ -86,10 +86,11 @@ mod tests {
             |id: &str| SessionKey { tenant: Tenant::default(), session: SessionId::parse(id).unwrap() };
         let (a, b) = (session("a"), session("b"));
         let subscribers = Subscribers::default();
-        let (one, other, third) = (subscribers.listen(&a), subscribers.listen(&a), subscribers.listen(&b));
-        let told = [one.told(), other.told(), third.told()];
+        let (one, other, third) =
+            (subscribers.subscribe(&a), subscribers.subscribe(&a), subscribers.subscribe(&b));
+        let notify = [one.notified(), other.notified(), third.notified()];
         subscribers.wake([&a, &a].into_iter());
-        assert_eq!(told.map(|it| it.now_or_never().is_some()), [true, true, false]);
+        assert_eq!(notify.map(|it| it.now_or_never().is_some()), [true, true, false]);
         drop(one);
         assert_eq!(subscribers.lock().len(), 2);
         drop((other, third));

@@ -8,7 +8,7 @@ use contexture_message::Tokens;
 
 use crate::live::closing;
 use crate::store::Span;
-use crate::view::{NewArchive, View, archiving, newest, undoing};
+use crate::view::{NewArchive, View, archive_draft, newest, undo_draft};
 use crate::{SessionError, Snapshot, State, Thread, load};
 
 /// An archive in a list.
@@ -40,7 +40,7 @@ impl Thread {
         let thread = self.id().to_string();
         let draft = |state: &State| {
             let mut draft = closing(state, false);
-            draft.extend(archiving(state, &view.state, new, &thread)?);
+            draft.extend(archive_draft(state, &view.state, new, &thread)?);
             Ok(draft)
         };
         let mut writer = self.live().lock_writer(self.policy()).await?;
@@ -102,12 +102,12 @@ impl Thread {
             _ => Vec::new(),
         };
         let thread = self.id().to_string();
-        self.write(|state| undoing(state, archived.number, &restores, &thread)).await?;
+        self.write(|state| undo_draft(state, archived.number, &restores, &thread)).await?;
         Ok(Some(archived))
     }
 
     fn no_archive(&self, number: u64) -> SessionError {
-        SessionError::NoSuchPlace { thread: self.id().to_string(), what: format!("archive a{number}") }
+        SessionError::NotInThread { thread: self.id().to_string(), what: format!("archive a{number}") }
     }
 
     async fn item(&self, seq: Seq) -> Result<Option<Item>, SessionError> {

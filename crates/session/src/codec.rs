@@ -41,7 +41,7 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
     /// Where it belongs.
-    pub place: BlobPlace,
+    pub place: BlobRef,
     /// The text itself.
     pub text: String,
 }
@@ -49,7 +49,7 @@ pub struct Blob {
 /// Where a large text belongs. A row stores the list of these as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BlobPlace {
+pub struct BlobRef {
     /// Which item of the row.
     pub item: usize,
     /// Which text of its body; without it, the text is the whole body as JSON.
@@ -213,7 +213,7 @@ fn placeholder() -> Body {
 
 fn blob(item: usize, text: Option<usize>, content: String) -> Blob {
     let hash = blob_hash(&content);
-    Blob { place: BlobPlace { item, text, hash }, text: content }
+    Blob { place: BlobRef { item, text, hash }, text: content }
 }
 
 /// Returns the name of a large text: its SHA-256 in hex digits.

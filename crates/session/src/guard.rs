@@ -24,7 +24,7 @@ pub struct LeaseRow {
 
 /// Why a guard refuses a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum LeaseRefusal {
     /// Someone else holds the lease.
     Held,
     /// The writer's own was taken over or given back.
@@ -38,21 +38,21 @@ impl LeaseRow {
     }
 
     /// Returns the lease after a writer with `guard` was let in.
-    pub fn admit(&self, guard: &Guard, now: Timestamp) -> Result<LeaseRow, Refused> {
+    pub fn admit(&self, guard: &Guard, now: Timestamp) -> Result<LeaseRow, LeaseRefusal> {
         let until = |ttl: &std::time::Duration| {
             Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
         };
         match guard {
-            Guard::Free if self.is_live(now) => Err(Refused::Held),
+            Guard::Free if self.is_live(now) => Err(LeaseRefusal::Held),
             Guard::Free => Ok(LeaseRow { owner: None, fence: self.next_fence(), until: self.until }),
             Guard::Acquire { owner, .. } if self.is_live(now) && self.owner.as_ref() != Some(owner) => {
-                Err(Refused::Held)
+                Err(LeaseRefusal::Held)
             }
             Guard::Acquire { owner, ttl } => {
                 Ok(LeaseRow { owner: Some(Arc::clone(owner)), fence: self.next_fence(), until: until(ttl) })
             }
             Guard::Hold { fence, .. } | Guard::Release { fence } if !self.is_held_as(*fence) => {
-                Err(Refused::Fenced(*fence))
+                Err(LeaseRefusal::Fenced(*fence))
             }
             Guard::Hold { ttl, .. } => Ok(LeaseRow { until: until(ttl), ..self.clone() }),
             Guard::Release { .. } => Ok(LeaseRow { owner: None, ..self.clone() }),

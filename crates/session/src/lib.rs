@@ -17,7 +17,6 @@
 //!
 //! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
 
-mod absent;
 mod archives;
 pub mod codec;
 mod config;
@@ -28,9 +27,10 @@ mod guard;
 mod ids;
 mod live;
 mod load;
-mod lost;
+mod lost_turns;
 mod memory;
 mod new_item;
+mod omitted;
 mod once;
 mod outcome;
 mod prepend;
@@ -51,27 +51,27 @@ mod transfer;
 mod turn;
 mod view;
 
-pub use absent::Absent;
 pub use archives::ArchiveInfo;
 pub use config::{Policy, Ports, SessionConfig};
 pub use error::StoreError;
-pub use guard::{LeaseRow, Refused};
+pub use guard::{LeaseRefusal, LeaseRow};
 pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
-pub use lost::LostWords;
+pub use lost_turns::LostTurnRecovery;
 pub use memory::MemoryStore;
 pub use new_item::NewItem;
+pub use omitted::OmittedTurns;
 pub use outcome::TurnOutcome;
 pub use records::{
     Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
 };
-pub use search::{Found, Search};
+pub use search::{Search, SearchHit};
 pub use session_error::SessionError;
 pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};
 pub use snapshot::Snapshot;
-pub use span::Backward;
+pub use span::BackwardScan;
 pub use state::{ModelChoice, OpenTurn, State};
 pub use store::{
-    Append, Appended, Base, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
+    Append, Appended, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
     SessionInfo, Span, Store, StoreFuture, ThreadInfo, ThreadKind, Usage,
 };
 pub use thread::Thread;

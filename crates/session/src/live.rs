@@ -1,6 +1,6 @@
 //! A thread as this process knows it: one queue of writers, one snapshot.
 //!
-//! All handles to a thread share one [`Live`]. Writers take its lock, so they queue in the order they came; across
+//! All handles to a thread share one [`LiveThread`]. Writers take its lock, so they queue in the order they came; across
 //! processes the store decides. A write is: take the newest snapshot, make items from it, append them where the
 //! snapshot ends. If the log has grown meanwhile, the snapshot is read anew and the items are made again.
 
@@ -15,7 +15,7 @@ use contexture_message::{Part, Role, Tokens};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
-use crate::lost::LostWords;
+use crate::lost_turns::LostTurnRecovery;
 use crate::session_error::SessionError;
 use crate::store::{Append, Fence, Guard, Store};
 use crate::view::changes_view;
@@ -32,23 +32,23 @@ pub(crate) struct Shared {
     /// The counter's name, shared by all items.
     pub(crate) counter: Arc<str>,
     /// The threads that someone in this process has a handle to: one queue of writers each.
-    pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<Live>>>,
+    pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<LiveThread>>>,
     /// Asked when a lost turn is closed.
-    pub(crate) lost_words: OnceLock<Arc<dyn LostWords>>,
+    pub(crate) lost_turn_recovery: OnceLock<Arc<dyn LostTurnRecovery>>,
 }
 
 impl Shared {
     /// Returns a thread as this process knows it; it is read from the store if nobody has a handle to it.
-    pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
+    pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
         if let Some(live) = self.open_thread(&key) {
             return Ok(live);
         }
-        let live = Arc::new(Live::open(Arc::clone(self), key).await?);
+        let live = Arc::new(LiveThread::open(Arc::clone(self), key).await?);
         Ok(self.remember(live))
     }
 
     /// Returns a thread as it is in the store now, which is read once.
-    pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
+    pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
         match self.open_thread(&key) {
             Some(live) => {
                 live.refresh_if_idle().await?;
@@ -58,12 +58,12 @@ impl Shared {
         }
     }
 
-    fn open_thread(&self, key: &ThreadKey) -> Option<Arc<Live>> {
+    fn open_thread(&self, key: &ThreadKey) -> Option<Arc<LiveThread>> {
         self.known().get(key).and_then(Weak::upgrade)
     }
 
     /// Makes sure that all handles to a thread share one queue, whoever opened it first.
-    fn remember(&self, live: Arc<Live>) -> Arc<Live> {
+    fn remember(&self, live: Arc<LiveThread>) -> Arc<LiveThread> {
         let mut known = self.known();
         if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
             return first;
@@ -75,7 +75,7 @@ impl Shared {
         live
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, Weak<Live>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, Weak<LiveThread>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,19 +90,19 @@ impl Shared {
 }
 
 /// A thread as this process knows it.
-pub(crate) struct Live {
+pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
     waiting: AtomicUsize,
     snapshot: RwLock<Arc<Snapshot>>,
-    memory: RwLock<Option<Memory>>,
+    memory: RwLock<Option<ThreadMemory>>,
 }
 
 /// What somebody in this process remembers of a thread, besides the thread itself.
-pub(crate) type Memory = Arc<dyn Any + Send + Sync>;
+pub(crate) type ThreadMemory = Arc<dyn Any + Send + Sync>;
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for LiveThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live").field("key", &self.key).finish_non_exhaustive()
     }
@@ -114,7 +114,7 @@ pub(crate) struct Writer {
     /// The lease that this process holds, or held when a turn was dropped without an end.
     pub(crate) fence: Option<Fence>,
     /// An append was begun and nobody waited for its end: the snapshot may be behind.
-    unsure: bool,
+    is_stale: bool,
 }
 
 /// The right to write to a thread from this process.
@@ -123,21 +123,21 @@ pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 /// Items before they have a position: the turn each belongs to, and what it says.
 pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
 
-impl Live {
+impl LiveThread {
     /// Reads a thread from the store.
-    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
+    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
         let snapshot = RwLock::new(Arc::new(load::snapshot(&shared, &key).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
         let memory = RwLock::default();
-        Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
+        Ok(LiveThread { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
     }
 
     /// Returns a thread that begins as another one is in this snapshot, and that nobody else has.
-    pub(crate) fn apart(of: &Live, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> Live {
+    pub(crate) fn detached(of: &LiveThread, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> LiveThread {
         let Shared { ports, config, owner, counter, .. } = &*of.shared;
         let (ports, config) = (ports.clone(), config.clone());
         let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
-        Live {
+        LiveThread {
             shared: Arc::new(Shared {
                 store,
                 ports,
@@ -145,7 +145,7 @@ impl Live {
                 owner,
                 counter,
                 live,
-                lost_words: OnceLock::new(),
+                lost_turn_recovery: OnceLock::new(),
             }),
             key: of.key.clone(),
             writer: Arc::default(),
@@ -164,16 +164,16 @@ impl Live {
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 
-    pub(crate) fn memory(&self) -> Option<Memory> {
+    pub(crate) fn memory(&self) -> Option<ThreadMemory> {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_memory(&self, memory: Memory) {
+    pub(crate) fn set_memory(&self, memory: ThreadMemory) {
         *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
     /// Reads the thread anew. Only who holds the writer may call it, or an append of this process would be forgotten.
-    pub(crate) async fn refresh(&self, _pen: &WriteGuard) -> Result<(), StoreError> {
+    pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
         let snapshot = load::snapshot(&self.shared, &self.key).await?;
         self.set_snapshot(snapshot);
         Ok(())
@@ -201,17 +201,17 @@ impl Live {
         if policy != Policy::Queue {
             return Err(SessionError::TurnInProgress { thread: thread() });
         }
-        let _place = self
-            .place_in_queue()
+        let _slot = self
+            .queue_slot()
             .ok_or_else(|| SessionError::QueueFull { thread: thread(), queue: self.shared.config.queue })?;
         Ok(Arc::clone(&self.writer).lock_owned().await)
     }
 
-    fn place_in_queue(&self) -> Option<Place<'_>> {
+    fn queue_slot(&self) -> Option<QueueSlot<'_>> {
         let queue = self.shared.config.queue;
         let take = |waiting| (waiting < queue).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(Place(&self.waiting))
+        Some(QueueSlot(&self.waiting))
     }
 
     /// Appends what `draft` makes of the newest state, waiting for writers of other processes.
@@ -221,11 +221,11 @@ impl Live {
         policy: Policy,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
-        let mut patience = Patience::new(&self.shared.config);
+        let mut backoff = Backoff::new(&self.shared.config);
         loop {
             let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
             match self.append_next(writer, guard, &draft).await {
-                Err(SessionError::Store(err)) => self.recover(writer, policy, &mut patience, err).await?,
+                Err(SessionError::Store(err)) => self.recover(writer, policy, &mut backoff, err).await?,
                 done => return done.map(|()| self.snapshot()),
             }
         }
@@ -236,7 +236,7 @@ impl Live {
         &self,
         writer: &mut WriteGuard,
         policy: Policy,
-        patience: &mut Patience,
+        backoff: &mut Backoff,
         err: StoreError,
     ) -> Result<(), SessionError> {
         match err {
@@ -248,7 +248,7 @@ impl Live {
             StoreError::Held { .. } => {}
             other => return Err(other.into()),
         }
-        let pause = patience
+        let pause = backoff
             .next()
             .ok_or_else(|| SessionError::TurnInProgress { thread: self.key.thread.to_string() })?;
         if !pause.is_zero() {
@@ -259,10 +259,10 @@ impl Live {
 
     /// Makes sure that what was appended from here is known. To be called before something is looked up that decides what
     /// is appended: if the log grows after that, the append is refused.
-    pub(crate) async fn settle(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
-        if writer.unsure {
+    pub(crate) async fn refresh_if_stale(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
+        if writer.is_stale {
             self.refresh(writer).await?;
-            writer.unsure = false;
+            writer.is_stale = false;
         }
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Live {
         let done = self.try_append(writer, guard, draft).await;
         // There was nothing to say, or nothing that can be said: the lease must not stay for that.
         if releases && !matches!(done, Err(SessionError::Store(_))) {
-            self.give_back(writer).await?;
+            self.release_lease(writer).await?;
         }
         done
     }
@@ -291,14 +291,14 @@ impl Live {
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        self.settle(writer).await?;
+        self.refresh_if_stale(writer).await?;
         let snapshot = self.snapshot();
         let items = self.items(snapshot.state().end, draft(snapshot.state())?);
         if items.is_empty() {
             return Ok(());
         }
         // What changes the view of older items is rare, and they are not at hand one by one.
-        let reads_anew = items.iter().any(|it| changes_view(it, snapshot.state()));
+        let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
             expected: snapshot.state().end,
@@ -307,15 +307,15 @@ impl Live {
             keys: Append::keys_of(&items),
             items,
         };
-        writer.unsure = true;
+        writer.is_stale = true;
         let appended = self.shared.store.append(self.key.clone(), append).await;
-        writer.unsure = matches!(appended, Err(StoreError::Unavailable { .. }));
+        writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));
         writer.fence = appended?.fence;
-        if !reads_anew {
+        if !must_reload {
             self.set_snapshot(next);
             return Ok(());
         }
-        writer.unsure = true;
+        writer.is_stale = true;
         Ok(self.refresh(writer).await?)
     }
 
@@ -334,9 +334,9 @@ impl Live {
 }
 
 /// A place among those who wait for a thread.
-struct Place<'a>(&'a AtomicUsize);
+struct QueueSlot<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -344,12 +344,12 @@ impl Drop for Place<'_> {
 
 /// How often and how long a writer tries again: soon at first, then every quarter of a second.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     left: Duration,
     pause: Duration,
 }
 
-impl Patience {
+impl Backoff {
     const FIRST: Duration = Duration::from_millis(2);
     const LONGEST: Duration = Duration::from_millis(250);
 

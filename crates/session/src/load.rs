@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::live::Shared;
 use crate::store::{NewestTurns, Span};
 use crate::view::{View, read_after};
-use crate::{Snapshot, State, StoreError, ThreadKey, absent};
+use crate::{Snapshot, State, StoreError, ThreadKey, omitted};
 
 /// Reads the newest turns of a thread.
 pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapshot, StoreError> {
@@ -19,14 +19,14 @@ pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapsho
     let state = &raw.state;
     let (instructions, notes) =
         futures::try_join!(instructions(shared, key, state), notes(shared, key, state))?;
-    let hidden = absent::hidden_turns(state, &raw.items);
-    let mut absent = absent::archived(&records);
-    absent.extend(absent::hidden(&hidden));
+    let hidden = omitted::hidden_turns(state, &raw.items);
+    let mut omitted = omitted::archived(&records);
+    omitted.extend(omitted::hidden(&hidden));
     let has_older = raw.has_older;
     let view = view_of(raw, &records);
-    let older = has_older.then(|| absent::older(first_turn(&view.items), window));
-    let absent = older.into_iter().chain(absent).collect();
-    Ok(Snapshot::load(view.state, instructions, notes, &view.items, absent, hidden))
+    let older = has_older.then(|| omitted::older(first_turn(&view.items), window));
+    let omitted = older.into_iter().chain(omitted).collect();
+    Ok(Snapshot::load(view.state, instructions, notes, &view.items, omitted, hidden))
 }
 
 /// Reads what the model reads of the newest turns of a thread, item by item.

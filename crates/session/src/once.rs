@@ -8,7 +8,7 @@ use contexture_history::{Body, Change, TurnNo, TurnStatus};
 use contexture_message::Message;
 use serde_json::Value;
 
-use crate::live::{Draft, Patience, begins, closing, draft_items, ended};
+use crate::live::{Backoff, Draft, begins, closing, draft_items, ended};
 use crate::session_error::SessionError;
 use crate::store::Guard;
 use crate::{NewItem, State, Thread, ids, prepend};
@@ -47,7 +47,7 @@ impl Thread {
     /// ```
     pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
         let items = self.live().shared.counted(items);
-        self.once(key, |state| Ok(adding(state, key, &items))).await
+        self.once(key, |state| Ok(add_draft(state, key, &items))).await
     }
 
     /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was taken before; says whether they
@@ -72,10 +72,10 @@ impl Thread {
         ids::check("idempotency key", key)?;
         let live = self.live();
         let mut writer = live.lock_writer(self.policy()).await?;
-        let mut patience = Patience::new(&live.shared.config);
+        let mut backoff = Backoff::new(&live.shared.config);
         loop {
             // What is known must not be older than what is looked up now.
-            live.settle(&mut writer).await?;
+            live.refresh_if_stale(&mut writer).await?;
             if live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await?.is_some() {
                 // Another process may have written it: who asked wants to see it.
                 live.refresh(&writer).await?;
@@ -84,7 +84,7 @@ impl Thread {
             let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
             match live.append_next(&mut writer, guard, &draft).await {
                 Err(SessionError::Store(err)) => {
-                    live.recover(&mut writer, self.policy(), &mut patience, err).await?;
+                    live.recover(&mut writer, self.policy(), &mut backoff, err).await?;
                 }
                 done => return done.map(|()| true),
             }
@@ -92,7 +92,7 @@ impl Thread {
     }
 }
 
-fn adding(state: &State, key: &str, items: &[NewItem]) -> Draft {
+fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
     let waits = state.open.filter(|it| it.status == TurnStatus::Suspended);
     match waits.filter(|_| !items.iter().any(begins)) {
         Some(open) => in_turn(open.turn, [taken(key)].into_iter().chain(items.iter().cloned())).collect(),

@@ -2,7 +2,7 @@
 
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
 
-use crate::live::Live;
+use crate::live::LiveThread;
 use crate::session_error::SessionError;
 use crate::store::{KeyedTurn, Span};
 
@@ -20,7 +20,7 @@ pub struct TurnOutcome {
 }
 
 /// Reads what became of a turn.
-pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
     const PAGE: usize = 256;
     let mut outcome =
         TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };

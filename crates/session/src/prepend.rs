@@ -24,11 +24,11 @@ struct Prepended {
     key: String,
     /// Who counted the messages.
     counter: Arc<str>,
-    messages: Vec<Counted>,
+    messages: Vec<CountedMessage>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Counted {
+struct CountedMessage {
     message: Message,
     tokens: Tokens,
 }
@@ -81,7 +81,7 @@ impl Thread {
         let shared = &self.live().shared;
         let counted = |message: Message| {
             let body = Body::Message(Arc::new(message.clone()));
-            Counted { message, tokens: item_cost(&*shared.ports.counter, &body, Visibility::HISTORY) }
+            CountedMessage { message, tokens: item_cost(&*shared.ports.counter, &body, Visibility::HISTORY) }
         };
         let messages = messages.into_iter().map(counted).collect();
         Prepended { key: key.to_owned(), counter: Arc::clone(&shared.counter), messages }

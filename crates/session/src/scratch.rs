@@ -8,14 +8,15 @@ use std::sync::Arc;
 use contexture_history::{Item, Seq, TurnNo};
 use futures::FutureExt;
 
-use crate::live::Live;
-use crate::search::{self, Found, Search};
+use crate::live::LiveThread;
+use crate::search::{self, Search, SearchHit};
 use crate::store::{
     Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, NewestTurns, SessionInfo, Span,
     Store, StoreFuture, ThreadInfo, Usage,
 };
 use crate::{
-    Backward, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadKey,
+    BackwardScan, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread,
+    ThreadKey,
 };
 
 impl Thread {
@@ -55,14 +56,14 @@ impl Thread {
         let session = SessionId::parse(session)?;
         let own = MemoryStore::continuing(time, &session, &live.key, snapshot.state());
         let state = snapshot.state().clone();
-        let store = Arc::new(Behind { before: Arc::clone(&live.shared.store), state, own });
-        Ok(Thread::of(Arc::new(Live::apart(live, store, snapshot))).with_policy(self.policy()))
+        let store = Arc::new(OverlayStore { before: Arc::clone(&live.shared.store), state, own });
+        Ok(Thread::of(Arc::new(LiveThread::detached(live, store, snapshot))).with_policy(self.policy()))
     }
 }
 
 /// A store of one thread that goes on in memory behind what another store has of it.
 #[derive(Debug)]
-struct Behind {
+struct OverlayStore {
     before: Arc<dyn Store>,
     /// Where the thread stood.
     state: State,
@@ -70,9 +71,9 @@ struct Behind {
     own: MemoryStore,
 }
 
-impl Behind {
+impl OverlayStore {
     async fn read_span(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
-        let Some(mut backward) = Backward::new(&span) else {
+        let Some(mut backward) = BackwardScan::new(&span) else {
             let Span::After { seq, max } = span else { return Ok(Vec::new()) };
             return self.read_after(key, seq, max).await;
         };
@@ -101,14 +102,14 @@ impl Behind {
     async fn read_before(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
         let now = self.before.head(key.clone()).await?;
         let now = now.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
-        let mut items = self.before.read(key, reaching(span, &self.state, &now)).await?;
+        let mut items = self.before.read(key, widened(span, &self.state, &now)).await?;
         items.retain(|it| it.seq <= self.state.end);
         Ok(items)
     }
 }
 
 /// Returns the span that holds `span` of a log as it was, in the log as it is now.
-fn reaching(span: Span, was: &State, now: &State) -> Span {
+fn widened(span: Span, was: &State, now: &State) -> Span {
     let more = |was: u64, now: u64| usize::try_from(now.saturating_sub(was)).unwrap_or(usize::MAX);
     match span {
         Span::NewestItems { count, client } => {
@@ -125,7 +126,7 @@ fn reaching(span: Span, was: &State, now: &State) -> Span {
     }
 }
 
-impl Store for Behind {
+impl Store for OverlayStore {
     fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
         self.own.create_session(session)
     }
@@ -155,7 +156,7 @@ impl Store for Behind {
         self.read_span(key, span).boxed()
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         Box::pin(async move {
             if search.within == search::ranges_of(&self.state.archives) {
                 return self.before.search(key, search).await;

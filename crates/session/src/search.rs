@@ -38,7 +38,7 @@ impl Search {
 
 /// An item that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchHit {
     /// Its position.
     pub seq: Seq,
     /// The turn it belongs to.
@@ -51,11 +51,11 @@ pub struct Found {
     pub text: String,
 }
 
-impl Found {
+impl SearchHit {
     /// Returns what to show of an item that has some of the words.
-    pub fn of(item: &Item, words: &[String]) -> Found {
+    pub fn of(item: &Item, words: &[String]) -> SearchHit {
         let text = searchable(item).unwrap_or_default();
-        Found {
+        SearchHit {
             seq: item.seq,
             turn: item.turn,
             at: item.at,
@@ -119,7 +119,7 @@ pub fn ranges_of(archives: &[Archived]) -> Vec<(Seq, Seq)> {
 }
 
 /// Looks at each item of a log, which has all of its items in order.
-pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<Found> {
+pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<SearchHit> {
     let asked = search.words();
     if asked.is_empty() {
         return Vec::new();
@@ -131,7 +131,7 @@ pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Ve
         matching.for_each(|(idx, _)| hits.add(item.seq, idx));
     }
     let at = |seq: Seq| log.get(usize::try_from(seq.0.checked_sub(1)?).ok()?);
-    hits.best(search.max).into_iter().filter_map(at).map(|it| Found::of(it, &asked)).collect()
+    hits.best(search.max).into_iter().filter_map(at).map(|it| SearchHit::of(it, &asked)).collect()
 }
 
 pub(crate) fn covers(ranges: &[(Seq, Seq)], seq: Seq) -> bool {

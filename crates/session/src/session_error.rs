@@ -45,7 +45,7 @@ pub enum SessionError {
     },
     /// The thread has no such turn or position.
     #[error("thread `{thread}` has no {what}")]
-    NoSuchPlace {
+    NotInThread {
         /// The thread.
         thread: String,
         /// What was asked for.
@@ -87,7 +87,7 @@ impl SessionError {
             SessionError::QueueFull { .. } => "queue_full",
             SessionError::NotSuspended { .. } => "turn_not_suspended",
             SessionError::TurnSuperseded { .. } => "turn_superseded",
-            SessionError::NoSuchPlace { .. } => "not_found",
+            SessionError::NotInThread { .. } => "not_found",
             SessionError::NotPrependable { .. } => "message_not_prependable",
             SessionError::ViewChanged { .. } => "version_conflict",
             SessionError::Import { .. } => "import_invalid",

@@ -7,7 +7,7 @@ use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::{Draft, Shared, closing, draft_items};
-use crate::lost::LostWords;
+use crate::lost_turns::LostTurnRecovery;
 use crate::session_error::SessionError;
 use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
@@ -57,8 +57,8 @@ impl Sessions {
         let owner = Arc::from(ports.names.next());
         let counter = Arc::from(ports.counter.profile().name);
         let live = Mutex::default();
-        let lost_words = OnceLock::new();
-        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, lost_words });
+        let lost_turn_recovery = OnceLock::new();
+        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, lost_turn_recovery });
         Self { shared, tenant: Tenant::default() }
     }
 
@@ -69,8 +69,8 @@ impl Sessions {
     }
 
     /// Says who is asked what a lost turn ends with, for the sessions of all tenants that share this store. The first one stays.
-    pub fn set_lost_words(&self, words: Arc<dyn LostWords>) {
-        let _ = self.shared.lost_words.set(words);
+    pub fn set_lost_turn_recovery(&self, recovery: Arc<dyn LostTurnRecovery>) {
+        let _ = self.shared.lost_turn_recovery.set(recovery);
     }
 
     /// Returns how many turns of history a thread hands to a prompt.
@@ -209,7 +209,7 @@ impl Session {
         // Looked at first: a thread that is in use is not waited for.
         if is_new(thread.get().state()) {
             let draft =
-                |state: &State| Ok(if is_new(state) { beginning(state, &start) } else { Draft::new() });
+                |state: &State| Ok(if is_new(state) { start_draft(state, &start) } else { Draft::new() });
             thread.write(draft).await?;
         }
         Ok(thread)
@@ -271,7 +271,7 @@ impl Session {
     }
 }
 
-fn beginning(state: &State, start: &IsolatedStart) -> Draft {
+fn start_draft(state: &State, start: &IsolatedStart) -> Draft {
     let items: Vec<NewItem> = start.initial_messages.iter().cloned().map(NewItem::from).collect();
     let mut draft = closing(state, false);
     let model = start.model.clone().map(|it| Change::Model { provider: it.provider, model: it.model });

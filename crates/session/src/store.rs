@@ -22,7 +22,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Found, Search, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, once, texts,
+    Search, SearchHit, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, once, texts,
 };
 
 /// What an operation of a store gives.
@@ -60,7 +60,7 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// [`fork`](Store::fork) made, if an archive of the state it began with covers it. Only items in the ranges of the
     /// search are looked at. All stores find the same, in the same order; what a word is and which text of an item counts
     /// is in [`contexture_history::search`]. A query without words finds nothing.
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>>;
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>>;
 
     /// Returns where the turn with an idempotency key began.
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
@@ -118,7 +118,7 @@ pub struct NewThread {
     /// What people call it.
     pub label: Option<String>,
     /// Where it came from.
-    pub base: Option<Base>,
+    pub base: Option<ForkPoint>,
     /// When.
     pub at: Timestamp,
     /// What it starts as: empty, or with `fork` the state after the copied items.
@@ -127,7 +127,7 @@ pub struct NewThread {
 
 /// The place in another thread where a thread began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
+pub struct ForkPoint {
     /// The other thread.
     pub thread: ThreadId,
     /// The last item it shares.
@@ -243,7 +243,7 @@ pub struct ThreadInfo {
     /// What people call it.
     pub label: Option<String>,
     /// Where it came from.
-    pub base: Option<Base>,
+    pub base: Option<ForkPoint>,
     /// When it was created.
     pub created: Timestamp,
     /// When something was last appended.

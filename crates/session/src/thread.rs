@@ -7,11 +7,11 @@ use contexture_message::{Message, TokenCounter};
 use futures::Stream;
 
 use crate::config::Policy;
-use crate::live::{Draft, Live, closing, draft_items};
+use crate::live::{Draft, LiveThread, closing, draft_items};
 use crate::outcome::{self, TurnOutcome};
-use crate::search::{self, Found, Search};
+use crate::search::{self, Search, SearchHit};
 use crate::session_error::SessionError;
-use crate::store::{Base, Head, KeyedTurn, NewThread, Span};
+use crate::store::{ForkPoint, Head, KeyedTurn, NewThread, Span};
 use crate::turn::{self, Begun, RunningTurn, TurnConfig};
 use crate::{
     NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, subscribe,
@@ -23,12 +23,12 @@ use crate::{
 /// do not wait for a write to a thread while you hold its [`RunningTurn`]: append to the turn instead.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    live: Arc<Live>,
+    live: Arc<LiveThread>,
     policy: Policy,
 }
 
 impl Thread {
-    pub(crate) fn of(live: Arc<Live>) -> Self {
+    pub(crate) fn of(live: Arc<LiveThread>) -> Self {
         Self { live, policy: Policy::Queue }
     }
 
@@ -36,7 +36,7 @@ impl Thread {
         self.policy
     }
 
-    pub(crate) fn live(&self) -> &Arc<Live> {
+    pub(crate) fn live(&self) -> &Arc<LiveThread> {
         &self.live
     }
 
@@ -242,7 +242,7 @@ impl Thread {
     }
 
     /// Returns the archived items that have any of the words of a query, best first.
-    pub async fn search(&self, query: &str, max: usize) -> Result<Vec<Found>, SessionError> {
+    pub async fn search(&self, query: &str, max: usize) -> Result<Vec<SearchHit>, SessionError> {
         let within = search::ranges_of(&self.head().await?.state.archives);
         let search = Search { query: query.to_owned(), within, max };
         Ok(self.live.shared.store.search(self.live.key.clone(), search).await?)
@@ -281,7 +281,7 @@ impl Thread {
         let end = at.unwrap_or(head.state.end);
         if end > head.state.end {
             let what = format!("position {end}");
-            return Err(SessionError::NoSuchPlace { thread: self.id().to_string(), what });
+            return Err(SessionError::NotInThread { thread: self.id().to_string(), what });
         }
         self.fork_at(head, end, label, self.new_name()).await
     }
@@ -317,7 +317,7 @@ impl Thread {
             session: SessionKey { tenant: tenant.clone(), session: head.info.session },
             thread: thread.clone(),
             label,
-            base: Some(Base { thread: self.id().clone(), seq: end }),
+            base: Some(ForkPoint { thread: self.id().clone(), seq: end }),
             at: shared.ports.time.now(),
             state,
         };

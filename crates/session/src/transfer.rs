@@ -15,7 +15,9 @@ use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
 use crate::session_error::SessionError;
-use crate::store::{Append, Base, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind};
+use crate::store::{
+    Append, ForkPoint, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind,
+};
 use crate::{SessionId, SessionKey, Sessions, State, StoreError, ThreadId, ThreadKey};
 
 /// The version of the format; a higher one is refused.
@@ -50,7 +52,7 @@ struct ThreadLine {
     #[serde(default)]
     label: Option<String>,
     #[serde(default)]
-    base: Option<Base>,
+    base: Option<ForkPoint>,
     created: Timestamp,
 }
 
@@ -166,7 +168,7 @@ async fn write(sessions: &Sessions, key: &SessionKey, exported: Exported) -> Res
         let id = renamed(&thread.id, &old, &key.session)?;
         if thread.kind == ThreadKind::Isolated {
             let base = match thread.base {
-                Some(base) => Some(Base { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
+                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
                 None => None,
             };
             let new = NewThread {
@@ -212,7 +214,7 @@ pub async fn fork_session(
     let end = at.unwrap_or(head.state.end);
     if end > head.state.end {
         let what = format!("position {end}");
-        return Err(SessionError::NoSuchPlace { thread: id.to_string(), what });
+        return Err(SessionError::NotInThread { thread: id.to_string(), what });
     }
     let max = usize::try_from(end.0).unwrap_or(usize::MAX);
     let items = sessions.store().read(main, Span::After { seq: Seq(0), max }).await?;
@@ -246,17 +248,17 @@ struct ExportedThread {
 
 /// Reads and checks everything.
 fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, SessionError> {
-    let mut reading = Reading::default();
+    let mut reader = ImportReader::default();
     let mut last = 0;
     for (idx, text) in lines.into_iter().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
         last = idx + 1;
         let wrong = |detail: String| SessionError::Import { line: idx + 1, detail };
         let line = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
-        reading.take(line).map_err(wrong)?;
+        reader.take(line).map_err(wrong)?;
     }
-    match reading {
-        Reading { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
-        Reading { session: None, .. } => {
+    match reader {
+        ImportReader { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
+        ImportReader { session: None, .. } => {
             Err(SessionError::Import { line: last, detail: "there is no session".to_owned() })
         }
         _ => Err(SessionError::Import {
@@ -268,13 +270,13 @@ fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, Sessio
 
 /// What was read so far.
 #[derive(Default)]
-struct Reading {
+struct ImportReader {
     session: Option<SessionLine>,
     threads: Vec<ExportedThread>,
     is_whole: bool,
 }
 
-impl Reading {
+impl ImportReader {
     fn take(&mut self, line: Line) -> Result<(), String> {
         if self.is_whole {
             return Err("something follows the end".to_owned());

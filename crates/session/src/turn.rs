@@ -6,11 +6,11 @@ use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
 use futures::future::{Either, select};
 
 use crate::config::Policy;
-use crate::live::{Draft, Live, Patience, WriteGuard, closing, ended};
+use crate::live::{Backoff, Draft, LiveThread, WriteGuard, closing, ended};
 use crate::outcome::{TurnOutcome, outcome};
 use crate::session_error::SessionError;
 use crate::store::{Fence, Guard};
-use crate::view::{NewArchive, View, archiving};
+use crate::view::{NewArchive, View, archive_draft};
 use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 
 /// How a turn begins.
@@ -44,7 +44,7 @@ pub enum Begun {
 /// A turn that is dropped without an end was interrupted; the thread's next writer puts that on record.
 #[derive(Debug)]
 pub struct RunningTurn {
-    live: Arc<Live>,
+    live: Arc<LiveThread>,
     writer: WriteGuard,
     turn: TurnNo,
     fence: Fence,
@@ -78,7 +78,7 @@ impl RunningTurn {
     pub async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
         let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         let thread = self.live.key.thread.to_string();
-        let draft = archiving(self.live.snapshot().state(), &view.state, new, &thread)?;
+        let draft = archive_draft(self.live.snapshot().state(), &view.state, new, &thread)?;
         self.put(guard, draft).await.map(|_| ())
     }
 
@@ -119,11 +119,11 @@ impl RunningTurn {
     }
 
     async fn put(&mut self, guard: Guard, draft: Draft) -> Result<Seq, SessionError> {
-        let mut patience = Patience::new(&self.live.shared.config);
+        let mut backoff = Backoff::new(&self.live.shared.config);
         loop {
             match self.live.try_append(&mut self.writer, guard.clone(), |_| Ok(draft.clone())).await {
                 Err(SessionError::Store(StoreError::Conflict { thread, .. })) => {
-                    self.catch_up(thread, &mut patience).await?;
+                    self.catch_up(thread, &mut backoff).await?;
                 }
                 done => return done.map(|()| self.live.snapshot().state().end),
             }
@@ -132,11 +132,11 @@ impl RunningTurn {
 
     /// Reads the log anew after it grew under the turn: an append of its own, whose caller did not wait for it, is no
     /// harm; anything else means that someone took over.
-    async fn catch_up(&mut self, thread: String, patience: &mut Patience) -> Result<(), SessionError> {
+    async fn catch_up(&mut self, thread: String, backoff: &mut Backoff) -> Result<(), SessionError> {
         self.live.refresh(&self.writer).await?;
         let open = self.live.snapshot().state().open;
         let is_ours = open.is_some_and(|it| it.turn == self.turn && it.status == TurnStatus::InFlight);
-        match patience.next().filter(|_| is_ours) {
+        match backoff.next().filter(|_| is_ours) {
             Some(pause) => {
                 self.live.shared.ports.time.sleep(pause).await;
                 Ok(())
@@ -199,39 +199,39 @@ async fn begin_or_fork(thread: &Thread, config: TurnConfig) -> Result<Begun, Ses
     }
 }
 
-async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, SessionError> {
+async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> Result<Begun, SessionError> {
     let mut writer = live.lock_writer(config.policy).await?;
-    let mut patience = Patience::new(&live.shared.config);
+    let mut backoff = Backoff::new(&live.shared.config);
     loop {
         // What is known must not be older than what is looked up now.
-        live.settle(&mut writer).await?;
-        let before = earlier(live, config).await?;
+        live.refresh_if_stale(&mut writer).await?;
+        let before = earlier_turn(live, config).await?;
         let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
             Some(before) if before.is_final(config.resume) => return Ok(Begun::Replayed(before)),
             Some(before) if config.resume => (resume_keyed(live, &mut writer, &before).await, Begun::Resumed),
             Some(_) => {
-                close(live, &mut writer, config.policy, &mut patience).await?;
+                close(live, &mut writer, config.policy, &mut backoff).await?;
                 continue;
             }
             None => {
-                let draft = |state: &State| Ok(beginning(state, config));
+                let draft = |state: &State| Ok(start_draft(state, config));
                 (live.append_next(&mut writer, acquire(live), draft).await, Begun::Running)
             }
         };
         match done {
             Err(SessionError::Store(err)) => {
-                live.recover(&mut writer, config.policy, &mut patience, err).await?;
+                live.recover(&mut writer, config.policy, &mut backoff, err).await?;
             }
             done => return done.and_then(|()| running(live, writer)).map(begun),
         }
     }
 }
 
-fn acquire(live: &Live) -> Guard {
+fn acquire(live: &LiveThread) -> Guard {
     Guard::Acquire { owner: Arc::clone(&live.shared.owner), ttl: live.shared.config.lease }
 }
 
-fn beginning(state: &State, config: &TurnConfig) -> Draft {
+fn start_draft(state: &State, config: &TurnConfig) -> Draft {
     let mut draft = closing(state, true);
     let turn = state.turn.next();
     let began = NewItem::of(Body::Change(Change::TurnBegan { key: config.key.clone() }));
@@ -239,7 +239,7 @@ fn beginning(state: &State, config: &TurnConfig) -> Draft {
     draft
 }
 
-fn running(live: &Arc<Live>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {
+fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {
     let turn = live.snapshot().turn();
     let thread = || live.key.thread.to_string();
     let fence = writer.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
@@ -248,12 +248,12 @@ fn running(live: &Arc<Live>, writer: WriteGuard) -> Result<RunningTurn, SessionE
 
 /// Goes on with a suspended turn.
 pub(crate) async fn resume(
-    live: &Arc<Live>,
+    live: &Arc<LiveThread>,
     turn: TurnNo,
     policy: Policy,
 ) -> Result<RunningTurn, SessionError> {
     let mut writer = live.lock_writer(policy).await?;
-    let mut patience = Patience::new(&live.shared.config);
+    let mut backoff = Backoff::new(&live.shared.config);
     let thread = live.key.thread.to_string();
     let draft = |state: &State| match state.open {
         Some(open) if open.turn == turn && open.status == TurnStatus::Suspended => {
@@ -265,14 +265,14 @@ pub(crate) async fn resume(
     live.refresh(&writer).await?;
     loop {
         match live.try_append(&mut writer, acquire(live), draft).await {
-            Err(SessionError::Store(err)) => live.recover(&mut writer, policy, &mut patience, err).await?,
+            Err(SessionError::Store(err)) => live.recover(&mut writer, policy, &mut backoff, err).await?,
             done => return done.and_then(|()| running(live, writer)),
         }
     }
 }
 
 /// Returns the turn that the key began before.
-async fn earlier(live: &Live, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
+async fn earlier_turn(live: &LiveThread, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
     let Some(key) = &config.key else { return Ok(None) };
     match live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? {
         Some(keyed) => outcome(live, keyed).await.map(Some),
@@ -282,22 +282,22 @@ async fn earlier(live: &Live, config: &TurnConfig) -> Result<Option<TurnOutcome>
 
 /// Puts an end to a turn whose writer was lost, or waits a little if it runs in another process.
 async fn close(
-    live: &Live,
+    live: &LiveThread,
     writer: &mut WriteGuard,
     policy: Policy,
-    patience: &mut Patience,
+    backoff: &mut Backoff,
 ) -> Result<(), SessionError> {
     live.refresh(writer).await?;
     let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
     match live.append_next(writer, guard, |state| Ok(closing(state, false))).await {
-        Err(SessionError::Store(err)) => live.recover(writer, policy, patience, err).await,
+        Err(SessionError::Store(err)) => live.recover(writer, policy, backoff, err).await,
         done => done,
     }
 }
 
 /// Makes a turn that did not come to its end the open one again, if it is the thread's newest still.
 async fn resume_keyed(
-    live: &Live,
+    live: &LiveThread,
     writer: &mut WriteGuard,
     before: &TurnOutcome,
 ) -> Result<(), SessionError> {

@@ -98,7 +98,7 @@ impl View {
 }
 
 /// Archives a range, if the archives are those that were read.
-pub(crate) fn archiving(
+pub(crate) fn archive_draft(
     state: &State,
     read: &State,
     new: &NewArchive,
@@ -110,7 +110,7 @@ pub(crate) fn archiving(
     let (first, last) = new.range;
     if first < Seq(1) || last < first || state.end < last {
         let what = format!("items {first} to {last} to archive");
-        return Err(SessionError::NoSuchPlace { thread: thread.to_owned(), what });
+        return Err(SessionError::NotInThread { thread: thread.to_owned(), what });
     }
     let inside = state.archives.iter().filter(|it| first <= it.first && it.last <= last);
     let summary = Summary {
@@ -129,7 +129,7 @@ pub(crate) fn archiving(
 }
 
 /// Takes an archive back, if it is still the newest one that holds.
-pub(crate) fn undoing(
+pub(crate) fn undo_draft(
     state: &State,
     number: u64,
     restores: &[Archived],

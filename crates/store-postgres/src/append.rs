@@ -220,16 +220,16 @@ impl Database {
         {
             return Ok(appended);
         }
-        let found = self.found(client, key, &append.guard).await?;
-        if found.is_allowed && found.end != from_seq(append.expected) {
+        let current_lease = self.current_lease(client, key, &append.guard).await?;
+        if current_lease.is_allowed && current_lease.end != from_seq(append.expected) {
             return Err(StoreError::Conflict {
                 thread: key.thread.to_string(),
                 expected: append.expected,
-                found: Seq(to_u64(found.end)),
+                found: Seq(to_u64(current_lease.end)),
             }
             .into());
         }
-        Err(refused(key, &append.guard, found))
+        Err(refused(key, &append.guard, current_lease))
     }
 
     /// Returns what an earlier attempt did, if it was carried out.

@@ -14,7 +14,7 @@ use deadpool_postgres::Transaction;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::numbers::{from_seq, to_u64};
-use crate::rows::{self, Stored};
+use crate::rows::{self, StoredRow};
 
 const KNOWN: &str = "\
     SELECT seq FROM {schema}.archived WHERE tenant = $1 AND thread = $2 AND seq >= $3 AND seq <= $4";
@@ -106,8 +106,8 @@ impl Database {
             let Some(end) = page.last() else { break };
             after = end.first;
             let has_new =
-                |row: &Stored| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(to_u64(it))));
-            let page: Vec<Stored> = page.into_iter().filter(has_new).collect();
+                |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(to_u64(it))));
+            let page: Vec<StoredRow> = page.into_iter().filter(has_new).collect();
             let items = self.readable_items(transaction, &key.tenant, &page).await?;
             for item in items.iter().filter(|it| is_new(&it.seq)) {
                 params.push(item, &thread_word);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_session::codec::{Blob, BlobPlace, Row};
+use contexture_session::codec::{Blob, BlobRef, Row};
 use contexture_session::{StoreError, Tenant};
 use deadpool_postgres::{GenericClient, Transaction};
 
@@ -45,8 +45,8 @@ impl<'a> BlobParams<'a> {
 pub(crate) type Texts = BTreeMap<String, String>;
 
 /// Puts the places of a row together with their texts.
-pub(crate) fn joined(places: &[BlobPlace], texts: &Texts) -> Result<Vec<Blob>, Failure> {
-    let blob = |place: &BlobPlace| match texts.get(&place.hash) {
+pub(crate) fn joined(places: &[BlobRef], texts: &Texts) -> Result<Vec<Blob>, Failure> {
+    let blob = |place: &BlobRef| match texts.get(&place.hash) {
         Some(text) => Ok(Blob { text: text.clone(), place: place.clone() }),
         None => Err(Failure::Damaged(format!("the large text {} is missing", place.hash))),
     };

@@ -59,7 +59,7 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(config.wait_timeout))
             .create_timeout(Some(config.connect_timeout.saturating_mul(2)))
-            .post_create(Hook::async_fn(|client, _| Box::pin(settle(client))))
+            .post_create(Hook::async_fn(|client, _| Box::pin(apply_settings(client))))
             .build()
             .map_err(|err| unavailable(err.to_string()))?;
         Ok(Database { config, place, postgres, tls, pool })
@@ -77,7 +77,7 @@ impl Database {
         Fut: Future<Output = Result<T, Failure>>,
     {
         let mut attempt = Attempt::Fresh;
-        let mut pause = Pause::new(self.config.retry_for);
+        let mut backoff = Backoff::new(self.config.retry_for);
         loop {
             let failure = match self.once(|client| operation(client, attempt)).await {
                 Ok(value) => return Ok(value),
@@ -86,7 +86,7 @@ impl Database {
             if failure.remedy() == Remedy::RetryAfterLoss {
                 attempt = Attempt::AfterLoss;
             }
-            if failure.remedy() == Remedy::None || !pause.take().await {
+            if failure.remedy() == Remedy::None || !backoff.take().await {
                 return Err(failure.into_store_error(&self.place));
             }
         }
@@ -98,11 +98,11 @@ impl Database {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T, Failure>>,
     {
-        let mut pause = Pause::new(self.config.retry_for);
+        let mut backoff = Backoff::new(self.config.retry_for);
         loop {
             match self.once(&operation).await {
                 Ok(value) => return Ok(value),
-                Err(failure) if failure.is_starting() && pause.take().await => {}
+                Err(failure) if failure.is_starting() && backoff.take().await => {}
                 Err(failure) => return Err(failure.into_store_error(&self.place)),
             }
         }
@@ -139,25 +139,25 @@ const SETTINGS: &str = "\
     ) AS wanted (name, value) ON wanted.name = setting.name
     WHERE setting.name <> 'synchronous_commit' OR setting.setting = 'off'";
 
-async fn settle(client: &ClientWrapper) -> Result<(), HookError> {
+async fn apply_settings(client: &ClientWrapper) -> Result<(), HookError> {
     client.simple_query(SETTINGS).await.map(|_| ()).map_err(HookError::Backend)
 }
 
 /// Waits between attempts, longer and longer.
 #[derive(Debug)]
-pub(crate) struct Pause {
+pub(crate) struct Backoff {
     next: Duration,
     until: Instant,
 }
 
-impl Pause {
+impl Backoff {
     const FIRST: Duration = Duration::from_millis(5);
     const LONGEST: Duration = Duration::from_millis(500);
 
     /// Allows attempts for so long from now on.
-    pub(crate) fn new(total: Duration) -> Pause {
+    pub(crate) fn new(total: Duration) -> Backoff {
         let now = Instant::now();
-        Pause { next: Self::FIRST, until: now.checked_add(total).unwrap_or(now) }
+        Backoff { next: Self::FIRST, until: now.checked_add(total).unwrap_or(now) }
     }
 
     /// Waits; or says that there is no time left.

@@ -32,7 +32,7 @@ pub(crate) enum Failure {
     Raced,
     /// It may have been done, and can't be tried again.
     #[error(transparent)]
-    Unsure(tokio_postgres::Error),
+    OutcomeUnknown(tokio_postgres::Error),
     /// What is stored can't be read.
     #[error("{0}")]
     Damaged(String),
@@ -68,9 +68,11 @@ impl Failure {
     }
 
     /// Says that trying again is no remedy, if nobody knows whether it was done.
-    pub(crate) fn or_unsure(self) -> Failure {
+    pub(crate) fn or_outcome_unknown(self) -> Failure {
         match self {
-            Failure::Database(err) if of_error(&err) == Remedy::RetryAfterLoss => Failure::Unsure(err),
+            Failure::Database(err) if of_error(&err) == Remedy::RetryAfterLoss => {
+                Failure::OutcomeUnknown(err)
+            }
             other => other,
         }
     }
@@ -86,7 +88,7 @@ impl Failure {
             | Failure::Damaged(_)
             | Failure::Busy
             | Failure::Pool(_)
-            | Failure::Unsure(_) => Remedy::None,
+            | Failure::OutcomeUnknown(_) => Remedy::None,
             Failure::Raced | Failure::Slow => Remedy::Retry,
             Failure::Unreached(err) if of_error(err) == Remedy::None => Remedy::None,
             Failure::Unreached(_) => Remedy::Retry,
@@ -108,7 +110,7 @@ impl Failure {
             Failure::Database(err) if err.code().is_some_and(|it| it.code().starts_with("XX")) => {
                 StoreError::Damaged { place, detail: describe(&err) }
             }
-            Failure::Database(err) | Failure::Unreached(err) | Failure::Unsure(err) => {
+            Failure::Database(err) | Failure::Unreached(err) | Failure::OutcomeUnknown(err) => {
                 StoreError::Unavailable { place, detail: describe(&err) }
             }
             other => StoreError::Unavailable { place, detail: other.to_string() },

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use contexture_history::Item;
-use contexture_session::codec::{self, BlobPlace};
+use contexture_session::codec::{self, BlobRef};
 use contexture_session::{NewThread, StoreError, ThreadKey};
 use deadpool_postgres::Transaction;
 
@@ -117,7 +117,7 @@ impl Database {
         let mut hashes = BTreeSet::new();
         for row in rows {
             let (first, places): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
-            let places: Vec<BlobPlace> =
+            let places: Vec<BlobRef> =
                 serde_json::from_str(places).map_err(|err| Failure::damaged_row(first, &err.into()))?;
             hashes.extend(places.into_iter().map(|it| it.hash));
         }

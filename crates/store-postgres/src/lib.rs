@@ -27,7 +27,7 @@ mod failure;
 mod fork;
 mod guard;
 mod head;
-mod listing;
+mod list;
 mod migrate;
 mod notices;
 mod numbers;

@@ -58,7 +58,7 @@ impl Notices {
             if end > after {
                 return Ok(());
             }
-            self.pause(database, woken).await;
+            self.backoff(database, woken).await;
         }
     }
 
@@ -79,12 +79,12 @@ impl Notices {
                 return Ok(());
             }
             before = last;
-            self.pause(database, woken).await;
+            self.backoff(database, woken).await;
         }
     }
 
     /// Waits for a wake, or until it is time to look without one.
-    async fn pause(&self, database: &Database, woken: Notified<'_>) {
+    async fn backoff(&self, database: &Database, woken: Notified<'_>) {
         let is_listening = self.is_listening.load(Ordering::Acquire);
         let patience = if is_listening { database.config.recheck } else { database.config.poll };
         select(pin!(woken), pin!(sleep(patience))).await;

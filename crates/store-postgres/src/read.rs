@@ -5,14 +5,14 @@
 
 use contexture_history::{Item, Seq};
 use contexture_session::codec::MAX_ITEMS;
-use contexture_session::{Backward, Span, StoreError, ThreadKey};
+use contexture_session::{BackwardScan, Span, StoreError, ThreadKey};
 use deadpool_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::numbers::{from_seq, from_u64};
-use crate::rows::{self, Stored};
+use crate::rows::{self, StoredRow};
 
 /// The end of a log, and rows of it.
 const PAGE: &str = "\
@@ -48,7 +48,7 @@ struct Page {
     /// Where the log ends.
     end: i64,
     /// Oldest first.
-    rows: Vec<Stored>,
+    rows: Vec<StoredRow>,
 }
 
 impl Page {
@@ -123,7 +123,7 @@ impl Database {
         span: &Span,
         count: i64,
     ) -> Result<Vec<Item>, Failure> {
-        let Some(mut backward) = Backward::new(span) else { return Ok(Vec::new()) };
+        let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
         let reach = count.saturating_add(ROW_ITEMS);
         let page = self.page(client, key, NEWEST, &[&reach]).await?;
         page.check(page.end.saturating_sub(count).max(0), page.end)?;
@@ -139,7 +139,7 @@ impl Database {
         span: &Span,
         after: Seq,
     ) -> Result<Vec<Item>, Failure> {
-        let Some(mut backward) = Backward::new(span) else { return Ok(Vec::new()) };
+        let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
         let after = from_seq(after);
         let above = after.saturating_sub(ROW_ITEMS);
         let (mut before, mut limit) = (i64::MAX, FIRST_ROWS);
@@ -163,8 +163,8 @@ impl Database {
         &self,
         client: &Client,
         key: &ThreadKey,
-        rows: &[Stored],
-        backward: &mut Backward,
+        rows: &[StoredRow],
+        backward: &mut BackwardScan,
     ) -> Result<(), Failure> {
         for rows in rows.rchunks(ROWS_AT_ONCE) {
             if backward.is_done() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contexture_history::{Item, Seq};
-use contexture_session::search::{Found, Hits, Search};
+use contexture_session::search::{Hits, Search, SearchHit};
 use contexture_session::{StoreError, ThreadKey};
 use deadpool_postgres::{Client, Transaction};
 
@@ -39,7 +39,11 @@ fn quoted(word: &str) -> String {
 }
 
 impl Database {
-    pub(crate) async fn search(&self, key: &ThreadKey, search: &Search) -> Result<Vec<Found>, StoreError> {
+    pub(crate) async fn search(
+        &self,
+        key: &ThreadKey,
+        search: &Search,
+    ) -> Result<Vec<SearchHit>, StoreError> {
         self.run(|client, _| self.search_once(client, key, search)).await
     }
 
@@ -48,7 +52,7 @@ impl Database {
         mut client: Client,
         key: &ThreadKey,
         search: &Search,
-    ) -> Result<Vec<Found>, Failure> {
+    ) -> Result<Vec<SearchHit>, Failure> {
         let transaction = begin(&mut client).await?;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let found = transaction.query_opt(&self.sql(THREAD), &[&tenant, &thread]).await?;
@@ -61,7 +65,7 @@ impl Database {
         let items = self.items_at(&transaction, key, &best).await?;
         transaction.commit().await?;
         // One that is not there was deleted meanwhile.
-        Ok(best.iter().filter_map(|it| items.get(it)).map(|it| Found::of(it, &words)).collect())
+        Ok(best.iter().filter_map(|it| items.get(it)).map(|it| SearchHit::of(it, &words)).collect())
     }
 
     async fn matches(

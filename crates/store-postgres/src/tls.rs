@@ -26,7 +26,7 @@ pub(crate) fn connector(mode: SslMode, roots: Option<&Path>) -> Result<MakeRustl
     let config = if mode == SslMode::Require || roots.is_some() {
         builder.with_root_certificates(trusted(roots)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyServer(provider)))
     };
     Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }
@@ -51,9 +51,9 @@ fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// Takes every server for the right one.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -15,7 +15,7 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
-use crate::failure::Place;
+use crate::failure::StorePath;
 use crate::open::open_checkpointer;
 
 /// From this length on, in pages, the log is copied into the file.
@@ -58,14 +58,14 @@ impl Checkpoints {
     /// Starts the thread, and listens to the commits of `writer`.
     pub(crate) fn start(
         path: &Path,
-        place: &Place,
+        place: &StorePath,
         busy: Duration,
         writer: &mut Connection,
     ) -> Result<(Checkpoints, JoinHandle<()>), StoreError> {
         let pages = Arc::new(AtomicU32::new(0));
-        let told = Arc::clone(&pages);
+        let pages_written = Arc::clone(&pages);
         let listen = move |_: &mut Wal, length: i32| {
-            told.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
+            pages_written.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         };
         writer.wal_hook(Some(listen)).map_err(|err| place.error(&err))?;

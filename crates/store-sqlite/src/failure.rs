@@ -32,9 +32,9 @@ impl From<StoreError> for Failure {
 
 /// The file, as errors name it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Arc<str>);
+pub(crate) struct StorePath(Arc<str>);
 
-impl Place {
+impl StorePath {
     pub(crate) fn new(path: &Path) -> Self {
         Self(Arc::from(path.display().to_string()))
     }

@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 /// The file and its log as they were opened.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    files: Vec<(PathBuf, Mark)>,
+    files: Vec<(PathBuf, FileId)>,
 }
 
 /// Tells a file from all others that there are at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct FileId {
     device: u64,
     inode: u64,
 }
 
 #[cfg(unix)]
-fn mark(metadata: &Metadata) -> Mark {
+fn file_id(metadata: &Metadata) -> FileId {
     use std::os::unix::fs::MetadataExt as _;
-    Mark { device: metadata.dev(), inode: metadata.ino() }
+    FileId { device: metadata.dev(), inode: metadata.ino() }
 }
 
 /// Where files have no numbers, one that is there counts as the one that was opened: it can't be removed while it is open.
 #[cfg(not(unix))]
-fn mark(_: &Metadata) -> Mark {
-    Mark { device: 0, inode: 0 }
+fn file_id(_: &Metadata) -> FileId {
+    FileId { device: 0, inode: 0 }
 }
 
 impl Identity {
@@ -37,14 +37,14 @@ impl Identity {
     pub(crate) fn of(path: &Path) -> Self {
         let mut wal = path.as_os_str().to_owned();
         wal.push("-wal");
-        let marked = |path: PathBuf| Some((path.clone(), mark(&std::fs::metadata(path).ok()?)));
+        let marked = |path: PathBuf| Some((path.clone(), file_id(&std::fs::metadata(path).ok()?)));
         Self { files: [path.to_owned(), wal.into()].into_iter().filter_map(marked).collect() }
     }
 
     /// Returns the name of a file that is not there any more, or is another one.
     pub(crate) fn missing(&self) -> Option<&Path> {
-        let is_there = |(path, opened): &(PathBuf, Mark)| {
-            std::fs::metadata(path).is_ok_and(|found| mark(&found) == *opened)
+        let is_there = |(path, opened): &(PathBuf, FileId)| {
+            std::fs::metadata(path).is_ok_and(|found| file_id(&found) == *opened)
         };
         self.files.iter().find(|it| !is_there(it)).map(|it| it.0.as_path())
     }

@@ -10,7 +10,7 @@
 //! * **Durable.** A write-ahead log with `synchronous = FULL`: what was acknowledged survives a loss of power. The log
 //!   is copied into the file in the background (`checkpoint`).
 //! * **No runtime.** Small operations are done where they are polled as long as they are quick, everything else by
-//!   threads of the store (`pace`, `readers`).
+//!   threads of the store (`latency`, `readers`).
 //! * **Damage is said.** A row that is missing or can't be read is an error, never a hole in a history, and
 //!   [`SqliteStore::recover`] copies what is readable into a new file.
 
@@ -21,11 +21,11 @@ mod create;
 mod delete;
 mod failure;
 mod identity;
+mod latency;
 mod list;
-mod notice;
-mod number;
+mod notices;
+mod numbers;
 mod open;
-mod pace;
 #[cfg(test)]
 mod plan;
 mod read;

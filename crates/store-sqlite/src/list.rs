@@ -2,14 +2,14 @@
 
 use contexture_history::Timestamp;
 use contexture_session::{
-    Base, Fence, Head, Lease, LeaseRow, SessionId, SessionInfo, SessionKey, Tenant, ThreadId, ThreadInfo,
-    ThreadKey, ThreadKind, Usage,
+    Fence, ForkPoint, Head, Lease, LeaseRow, SessionId, SessionInfo, SessionKey, Tenant, ThreadId,
+    ThreadInfo, ThreadKey, ThreadKind, Usage,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::failure::{Failure, Place};
-use crate::number::{from_sql, seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{from_sql, seq, to_sql};
 
 pub(crate) const HEAD: &str = r#"SELECT t.name, s.name, t.main, t.label, t.base_thread, t.base_seq, t.created,
     t.updated, t."end", t.turns, t.owner, t.fence, t.until, t.state
@@ -27,7 +27,7 @@ pub(crate) const USAGE: &str = r#"SELECT (SELECT count(*) FROM sessions WHERE te
 /// Returns where a thread stands.
 pub(crate) fn head(
     conn: &Connection,
-    place: &Place,
+    place: &StorePath,
     key: &ThreadKey,
     now: Timestamp,
 ) -> Result<Option<Head>, Failure> {
@@ -98,7 +98,7 @@ pub(crate) fn usage(conn: &Connection, tenant: &Tenant) -> Result<Usage, Failure
 /// Reads the first ten columns of [`HEAD`] and [`THREADS`].
 fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
     let base = match row.get::<_, Option<i64>>(5)? {
-        Some(position) => Some(Base { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
+        Some(position) => Some(ForkPoint { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
         None => None,
     };
     Ok(ThreadInfo {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use contexture_session::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
 use crate::identity::Identity;
 
 /// One script for each version, in order. A script is never changed once it was released.
@@ -35,20 +35,20 @@ const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 
 /// What a file is before anything is done to it.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum FileState {
     Empty,
     Ours(u32),
     Foreign,
 }
 
 /// Opens the connection that writes, and brings the file up to date.
-pub(crate) fn open_writer(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
+pub(crate) fn open_writer(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
     check_path(path, place)?;
     make_private(path).map_err(|err| place.unavailable(err.to_string()))?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
         .map_err(|err| place.error(&err))?;
     // Before anything else: a file that is not ours stays as it is.
-    check_found(find(&mut conn).map_err(|err| place.error(&err))?, place)?;
+    check_state(read_state(&mut conn).map_err(|err| place.error(&err))?, place)?;
     if conn.is_readonly("main").unwrap_or(true) {
         return Err(place.unavailable("the file can't be written"));
     }
@@ -59,7 +59,7 @@ pub(crate) fn open_writer(path: &Path, place: &Place, busy: Duration) -> Result<
 }
 
 /// Opens a connection that only reads; the file is up to date.
-pub(crate) fn open_reader(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
+pub(crate) fn open_reader(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
     // Readers need the shared memory of the write-ahead log, so the file is opened for writing all the same.
     let open = || {
         let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
@@ -72,10 +72,10 @@ pub(crate) fn open_reader(path: &Path, place: &Place, busy: Duration) -> Result<
 
 /// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are open see
 /// what they have in memory.
-pub(crate) fn look_afresh(
+pub(crate) fn probe_file(
     path: &Path,
     identity: &Identity,
-    place: &Place,
+    place: &StorePath,
     busy: Duration,
 ) -> Result<(), StoreError> {
     // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and removes it.
@@ -104,7 +104,7 @@ pub(crate) fn look_afresh(
 /// Opens a connection that copies the write-ahead log into the file.
 pub(crate) fn open_checkpointer(
     path: &Path,
-    place: &Place,
+    place: &StorePath,
     busy: Duration,
 ) -> Result<Connection, StoreError> {
     let open = || {
@@ -115,7 +115,7 @@ pub(crate) fn open_checkpointer(
     open().map_err(|err| place.error(&err))
 }
 
-fn check_path(path: &Path, place: &Place) -> Result<(), StoreError> {
+fn check_path(path: &Path, place: &StorePath) -> Result<(), StoreError> {
     if path.is_dir() {
         return Err(place.unavailable("it is a folder"));
     }
@@ -147,7 +147,7 @@ fn connect(path: &Path, flags: OpenFlags, busy: Duration) -> rusqlite::Result<Co
     Ok(conn)
 }
 
-fn find(conn: &mut Connection) -> rusqlite::Result<Found> {
+fn read_state(conn: &mut Connection) -> rusqlite::Result<FileState> {
     // In one transaction: another process may be setting the file up.
     let tx = conn.transaction()?;
     let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -155,18 +155,18 @@ fn find(conn: &mut Connection) -> rusqlite::Result<Found> {
     let has_tables: bool =
         tx.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
     Ok(match application {
-        APPLICATION_ID => Found::Ours(version),
-        0 if !has_tables && version == 0 => Found::Empty,
-        _ => Found::Foreign,
+        APPLICATION_ID => FileState::Ours(version),
+        0 if !has_tables && version == 0 => FileState::Empty,
+        _ => FileState::Foreign,
     })
 }
 
-fn check_found(found: Found, place: &Place) -> Result<u32, StoreError> {
-    match found {
-        Found::Empty => Ok(0),
-        Found::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
-        Found::Ours(version) => Ok(version),
-        Found::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
+fn check_state(state: FileState, place: &StorePath) -> Result<u32, StoreError> {
+    match state {
+        FileState::Empty => Ok(0),
+        FileState::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
+        FileState::Ours(version) => Ok(version),
+        FileState::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
     }
 }
 
@@ -197,8 +197,8 @@ fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
 }
 
-fn migrate(conn: &mut Connection, place: &Place) -> Result<(), Failure> {
-    if find(conn)? == Found::Ours(VERSION) {
+fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
+    if read_state(conn)? == FileState::Ours(VERSION) {
         return Ok(());
     }
     // Exclusive from the start; whoever comes second finds the work done.

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use contexture_history::search::{searchable, words};
 use contexture_history::{Item, Seq};
 use contexture_session::ThreadKey;
-use contexture_session::search::{Found, Hits, Search};
+use contexture_session::search::{Hits, Search, SearchHit};
 use rusqlite::{Connection, Row, params};
 
-use crate::failure::{Failure, Place};
-use crate::number::{from_sql, seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::{BACKWARD, FORWARD, Log, Unreadable, existing};
 
 pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE thread = ?1 AND seq >= ?2 AND seq <= ?3";
@@ -85,10 +85,10 @@ fn push_term(terms: &mut String, thread: i64, word: &str) {
 /// Returns what a search finds.
 pub(crate) fn search(
     conn: &Connection,
-    place: &Place,
+    place: &StorePath,
     key: &ThreadKey,
     search: &Search,
-) -> Result<Vec<Found>, Failure> {
+) -> Result<Vec<SearchHit>, Failure> {
     let (thread, end) = existing(conn, key)?;
     let log = Log { conn, place, key, thread, end };
     let words = search.words();
@@ -100,7 +100,7 @@ pub(crate) fn search(
             }
         }
     }
-    let found = |seq: Seq| log.item(seq).map(|it| Found::of(&it, &words));
+    let found = |seq: Seq| log.item(seq).map(|it| SearchHit::of(&it, &words));
     hits.best(search.max).into_iter().map(found).collect()
 }
 

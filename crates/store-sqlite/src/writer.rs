@@ -3,7 +3,7 @@
 //! The thread that writes takes everything that is queued into one transaction, commits once, and then answers all: a
 //! commit costs one disk sync, however many changes share it.
 //!
-//! A small change that is alone is made in the caller's thread, see [`Pace`].
+//! A small change that is alone is made in the caller's thread, see [`LatencyTracker`].
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use rusqlite::Connection;
 
 use crate::checkpoint::Checkpoints;
 use crate::commit::{Change, File, Pending, Touched, pending};
-use crate::failure::Place;
+use crate::failure::StorePath;
 use crate::identity::Identity;
-use crate::notice::Notices;
-use crate::pace::{Pace, wait_a_moment};
+use crate::latency::{LatencyTracker, spin_until};
+use crate::notices::Notices;
 
 /// The most changes of one transaction, so that the first of them need not wait for ever.
 const MAX_BATCH: usize = 512;
@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_millis(200);
 /// The way to the connection that writes. The thread ends when it is gone, after the work that is queued.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    orders: Sender<Order>,
+    commands: Sender<Command>,
     shared: Arc<WriterShared>,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 struct WriterShared {
     file: Mutex<File>,
-    pace: Pace,
-    place: Place,
+    latency: LatencyTracker,
+    place: StorePath,
     notices: Arc<Notices>,
 }
 
-enum Order {
+enum Command {
     Change(Box<dyn Pending>),
     Vacuum(oneshot::Sender<Result<(), StoreError>>),
     /// Look after the write-ahead log.
@@ -58,17 +58,17 @@ impl Writer {
     pub(crate) fn start(
         conn: Connection,
         identity: Arc<Identity>,
-        place: Place,
+        place: StorePath,
         busy: Duration,
         notices: Arc<Notices>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
-        let (orders, queue) = channel();
+        let (commands, queue) = channel();
         let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
-        let shared = Arc::new(WriterShared { file, pace: Pace::default(), place, notices });
-        let work = Work { queue, shared: Arc::clone(&shared), next: None };
+        let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, notices });
+        let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
-        Ok((Writer { orders, shared }, thread))
+        Ok((Writer { commands, shared }, thread))
     }
 
     /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of many
@@ -77,24 +77,24 @@ impl Writer {
         &self,
         prepare: impl FnOnce() -> Result<C, StoreError>,
     ) -> Result<C::Output, StoreError> {
-        let operation = self.shared.pace.begin();
-        let is_for_here = operation.is_for_here().await;
+        let operation = self.shared.latency.begin();
+        let can_run_inline = operation.can_run_inline().await;
         let change = prepare()?;
-        let is_for_here = is_for_here && change.is_small();
+        let can_run_inline = can_run_inline && change.is_small();
         let (pending, answer) = pending(change);
-        let rest = if is_for_here { self.make_here(pending) } else { Some(pending) };
+        let rest = if can_run_inline { self.make_inline(pending) } else { Some(pending) };
         if let Some(pending) = rest {
-            self.send(Order::Change(pending))?;
+            self.send(Command::Change(pending))?;
         }
         answer.await.map_err(|_| self.shared.place.gone())?
     }
 
     /// Makes a change in this thread and answers it. Returns it if somebody else is writing.
-    fn make_here(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
+    fn make_inline(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
         let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
         let since = Instant::now();
         let is_made = file.write_unless_busy(&mut *pending);
-        self.shared.pace.took(since.elapsed());
+        self.shared.latency.took(since.elapsed());
         let is_due = file.checkpoints.is_due();
         drop(file);
         if !is_made {
@@ -103,7 +103,7 @@ impl Writer {
         self.shared.answer(pending);
         if is_due {
             // If the thread has ended, the next change says so.
-            let _ = self.send(Order::Tidy);
+            let _ = self.send(Command::Tidy);
         }
         None
     }
@@ -111,12 +111,12 @@ impl Writer {
     /// Gives free space back to the file system.
     pub(crate) async fn vacuum(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Order::Vacuum(reply))?;
+        self.send(Command::Vacuum(reply))?;
         answer.await.map_err(|_| self.shared.place.gone())?
     }
 
-    fn send(&self, order: Order) -> Result<(), StoreError> {
-        self.orders.send(order).map_err(|_| self.shared.place.gone())
+    fn send(&self, command: Command) -> Result<(), StoreError> {
+        self.commands.send(command).map_err(|_| self.shared.place.gone())
     }
 }
 
@@ -139,25 +139,25 @@ impl WriterShared {
 }
 
 /// The thread that writes.
-struct Work {
-    queue: Receiver<Order>,
+struct WriterThread {
+    queue: Receiver<Command>,
     shared: Arc<WriterShared>,
     /// An order that came while a batch was gathered and can't be part of one.
-    next: Option<Order>,
+    next: Option<Command>,
 }
 
-impl Work {
+impl WriterThread {
     fn run(mut self) {
-        while let Some(order) = self.next_order() {
-            match order {
-                Order::Change(first) => {
+        while let Some(command) = self.next_command() {
+            match command {
+                Command::Change(first) => {
                     self.write(first);
                     self.shared.lock().tidy();
                 }
-                Order::Vacuum(reply) => {
+                Command::Vacuum(reply) => {
                     let _ = reply.send(self.vacuum());
                 }
-                Order::Tidy => self.shared.lock().tidy(),
+                Command::Tidy => self.shared.lock().tidy(),
             }
         }
     }
@@ -177,7 +177,7 @@ impl Work {
         file.write(&mut batch, |count| self.next_change(count, since));
         // Only what a change takes alone says whether it could be made elsewhere.
         if batch.len() == 1 {
-            shared.pace.took(since.elapsed());
+            shared.latency.took(since.elapsed());
         }
         drop(file);
         batch.into_iter().for_each(|it| shared.answer(it));
@@ -189,26 +189,26 @@ impl Work {
             return None;
         }
         let mut change = None;
-        wait_a_moment(GATHER, || {
+        spin_until(GATHER, || {
             match self.next.is_none().then(|| self.queue.try_recv()) {
-                Some(Ok(Order::Change(next))) => change = Some(next),
-                Some(Ok(Order::Tidy)) | None => {}
+                Some(Ok(Command::Change(next))) => change = Some(next),
+                Some(Ok(Command::Tidy)) | None => {}
                 Some(Ok(other)) => self.next = Some(other),
                 Some(Err(_)) => {}
             }
             // All that were asked for are in the batch.
-            change.is_some() || self.next.is_some() || count >= self.shared.pace.open()
+            change.is_some() || self.next.is_some() || count >= self.shared.latency.open()
         });
         change
     }
 
-    fn next_order(&mut self) -> Option<Order> {
-        if let Some(order) = self.next.take() {
-            return Some(order);
+    fn next_command(&mut self) -> Option<Command> {
+        if let Some(command) = self.next.take() {
+            return Some(command);
         }
         while self.shared.lock().checkpoints.is_due_when_idle() {
             match self.queue.recv_timeout(IDLE) {
-                Ok(order) => return Some(order),
+                Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => self.shared.lock().checkpoints.when_idle(),
             }
@@ -230,7 +230,7 @@ mod tests {
     use futures::executor::block_on;
     use futures::future::join_all;
 
-    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, Place, StoreError, Writer};
+    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, StoreError, StorePath, Writer};
     use crate::failure::Failure;
     use crate::open::open_writer;
 
@@ -262,7 +262,7 @@ mod tests {
     fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("contexture.db");
-        let (place, busy) = (Place::new(&path), Duration::from_secs(1));
+        let (place, busy) = (StorePath::new(&path), Duration::from_secs(1));
         let mut conn = open_writer(&path, &place, busy).expect("a file");
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
         let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");

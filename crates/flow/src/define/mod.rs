@@ -5,9 +5,9 @@
 
 mod builder;
 mod kind;
-mod named;
 mod node;
 mod read;
+mod references;
 mod table;
 
 use indexmap::IndexMap;

@@ -51,35 +51,35 @@ pub(super) struct Layout {
 
 /// Finds a place for everything. `below` is what lies between two layers.
 pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)], below: f64) -> Layout {
-    let turned = turned(sizes.len(), edges);
-    let mut web = Web::new(sizes, &turned);
-    web.order();
-    web.spread();
-    web.stack(below);
-    let routes = web.routes().into_iter().zip(edges.iter().zip(&turned));
-    let routes = routes.map(|(mut route, (edge, turned))| {
-        if edge != turned {
+    let oriented = oriented(sizes.len(), edges);
+    let mut graph = LayerGraph::new(sizes, &oriented);
+    graph.order();
+    graph.spread();
+    graph.stack(below);
+    let routes = graph.routes().into_iter().zip(edges.iter().zip(&oriented));
+    let routes = routes.map(|(mut route, (edge, oriented))| {
+        if edge != oriented {
             route.reverse();
         }
         route
     });
     let routes = routes.collect();
-    let right = web.x.iter().zip(&web.sizes).map(|(x, it)| x + it.width / 2.0).fold(0.0, f64::max);
-    let bottom = web.bottoms.last().copied().unwrap_or(MARGIN);
-    let boxes = (0..sizes.len()).map(|it| Point { x: web.x[it], y: web.middle(it) }).collect();
+    let right = graph.x.iter().zip(&graph.sizes).map(|(x, it)| x + it.width / 2.0).fold(0.0, f64::max);
+    let bottom = graph.bottoms.last().copied().unwrap_or(MARGIN);
+    let boxes = (0..sizes.len()).map(|it| Point { x: graph.x[it], y: graph.middle(it) }).collect();
     Layout { size: Size { width: right + MARGIN, height: bottom + MARGIN }, boxes, routes }
 }
 
 /// Returns the edges, those turned that close a loop. Which ones do depends on where one begins to look; the fewer the better.
-fn turned(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+fn oriented(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let n_turned =
         |it: &Vec<(usize, usize)>| it.iter().zip(edges).filter(|(one, other)| one != other).count();
-    let tries = (0..N_TRIES).map(|first| turned_from(n_boxes, edges, first));
+    let tries = (0..N_TRIES).map(|first| oriented_from(n_boxes, edges, first));
     tries.min_by_key(n_turned).unwrap_or_default()
 }
 
 /// Walks depth first; of the edges that leave a box, the one with the number `first` comes first.
-fn turned_from(n_boxes: usize, edges: &[(usize, usize)], first: usize) -> Vec<(usize, usize)> {
+fn oriented_from(n_boxes: usize, edges: &[(usize, usize)], first: usize) -> Vec<(usize, usize)> {
     let mut leaving = vec![Vec::new(); n_boxes];
     for (idx, (from, _)) in edges.iter().enumerate() {
         leaving[*from].push(idx);
@@ -138,7 +138,7 @@ fn layers(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
 }
 
 /// Boxes and bends in their layers.
-struct Web {
+struct LayerGraph {
     n_boxes: usize,
     /// Boxes first, then bends.
     sizes: Vec<Size>,
@@ -153,11 +153,11 @@ struct Web {
     bottoms: Vec<f64>,
 }
 
-impl Web {
+impl LayerGraph {
     fn new(sizes: &[Size], edges: &[(usize, usize)]) -> Self {
         let layer_of = layers(sizes.len(), edges);
         let n_layers = layer_of.iter().max().map_or(0, |it| it + 1);
-        let mut web = Self {
+        let mut graph = Self {
             n_boxes: sizes.len(),
             sizes: sizes.to_vec(),
             layers: vec![Vec::new(); n_layers],
@@ -169,13 +169,13 @@ impl Web {
             bottoms: Vec::new(),
             layer_of,
         };
-        for (idx, layer) in web.layer_of.iter().enumerate() {
-            web.layers[*layer].push(idx);
+        for (idx, layer) in graph.layer_of.iter().enumerate() {
+            graph.layers[*layer].push(idx);
         }
         for (from, to) in edges {
-            web.chain(*from, *to);
+            graph.chain(*from, *to);
         }
-        web
+        graph
     }
 
     /// Puts bends where an edge passes layers, and connects them.

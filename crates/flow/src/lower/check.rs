@@ -84,8 +84,8 @@ fn mark_writers(nodes: &mut [FlowNode], flat: &Flat) {
         let kind = flat.nodes.get(&*node.id).map(|it| &it.definition.kind);
         let Some(NodeKind::UserInput(config)) = kind else { continue };
         let mut threads = node.inputs.iter().filter(|it| it.port.of == PortType::Thread);
-        let is_told = threads.any(|it| !it.sources.is_empty());
-        node.traits.writes = config.append.unwrap_or(is_told);
+        let takes_thread_input = threads.any(|it| !it.sources.is_empty());
+        node.traits.writes = config.append.unwrap_or(takes_thread_input);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use super::CompileInputs;
-use super::edge::{End, is_name};
+use super::edge::{Endpoint, is_name};
 use super::expand::{Flat, FlatEdge, FlatNode};
 use crate::define::OnError;
 use crate::fault::FlowFault;
@@ -43,7 +43,7 @@ pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut 
         }
     }
     // Of a node that could not be made it was said already why.
-    let is_whole = |end: &End| idx_of.contains_key(&end.node) || !flat.nodes.contains_key(&end.node);
+    let is_whole = |end: &Endpoint| idx_of.contains_key(&end.node) || !flat.nodes.contains_key(&end.node);
     for edge in flat.edges.iter().filter(|it| is_whole(&it.from) && is_whole(&it.to)) {
         if let Err(fault) = connect_edge(edge, &idx_of, &mut nodes) {
             let message = format!("edge `{}`: {}", edge.text, fault.message);
@@ -53,7 +53,7 @@ pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut 
     let mut outputs = IndexMap::new();
     for (name, end) in flat.outputs.iter().filter(|(_, it)| is_whole(it)) {
         match output_of(end, &idx_of, &nodes) {
-            Ok(place) => _ = outputs.insert(name.clone(), place),
+            Ok(position) => _ = outputs.insert(name.clone(), position),
             Err(fault) => faults.push(fault.at(["outputs", name])),
         }
     }
@@ -176,7 +176,7 @@ fn connect_edge(
     Ok(())
 }
 
-fn node_of(end: &End, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
+fn node_of(end: &Endpoint, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
     idx_of.get(&end.node).copied().ok_or_else(|| {
         let message = format!("there is no node `{}`", end.node);
         FlowFault::new("flow_unknown_node", message)
@@ -184,7 +184,7 @@ fn node_of(end: &End, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFau
 }
 
 fn output_of(
-    end: &End,
+    end: &Endpoint,
     idx_of: &IndexMap<String, usize>,
     nodes: &[FlowNode],
 ) -> Result<(usize, usize), FlowFault> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::CompileInputs;
-use super::edge::{self, End};
+use super::edge::{self, Endpoint};
 use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, START};
 use crate::fault::FlowFault;
 use crate::port::DataType;
@@ -29,7 +29,7 @@ pub(super) const MAX_EDGES: usize = 50_000;
 pub(crate) struct Flat {
     pub(crate) nodes: IndexMap<String, FlatNode>,
     pub(crate) edges: Vec<FlatEdge>,
-    pub(crate) outputs: IndexMap<String, End>,
+    pub(crate) outputs: IndexMap<String, Endpoint>,
     pub(crate) n_scopes: usize,
     /// The flows that were put in.
     pub(crate) subs: BTreeMap<String, Arc<FlowDefinition>>,
@@ -55,8 +55,8 @@ pub(crate) struct FlatStart {
 
 #[derive(Clone, Debug)]
 pub(crate) struct FlatEdge {
-    pub(crate) from: End,
-    pub(crate) to: End,
+    pub(crate) from: Endpoint,
+    pub(crate) to: Endpoint,
     pub(crate) at: Vec<String>,
     pub(crate) text: String,
 }
@@ -68,7 +68,7 @@ pub(crate) fn expand(
     faults: &mut Vec<FlowFault>,
 ) -> Flat {
     let mut expansion = Expansion { flat: Flat::default(), compile_inputs, faults, chain: Vec::new() };
-    let root = Place { prefix: String::new(), gate: None, outer: None };
+    let root = FlowPosition { prefix: String::new(), gate: None, outer: None };
     let outputs = expansion.flow(definition, &root);
     expansion.flat.outputs = outputs;
     expansion.flat
@@ -83,7 +83,7 @@ pub(super) struct Expansion<'a> {
 }
 
 /// Where a flow stands in the whole.
-pub(super) struct Place {
+pub(super) struct FlowPosition {
     /// What stands before the names of its nodes.
     prefix: String,
     /// The name of its start, in a sub-flow, and what its author said of that node.
@@ -92,7 +92,7 @@ pub(super) struct Place {
     outer: Option<Vec<String>>,
 }
 
-impl Place {
+impl FlowPosition {
     pub(super) fn at(&self, path: &[&str]) -> Vec<String> {
         self.outer.clone().unwrap_or_else(|| path.iter().map(|it| (*it).to_owned()).collect())
     }
@@ -105,25 +105,29 @@ impl Place {
 /// What a name of a flow stands for.
 pub(super) enum Local {
     Node(String),
-    Sub { gate: String, outputs: IndexMap<String, End> },
+    Sub { gate: String, outputs: IndexMap<String, Endpoint> },
     Portal(String),
 }
 
 impl Expansion<'_> {
     /// Adds a flow; returns where its outputs come from.
-    pub(super) fn flow(&mut self, flow: &FlowDefinition, place: &Place) -> IndexMap<String, End> {
+    pub(super) fn flow(
+        &mut self,
+        flow: &FlowDefinition,
+        position: &FlowPosition,
+    ) -> IndexMap<String, Endpoint> {
         self.chain.push(flow.id.clone());
         let scope = self.flat.n_scopes;
         self.flat.n_scopes += 1;
         let mut locals = BTreeMap::new();
-        self.start(flow, place, scope, &mut locals);
+        self.start(flow, position, scope, &mut locals);
         for (id, node) in &flow.nodes {
-            if let Some(local) = self.node(id, node, place, scope) {
+            if let Some(local) = self.node(id, node, position, scope) {
                 locals.insert(id.as_str(), local);
             }
         }
-        self.edges(flow, place, &locals);
-        let outputs = self.outputs(flow, place, &locals);
+        self.edges(flow, position, &locals);
+        let outputs = self.outputs(flow, position, &locals);
         self.chain.pop();
         outputs
     }
@@ -131,7 +135,7 @@ impl Expansion<'_> {
     pub(super) fn start<'f>(
         &mut self,
         flow: &'f FlowDefinition,
-        place: &Place,
+        position: &FlowPosition,
         scope: usize,
         locals: &mut BTreeMap<&'f str, Local>,
     ) {
@@ -139,15 +143,15 @@ impl Expansion<'_> {
         let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));
         if let Some((second, _)) = own.next() {
             let message = format!("a flow has one start, not two: `{id}` and `{second}`");
-            self.fault(FlowFault::new("flow_invalid", message), place.at(&["nodes", second]));
+            self.fault(FlowFault::new("flow_invalid", message), position.at(&["nodes", second]));
         }
-        let (name, definition, outer) = match &place.gate {
+        let (name, definition, outer) = match &position.gate {
             Some((gate, definition, outer)) => (gate.clone(), definition.clone(), *outer),
-            None => (place.id(id), declared.cloned().unwrap_or_else(|| NodeKind::Start.into()), scope),
+            None => (position.id(id), declared.cloned().unwrap_or_else(|| NodeKind::Start.into()), scope),
         };
-        let is_gate = place.gate.is_some();
+        let is_gate = position.gate.is_some();
         let start = FlatStart { opens: scope, inputs: flow.inputs.clone(), is_gate };
-        let at = place.at(&["nodes", id]);
+        let at = position.at(&["nodes", id]);
         self.flat.nodes.insert(name.clone(), FlatNode { definition, scope: outer, start: Some(start), at });
         locals.insert(id, Local::Node(name));
     }
@@ -156,10 +160,10 @@ impl Expansion<'_> {
         &mut self,
         id: &str,
         node: &NodeDefinition,
-        place: &Place,
+        position: &FlowPosition,
         scope: usize,
     ) -> Option<Local> {
-        let at = place.at(&["nodes", id]);
+        let at = position.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
             let fault = FlowFault::new("flow_invalid", format!("`{shown}` is no name for a node"));
@@ -167,7 +171,7 @@ impl Expansion<'_> {
             self.fault(fault.hint(Some(hint)), at);
             return None;
         }
-        if place.id(id).len() > MAX_NAME {
+        if position.id(id).len() > MAX_NAME {
             let message = format!(
                 "node `{id}` has more than {MAX_NAME} bytes of names, with those of the flows around"
             );
@@ -186,18 +190,22 @@ impl Expansion<'_> {
         match &node.kind {
             NodeKind::Start => None,
             NodeKind::PortalIn(portal) | NodeKind::PortalOut(portal) => {
-                Some(Local::Portal(place.id(&format!("portal:{}", portal.portal))))
+                Some(Local::Portal(position.id(&format!("portal:{}", portal.portal))))
             }
             NodeKind::SubFlow(sub) => {
-                let outer = place.outer.clone().unwrap_or(at);
-                let gate = (place.id(id), node.clone(), scope);
+                let outer = position.outer.clone().unwrap_or(at);
+                let gate = (position.id(id), node.clone(), scope);
                 self.sub_flow(
                     &sub.flow,
-                    &Place { prefix: place.id(&format!("{id}/")), gate: Some(gate), outer: Some(outer) },
+                    &FlowPosition {
+                        prefix: position.id(&format!("{id}/")),
+                        gate: Some(gate),
+                        outer: Some(outer),
+                    },
                 )
             }
             _ => {
-                let name = place.id(id);
+                let name = position.id(id);
                 let node = FlatNode { definition: node.clone(), scope, start: None, at: at.clone() };
                 if self.flat.nodes.insert(name.clone(), node).is_some() {
                     let message = format!("two nodes are called `{id}`");
@@ -208,8 +216,8 @@ impl Expansion<'_> {
         }
     }
 
-    pub(super) fn sub_flow(&mut self, id: &str, place: &Place) -> Option<Local> {
-        let at = place.outer.clone().unwrap_or_default();
+    pub(super) fn sub_flow(&mut self, id: &str, position: &FlowPosition) -> Option<Local> {
+        let at = position.outer.clone().unwrap_or_default();
         let Some(flow) = self.compile_inputs.flows.get(id) else {
             let known: Vec<&str> = self.compile_inputs.flows.keys().map(String::as_str).collect();
             let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
@@ -231,12 +239,12 @@ impl Expansion<'_> {
         self.flat.subs.insert(id.to_owned(), Arc::clone(flow));
         let before = self.faults.len();
         let flow = Arc::clone(flow);
-        let outputs = self.flow(&flow, place);
+        let outputs = self.flow(&flow, position);
         // Its own file has the places; here it is enough to say whose they are.
         for fault in self.faults.iter_mut().skip(before) {
             fault.message = format!("sub-flow `{id}`: {}", fault.message);
         }
-        let gate = place.gate.as_ref().map(|(gate, _, _)| gate.clone())?;
+        let gate = position.gate.as_ref().map(|(gate, _, _)| gate.clone())?;
         Some(Local::Sub { gate, outputs })
     }
 

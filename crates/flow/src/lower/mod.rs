@@ -6,9 +6,9 @@
 
 mod check;
 mod connect;
+mod duplicate_text;
 mod edge;
 mod expand;
-mod twice;
 mod wiring;
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub fn lower(definition: &FlowDefinition, compile_inputs: &CompileInputs) -> Res
         nodes,
         outputs: connected.outputs,
         n_scopes: flat.n_scopes,
-        warnings: twice::sent_twice(definition),
+        warnings: duplicate_text::texts_sent_twice(definition),
     };
     flow.fingerprint = fingerprint(&flow);
     Ok(Flow(Arc::new(flow)))

@@ -58,7 +58,8 @@ impl LlmNode {
         let agent = &cx.services.agent;
         if self.config.skip_history {
             let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
-            let outcome = told(cx, agent.run(&prompt, &scratch, self.request(cx)), Place::Nowhere).await?;
+            let outcome =
+                stream_run(cx, agent.run(&prompt, &scratch, self.request(cx)), TurnTarget::Scratch).await?;
             return answered(cx, &outcome).ok_or_else(|| {
                 let message = "a call waits for somebody, which a request without history can't";
                 NodeError::new("flow_cannot_wait", message)
@@ -67,7 +68,8 @@ impl LlmNode {
         if let Some(step) = self.decide(cx, &prompt).await? {
             return Ok(step);
         }
-        let outcome = told(cx, agent.run(&prompt, &cx.thread, self.request(cx)), Place::Thread).await?;
+        let outcome =
+            stream_run(cx, agent.run(&prompt, &cx.thread, self.request(cx)), TurnTarget::Thread).await?;
         self.step(cx, &outcome).await
     }
 
@@ -82,7 +84,7 @@ impl LlmNode {
         }
         let verdict: Verdict = decision(&answer.value);
         let run = cx.services.agent.decide_as_owner(prompt, &cx.thread, id, verdict, cx.cancel.clone());
-        let outcome = told(cx, run, Place::Thread).await?;
+        let outcome = stream_run(cx, run, TurnTarget::Thread).await?;
         self.step(cx, &outcome).await.map(Some)
     }
 
@@ -128,7 +130,7 @@ impl Node for LlmNode {
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
         Box::pin(async move {
-            if cx.can_ask_for(TOOLS) {
+            if cx.can_pull(TOOLS) {
                 return Ok(Step::Pull(vec![TOOLS.to_owned()]));
             }
             self.ask(&cx).await
@@ -175,35 +177,35 @@ pub(crate) fn scope(cx: &NodeContext) -> Scope {
 
 /// Where a turn is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TurnTarget {
     /// In the node's thread.
     Thread,
     /// Nowhere: it is forgotten when it is over.
-    Nowhere,
+    Scratch,
 }
 
 /// Waits for a run, and tells what happens in it. What an approval is decided with is told nobody: here, answering the wait decides.
-async fn told(cx: &NodeContext, mut run: Run, place: Place) -> Result<Outcome, NodeError> {
+async fn stream_run(cx: &NodeContext, mut run: Run, target: TurnTarget) -> Result<Outcome, NodeError> {
     let (mut turn, mut has_ended) = (None, false);
     while let Some(event) = run.next().await {
         match &event {
             Event::ApprovalRequired { .. } => continue,
-            Event::TurnStart { turn: id, .. } if place == Place::Thread => {
+            Event::TurnStart { turn: id, .. } if target == TurnTarget::Thread => {
                 turn = Some(TurnRef { thread: cx.thread.id().clone(), turn: id.as_str().into() });
             }
             Event::TurnEnd { .. } => has_ended = true,
             _ => {}
         }
-        cx.tell_in(turn.clone(), event);
+        cx.emit_in_turn(turn.clone(), event);
     }
     let outcome = run.outcome().await;
     match (&outcome, turn) {
-        (Err(err), Some(turn)) if !has_ended => cx.tell_in(Some(turn), broken_off(err)),
+        (Err(err), Some(turn)) if !has_ended => cx.emit_in_turn(Some(turn), broken_off(err)),
         // Whoever ran it was lost, perhaps before its end was told.
-        (Ok(outcome), None) if place == Place::Thread && outcome.ended == Ended::Replayed => {
+        (Ok(outcome), None) if target == TurnTarget::Thread && outcome.ended == Ended::Replayed => {
             let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
             let (status, usage, client_calls) = (outcome.status, outcome.usage, outcome.client_calls.clone());
-            cx.tell_in(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
+            cx.emit_in_turn(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
         }
         _ => {}
     }

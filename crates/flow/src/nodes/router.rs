@@ -68,11 +68,11 @@ impl IntentNode {
             Err(AgentError::OutputInvalid { output, .. }) => Value::String(output),
             Err(err) => return Err(error_of(err)),
         };
-        Ok(self.understood(&said))
+        Ok(self.matching_intent(&said))
     }
 
     /// Finds the way that the model named.
-    fn understood(&self, said: &Value) -> &str {
+    fn matching_intent(&self, said: &Value) -> &str {
         let name = said.get(INTENT).unwrap_or(said).as_str().unwrap_or_default();
         let name = name.trim().trim_matches(['`', '"', '\'', '.']);
         self.names().find(|it| it.eq_ignore_ascii_case(name)).unwrap_or(OTHERWISE)

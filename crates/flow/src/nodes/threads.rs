@@ -147,7 +147,7 @@ impl Node for ReleaseNode {
 
     fn traits(&self) -> Traits {
         // It works on no thread: the one that it is told may be gone.
-        Traits { is_told: false, ..Traits::default() }
+        Traits { takes_thread_input: false, ..Traits::default() }
     }
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {

@@ -36,7 +36,11 @@ impl Batch {
 impl WriteGuard {
     /// Writes a batch and what stands beside it as one commit, and returns the number of the batch's last event, if it has one. If it is not
     /// known whether the commit was made, the driver gives up: whoever takes over finds out from the log.
-    pub(crate) async fn write(&self, batch: Batch, beside: Vec<NewRecord>) -> Result<Option<u64>, RunError> {
+    pub(crate) async fn write(
+        &self,
+        batch: Batch,
+        extra_records: Vec<NewRecord>,
+    ) -> Result<Option<u64>, RunError> {
         if batch.is_empty() {
             return Ok(None);
         }
@@ -44,7 +48,7 @@ impl WriteGuard {
         let stream = self.keys.log();
         let record = |event: &RunEvent| NewRecord { stream: stream.clone(), at, data: written(event) };
         let writes = Writes {
-            records: batch.events.iter().map(record).chain(beside).collect(),
+            records: batch.events.iter().map(record).chain(extra_records).collect(),
             puts: batch.puts,
             deletes: batch.deletes,
             requires: vec![self.keys.fence(self.epoch)],

@@ -13,17 +13,17 @@ use futures::stream::FuturesUnordered;
 use tracing::Instrument;
 
 use super::commit::{Batch, WriteGuard};
+use super::emitted::EmittedEvents;
 use super::error::RunError;
 use super::event::RunEvent;
-use super::library::About;
-use super::ready::Given;
+use super::library::EventContext;
+use super::ready::RunContext;
 use super::run_record::{RunRecord, replay};
 use super::runtime::RuntimeConfig;
 use super::state::{Active, Phase, State};
 use super::task::{Attempt, attempt, check_inputs, delay};
-use super::telling::Tellings;
 use crate::flow::Flow;
-use crate::node::{Events, NodeError, Step, Telling};
+use crate::node::{EmittedEvent, EventSink, NodeError, Step};
 use crate::services::Services;
 use crate::value::PortValue;
 
@@ -36,17 +36,17 @@ pub(crate) struct Driver {
     pub(super) flow: Flow,
     pub(super) services: Arc<Services>,
     pub(super) config: RuntimeConfig,
-    pub(super) given: Given,
+    pub(super) run_context: RunContext,
     pub(super) run_record: RunRecord,
     pub(super) state: State,
     /// What has happened and is not on record yet.
     pub(super) batch: Batch,
-    pub(super) tellings: Tellings,
+    pub(super) emitted: EmittedEvents,
     pub(super) tasks: FuturesUnordered<Work>,
     /// Nodes that somebody works on.
     pub(super) working: BTreeSet<usize>,
-    pub(super) teller: UnboundedSender<Telling>,
-    pub(super) told: UnboundedReceiver<Telling>,
+    pub(super) event_sender: UnboundedSender<EmittedEvent>,
+    pub(super) event_receiver: UnboundedReceiver<EmittedEvent>,
     /// Why nothing more begins, if so.
     pub(super) ending: Option<Ending>,
     /// Cancelled when the run ends before its time.
@@ -61,7 +61,7 @@ pub(super) enum Ending {
 
 /// Why a driver leaves a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum DriveOutcome {
     /// It is over.
     Over,
     /// Everything waits for somebody.
@@ -88,34 +88,35 @@ impl Driver {
             state = State::new(&flow);
         }
         run_record.upto = replay(&*guard.records, &guard.keys, &flow, &mut state, run_record.upto).await?;
-        let given = Given { input: Arc::clone(&run_record.input), main: guard.keys.run.session().main() };
-        let (teller, told) = unbounded();
+        let run_context =
+            RunContext { input: Arc::clone(&run_record.input), main: guard.keys.run.session().main() };
+        let (event_sender, event_receiver) = unbounded();
         let mut driver = Self {
-            tellings: Tellings::default(),
+            emitted: EmittedEvents::default(),
             guard,
             flow,
             services,
             config,
-            given,
+            run_context,
             run_record,
             state,
             batch: Batch::default(),
             tasks: FuturesUnordered::new(),
             working: BTreeSet::new(),
-            teller,
-            told,
+            event_sender,
+            event_receiver,
             ending: None,
             cancel: CancellationToken::new(),
         };
         if is_taken_over {
-            driver.note(RunEvent::RunResume {});
+            driver.record_event(RunEvent::RunResume {});
         }
-        driver.settle_lost();
+        driver.recover_orphans();
         Ok(driver)
     }
 
     /// Decides what becomes of nodes that somebody worked on who is gone.
-    pub(super) fn settle_lost(&mut self) {
+    pub(super) fn recover_orphans(&mut self) {
         let is_runnable =
             |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
         let lost: Vec<usize> = self.state.active.iter().copied().filter(is_runnable).collect();
@@ -126,7 +127,7 @@ impl Driver {
                 self.fail(idx, NodeError::new("interrupted", message));
             } else if self.phase(idx) == Some(&Phase::Running) {
                 let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
-                self.note(RunEvent::NodeRepeat { node, firing });
+                self.record_event(RunEvent::NodeRepeat { node, firing });
             }
         }
     }
@@ -136,8 +137,8 @@ impl Driver {
     }
 
     /// Drives the run until it is over, waits, or is to be left.
-    pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<Left, RunError> {
-        let mut sources = self.sources(stop);
+    pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<DriveOutcome, RunError> {
+        let mut sources = self.wake_sources(stop);
         self.take_messages().await?;
         // A node had failed when the last driver was lost. Nodes fail when a run is cancelled too, so that counts first.
         if let Some((node, error)) = self.state.failure.clone() {
@@ -152,10 +153,10 @@ impl Driver {
                 return self.release().await;
             }
             self.flush().await?;
-            self.work();
-            let wakeup = self.listen(&mut sources).await;
-            if let Some(left) = self.react(wakeup, &mut sources).await? {
-                return Ok(left);
+            self.start_tasks();
+            let wakeup = self.next_wakeup(&mut sources).await;
+            if let Some(outcome) = self.handle_wakeup(wakeup, &mut sources).await? {
+                return Ok(outcome);
             }
         }
     }
@@ -170,7 +171,7 @@ impl Driver {
     /// Puts on record which nodes begin now.
     pub(super) fn begin_ready(&mut self) {
         while self.ending.is_none() {
-            let Some(start) = self.state.next_start(&self.flow, &self.given) else { return };
+            let Some(start) = self.state.next_start(&self.flow, &self.run_context) else { return };
             let RunEvent::NodeStart { node, firing, .. } = &start else { return };
             let (node, firing) = (Arc::clone(node), *firing);
             let max = self.flow.limits().max_steps;
@@ -179,29 +180,29 @@ impl Driver {
                 let error = NodeError::new("flow_max_steps", message);
                 return self.stop_with(Ending::Failed { node: node.to_string(), error });
             }
-            self.note(start);
-            self.ask_for_inputs(&node, firing);
+            self.record_event(start);
+            self.pull_inputs(&node, firing);
         }
     }
 
     /// A pulled node asks for what leads to it from other pulled nodes.
-    pub(super) fn ask_for_inputs(&mut self, node: &Arc<str>, firing: u32) {
+    pub(super) fn pull_inputs(&mut self, node: &Arc<str>, firing: u32) {
         let Some(idx) = self.flow.idx_of(node) else { return };
         let inputs = self.flow.nodes()[idx].inputs.iter().filter(|it| it.is_asked);
         let ports: Vec<String> = inputs.map(|it| it.port.name.clone()).collect();
         if !ports.is_empty() {
-            self.note(RunEvent::NodePull { node: Arc::clone(node), firing, ports });
+            self.record_event(RunEvent::NodePull { node: Arc::clone(node), firing, ports });
         }
     }
 
-    pub(super) fn note(&mut self, event: RunEvent) {
+    pub(super) fn record_event(&mut self, event: RunEvent) {
         self.state.apply(&self.flow, &event);
         self.batch.events.push(event);
     }
 
     /// Makes everything durable that has happened.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
-        if self.batch.is_empty() && !self.tellings.is_due {
+        if self.batch.is_empty() && !self.emitted.is_due {
             return Ok(());
         }
         let batch = self.take_batch();
@@ -216,8 +217,8 @@ impl Driver {
         let events = batch.events.clone();
         let library = Arc::clone(&self.services.library);
         let WriteGuard { keys, time, .. } = &self.guard;
-        let about = About { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
-        let number = self.guard.write(batch, library.beside(about, &events)).await?;
+        let about = EventContext { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
+        let number = self.guard.write(batch, library.extra_records(about, &events)).await?;
         events.iter().for_each(|it| library.on_event(&self.flow, it));
         Ok(number)
     }
@@ -225,13 +226,13 @@ impl Driver {
     /// Returns what is to be written: what was told first, for it was told before.
     pub(super) fn take_batch(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.batch);
-        let told = self.tellings.take(&self.flow);
-        batch.events.splice(0..0, told);
+        let emitted = self.emitted.take(&self.flow);
+        batch.events.splice(0..0, emitted);
         batch
     }
 
     /// Lets nodes work that nobody works on yet. Several may have been answered at once, so there may be more than may work at once.
-    pub(super) fn work(&mut self) {
+    pub(super) fn start_tasks(&mut self) {
         if self.ending.is_some() {
             return;
         }
@@ -254,9 +255,9 @@ impl Driver {
                 lazy: Arc::clone(&node.lazy),
                 run: self.guard.keys.run.clone(),
                 active: active.clone(),
-                thread: active.thread.clone().unwrap_or_else(|| self.given.main.clone()),
+                thread: active.thread.clone().unwrap_or_else(|| self.run_context.main.clone()),
                 services: Arc::clone(&self.services),
-                events: Events { node: idx, sender: self.teller.clone() },
+                events: EventSink { node: idx, sender: self.event_sender.clone() },
                 cancel: self.cancel.child_token(),
                 timeout: node.timeout,
                 delay: delay(node, active),

@@ -8,7 +8,7 @@ use contexture_session::{SessionId, ThreadId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::node::{Asked, NodeError};
+use crate::node::{NodeError, Question};
 use crate::port::fits;
 use crate::run::RunId;
 use crate::value::PortValue;
@@ -183,7 +183,7 @@ pub struct Wait {
     pub node: String,
     /// What is asked.
     #[serde(flatten)]
-    pub asked: Asked,
+    pub asked: Question,
 }
 
 impl Wait {

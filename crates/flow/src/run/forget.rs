@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::error::RunError;
 use super::id::RunId;
 use super::keys::{self, Keys};
-use super::run_record::{self, Stub};
+use super::run_record::{self, PartialRunRecord};
 use super::runtime::Runtime;
 use super::start_key;
 
@@ -31,7 +31,7 @@ const YOUNG: Duration = Duration::from_secs(2 * 3600);
 
 /// How much was forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Forgotten {
+pub struct ForgetReport {
     /// Runs that were over.
     pub runs: u64,
     /// Start keys whose runs were gone before, with their sessions.
@@ -46,12 +46,12 @@ impl Runtime {
     /// Forgets, in all tenants, runs that were over before a time, with everything that belongs to them, and what nobody has needed since
     /// then: versions of flows that no run needs, and what `cache` nodes remember. Runs that go on or wait are never forgotten, and neither are
     /// damaged ones, of which nobody knows. It may be stopped at any time, and be done by several at once.
-    pub async fn forget(&self, before: Timestamp) -> Result<Forgotten, RunError> {
+    pub async fn forget(&self, before: Timestamp) -> Result<ForgetReport, RunError> {
         let now = self.parts.time.now();
         let long_ago = before.min(earlier(now, YOUNG));
         let (runs, needed) = self.forget_runs(before).await?;
         self.keep_definitions(needed, long_ago, now).await?;
-        let forgotten = Forgotten {
+        let forgotten = ForgetReport {
             runs,
             keys: start_key::free_old(self.records(), before, now).await?,
             definitions: self.prune(keys::DEFINITION, long_ago).await?,
@@ -73,13 +73,15 @@ impl Runtime {
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             for document in page {
-                let (Some(stub), Some(keys)) = (Stub::read(&document.data), keys_of(&document)) else {
+                let (Some(partial), Some(keys)) =
+                    (PartialRunRecord::read(&document.data), keys_of(&document))
+                else {
                     continue;
                 };
-                if !stub.is_over() {
-                    needed.insert(keys::definition(&keys.tenant, &stub.fingerprint));
+                if !partial.is_over() {
+                    needed.insert(keys::definition(&keys.tenant, &partial.fingerprint));
                 } else if document.at < before {
-                    n_forgotten += u64::from(self.forget_run(&keys, stub).await?);
+                    n_forgotten += u64::from(self.forget_run(&keys, partial).await?);
                 }
             }
             if is_last {
@@ -89,13 +91,14 @@ impl Runtime {
     }
 
     /// Forgets a run that is over. Says whether it was there.
-    async fn forget_run(&self, keys: &Keys, stub: Stub) -> Result<bool, RunError> {
+    async fn forget_run(&self, keys: &Keys, partial: PartialRunRecord) -> Result<bool, RunError> {
         let mut deletes = run_record::documents_of(self.records(), keys).await?;
         deletes.push(keys.run());
         // While the run is there, nobody else has its key.
-        deletes.extend(stub.key.iter().map(|it| keys::start_key(&keys.tenant, it)));
-        let note = stub.key.map(|_| start_key::note(&keys.tenant, &keys.run, self.parts.time.now()));
-        let (puts, drops) = (note.into_iter().collect(), vec![keys.log(), keys.inbox()]);
+        deletes.extend(partial.key.iter().map(|it| keys::start_key(&keys.tenant, it)));
+        let freed_note =
+            partial.key.map(|_| start_key::freed_note(&keys.tenant, &keys.run, self.parts.time.now()));
+        let (puts, drops) = (freed_note.into_iter().collect(), vec![keys.log(), keys.inbox()]);
         let writes = Writes { puts, deletes, drops, requires: vec![keys.run()], ..Writes::default() };
         match self.records().write(writes).await {
             Ok(_) => Ok(true),

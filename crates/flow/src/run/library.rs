@@ -15,7 +15,7 @@ use crate::flow::Flow;
 
 /// What something is about that is put on record.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct EventContext<'a> {
     /// Whose run it is.
     pub tenant: &'a Tenant,
     /// The run.
@@ -43,7 +43,7 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns what else is put on record with events of a run, in the same commit: it is there if they are, and once.
-    fn beside(&self, _about: About<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
+    fn extra_records(&self, _about: EventContext<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
         Vec::new()
     }
 
@@ -52,5 +52,5 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
 
     /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or its next attempt, is not in it.
-    fn worked(&self, _kind: &'static str, _took: Duration) {}
+    fn on_worked(&self, _kind: &'static str, _took: Duration) {}
 }

@@ -11,7 +11,7 @@ use super::run_record::written;
 use super::weight::{MAX_WEIGHT, check_depth, weight};
 use crate::define::OnError;
 use crate::lower::{DONE, ERROR};
-use crate::node::{Asked, NodeError, Step};
+use crate::node::{NodeError, Question, Step};
 use crate::value::PortValue;
 
 /// How many values may wait at one input.
@@ -22,8 +22,8 @@ impl Driver {
     pub(super) fn done(&mut self, idx: usize, done: Result<Step, NodeError>) {
         self.working.remove(&idx);
         // Whatever it told before is told before its end.
-        while let Ok(told) = self.told.try_recv() {
-            self.tellings.add(told);
+        while let Ok(event) = self.event_receiver.try_recv() {
+            self.emitted.add(event);
         }
         match done {
             Ok(Step::Done(outputs)) => self.finish(idx, outputs),
@@ -63,7 +63,7 @@ impl Driver {
     pub(super) fn end_node(&mut self, idx: usize, outputs: Outputs, error: Option<NodeError>) {
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
         let firing = self.state.nodes[idx].fired;
-        self.note(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
+        self.record_event(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
         self.check_queues(idx);
     }
 
@@ -82,7 +82,7 @@ impl Driver {
         self.stop_with(Ending::Failed { node, error });
     }
 
-    pub(super) fn wait(&mut self, idx: usize, asked: Asked) {
+    pub(super) fn wait(&mut self, idx: usize, asked: Question) {
         if let Err(why) = check_depth(&asked.schema).and_then(|()| check_depth(&asked.about)) {
             return self.fail(idx, NodeError::new("flow_value_too_deep", format!("what it asks: {why}")));
         }
@@ -93,7 +93,7 @@ impl Driver {
         let document =
             Document { key: self.guard.keys.wait(&wait.id), at: self.guard.time.now(), data: written(&wait) };
         self.batch.puts.push(document);
-        self.note(RunEvent::NodeWait { node, firing, wait });
+        self.record_event(RunEvent::NodeWait { node, firing, wait });
     }
 
     pub(super) fn pull(&mut self, idx: usize, ports: Vec<String>) {
@@ -112,7 +112,7 @@ impl Driver {
             return self.fail(idx, NodeError::new("flow_missing_input", message));
         }
         let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
-        self.note(RunEvent::NodePull { node, firing, ports });
+        self.record_event(RunEvent::NodePull { node, firing, ports });
     }
 
     pub(super) fn retry_or_fail(&mut self, idx: usize, error: NodeError) {
@@ -121,7 +121,7 @@ impl Driver {
             return self.fail(idx, error);
         }
         let (node, firing, attempt) = (Arc::clone(&node.id), active.firing, active.attempt.saturating_add(1));
-        self.note(RunEvent::NodeRetry { node, firing, attempt, error });
+        self.record_event(RunEvent::NodeRetry { node, firing, attempt, error });
     }
 
     /// A node failed for good.

@@ -17,7 +17,7 @@ pub(crate) const RUN_INPUT: &str = "input";
 
 /// What a run has besides its state.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct RunContext {
     /// What it was given.
     pub(crate) input: Arc<Value>,
     /// The main thread of its session.
@@ -27,20 +27,20 @@ pub(crate) struct Given {
 impl State {
     /// Returns the next node that can begin, in the order of the flow. Nodes that can't are not looked at again until something
     /// about them changes.
-    pub(crate) fn next_start(&mut self, flow: &Flow, given: &Given) -> Option<RunEvent> {
+    pub(crate) fn next_start(&mut self, flow: &Flow, run_context: &RunContext) -> Option<RunEvent> {
         if self.n_working() >= flow.limits().max_concurrency.max(1) as usize {
             return None;
         }
         let busy = self.busy_threads(flow);
         let mut blocked = BTreeSet::new();
         let mut found = None;
-        while let Some(idx) = self.poised.pop_first() {
+        while let Some(idx) = self.startable.pop_first() {
             let Some(node) = flow.node(idx) else { continue };
             if self.nodes[idx].active.is_some() || !self.has_inputs(flow, idx, node) {
                 continue;
             }
-            let inputs = self.inputs(idx, node, given);
-            let thread = self.thread_of(node, &inputs, given);
+            let inputs = self.inputs(idx, node, run_context);
+            let thread = self.thread_of(node, &inputs, run_context);
             if node.traits.writes && busy.contains(&thread) {
                 blocked.insert(idx);
                 continue;
@@ -53,7 +53,7 @@ impl State {
             });
             break;
         }
-        self.poised.extend(blocked);
+        self.startable.extend(blocked);
         found
     }
 
@@ -93,10 +93,10 @@ impl State {
         }
     }
 
-    fn inputs(&self, idx: usize, node: &FlowNode, given: &Given) -> BTreeMap<String, PortValue> {
+    fn inputs(&self, idx: usize, node: &FlowNode, run_context: &RunContext) -> BTreeMap<String, PortValue> {
         let mut inputs = BTreeMap::new();
         if node.opens == Some(0) {
-            inputs.insert(RUN_INPUT.to_owned(), PortValue::Data(Arc::clone(&given.input)));
+            inputs.insert(RUN_INPUT.to_owned(), PortValue::Data(Arc::clone(&run_context.input)));
         }
         let state = &self.nodes[idx];
         let mut is_won = false;
@@ -113,10 +113,16 @@ impl State {
         inputs
     }
 
-    fn thread_of(&self, node: &FlowNode, inputs: &BTreeMap<String, PortValue>, given: &Given) -> ThreadId {
-        let told = inputs.get("thread").filter(|_| node.traits.is_told).and_then(PortValue::as_thread);
+    fn thread_of(
+        &self,
+        node: &FlowNode,
+        inputs: &BTreeMap<String, PortValue>,
+        run_context: &RunContext,
+    ) -> ThreadId {
+        let named =
+            inputs.get("thread").filter(|_| node.traits.takes_thread_input).and_then(PortValue::as_thread);
         let usual = || self.threads.get(node.scope).and_then(Option::as_ref);
-        told.or_else(usual).unwrap_or(&given.main).clone()
+        named.or_else(usual).unwrap_or(&run_context.main).clone()
     }
 
     /// Says who waits for what in vain, once nothing works and nobody is waited for.
@@ -131,13 +137,13 @@ impl State {
     }
 
     /// Says who can't begin because somebody who can't go on has the thread.
-    pub(crate) fn blocked(&self, flow: &Flow, given: &Given) -> Option<(String, String)> {
-        self.poised.iter().find_map(|idx| {
+    pub(crate) fn blocked(&self, flow: &Flow, run_context: &RunContext) -> Option<(String, String)> {
+        self.startable.iter().find_map(|idx| {
             let node = flow.node(*idx).filter(|_| self.nodes[*idx].active.is_none())?;
             if !node.traits.writes || !self.has_inputs(flow, *idx, node) {
                 return None;
             }
-            let thread = self.thread_of(node, &self.inputs(*idx, node, given), given);
+            let thread = self.thread_of(node, &self.inputs(*idx, node, run_context), run_context);
             let has = |it: &&usize| {
                 let holder = self.nodes[**it].active.as_ref().and_then(|it| it.thread.as_ref());
                 holder == Some(&thread) && flow.node(**it).is_some_and(|it| it.traits.writes)

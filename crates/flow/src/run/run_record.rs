@@ -54,14 +54,14 @@ pub(crate) struct RunRecord {
 
 /// What can be read of a run's document also if the rest of it can't, such as that of a newer version.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Stub {
+pub(crate) struct PartialRunRecord {
     pub(crate) fingerprint: String,
     status: Value,
     #[serde(default)]
     pub(crate) key: Option<String>,
 }
 
-impl Stub {
+impl PartialRunRecord {
     pub(crate) fn read(data: &str) -> Option<Self> {
         serde_json::from_str(data).ok()
     }

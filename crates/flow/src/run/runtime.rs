@@ -11,7 +11,7 @@ use contexture_session::{Document, Names, Records, Sessions, StoreError, Tenant,
 use serde_json::Value;
 
 use super::commit::WriteGuard;
-use super::driver::{Driver, Left};
+use super::driver::{DriveOutcome, Driver};
 use super::error::RunError;
 use super::event::RunStatus;
 use super::id::RunId;
@@ -66,7 +66,7 @@ pub struct Runtime {
     pub(super) parts: Arc<RuntimeParts>,
     pub(super) tenant: Tenant,
     /// Definitions that were written here, and when.
-    pub(super) kept: Arc<Mutex<BTreeMap<(Tenant, String), Timestamp>>>,
+    pub(super) fresh_definitions: Arc<Mutex<BTreeMap<(Tenant, String), Timestamp>>>,
 }
 
 impl fmt::Debug for Runtime {
@@ -78,7 +78,7 @@ impl fmt::Debug for Runtime {
 impl Runtime {
     /// Returns the runs of the default tenant.
     pub fn new(parts: RuntimeParts) -> Self {
-        Self { parts: Arc::new(parts), tenant: Tenant::default(), kept: Arc::default() }
+        Self { parts: Arc::new(parts), tenant: Tenant::default(), fresh_definitions: Arc::default() }
     }
 
     /// Returns the runs of another tenant in the same store.
@@ -105,7 +105,7 @@ impl Runtime {
         let keys = self.keys(run);
         loop {
             let Some(driver) = self.acquire(&keys).await? else { return self.info(run).await };
-            let Left::Waiting { taken } = driver.drive(stop.clone()).await? else {
+            let DriveOutcome::Waiting { taken } = driver.drive(stop.clone()).await? else {
                 return self.info(run).await;
             };
             // Somebody may have answered just before the run was let go.
@@ -202,14 +202,14 @@ impl Runtime {
 
     /// Finds the flow that a run was begun with, and looks whether what is on record fits it.
     pub(super) async fn flow_of(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
-        let flow = self.begun_with(keys, run_record).await?;
+        let flow = self.flow_at_start(keys, run_record).await?;
         let damaged = |why: &str| RunError::Damaged { run: keys.run.to_string(), detail: why.to_owned() };
         run_record.state.check(&flow).map_err(damaged)?;
         Ok(flow)
     }
 
     /// Finds the flow that a run was begun with: a run does not change because its file does.
-    async fn begun_with(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
+    async fn flow_at_start(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
         let current = self.parts.library.flow(&run_record.flow);
         if let Some(flow) = current.filter(|it| it.fingerprint() == run_record.fingerprint) {
             return Ok(flow);
@@ -223,7 +223,7 @@ impl Runtime {
         let document = run_record::document(self.records(), key).await?;
         let document = document.ok_or_else(|| changed("that version is not kept".to_owned()))?;
         let document: Value = run_record::parsed(keys, &document.data)?;
-        made_again(&run_record.flow, &document, self.parts.library.nodes()).map_err(changed)
+        rebuild_flow(&run_record.flow, &document, self.parts.library.nodes()).map_err(changed)
     }
 
     pub(super) async fn forget_marks(&self, keys: &Keys) -> Result<(), RunError> {
@@ -261,7 +261,7 @@ impl Runtime {
 }
 
 /// Makes a flow again from what was kept of it. Nodes of the application's own are as they are now.
-fn made_again(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String> {
+fn rebuild_flow(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String> {
     let read = |value: &Value| FlowDefinition::read(id, value).map_err(|err| err.to_string());
     let mut compile_inputs = CompileInputs { nodes, ..CompileInputs::default() };
     for sub in document["subs"].as_array().into_iter().flatten() {

@@ -93,7 +93,7 @@ impl Runtime {
             Err(err) => return Err(err.into()),
         }
         if !is_kept {
-            self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
+            self.fresh_definitions().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
         }
         self.parts.library.on_event(flow, &begin);
         Ok(Some(run))
@@ -113,12 +113,13 @@ impl Runtime {
 
     /// Whether a flow's definition was written a short while ago, and so is there.
     fn is_kept(&self, flow: &Flow, now: Timestamp) -> bool {
-        let kept = self.kept().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();
-        kept.is_some_and(|it| it > earlier(now, FRESH))
+        let fresh_definitions =
+            self.fresh_definitions().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();
+        fresh_definitions.is_some_and(|it| it > earlier(now, FRESH))
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fresh_definitions(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {
+        self.fresh_definitions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds the run that was begun with a key.

@@ -10,7 +10,7 @@ use contexture_session::{Document, DocumentList, Records, SessionId, Sessions, S
 use super::error::RunError;
 use super::id::RunId;
 use super::keys::{self, Keys};
-use super::run_record::{Stub, document};
+use super::run_record::{PartialRunRecord, document};
 
 /// How many documents are read at once.
 const PAGE: usize = 256;
@@ -38,7 +38,7 @@ async fn is_there(records: &dyn Records, tenant: &Tenant, run: &RunId) -> Result
 
 /// Says that the key of a run was freed. Whoever removes a key writes it: who has read the key before, and finds the run gone, then leaves alone what has
 /// the key now.
-pub(super) fn note(tenant: &Tenant, gone: &RunId, now: Timestamp) -> Document {
+pub(super) fn freed_note(tenant: &Tenant, gone: &RunId, now: Timestamp) -> Document {
     Document { key: keys::freed(tenant, gone), at: now, data: String::new() }
 }
 
@@ -50,7 +50,7 @@ async fn free(
     gone: &RunId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let (creates, deletes) = (vec![note(tenant, gone, now)], vec![keys::start_key(tenant, key)]);
+    let (creates, deletes) = (vec![freed_note(tenant, gone, now)], vec![keys::start_key(tenant, key)]);
     match records.write(Writes { creates, deletes, ..Writes::default() }).await {
         Ok(_) => Ok(true),
         // Somebody else was faster.
@@ -123,7 +123,7 @@ async fn used_in(
         let page = records.list(list).await?;
         after = page.last().map(|it| it.key.clone());
         used.extend(page.iter().filter_map(|it| {
-            let key = Stub::read(&it.data)?.key?;
+            let key = PartialRunRecord::read(&it.data)?.key?;
             Some((key, RunId::new(session.clone(), it.key.name.clone())))
         }));
         if page.len() < PAGE {

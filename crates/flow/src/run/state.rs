@@ -21,7 +21,7 @@ use super::event::{RunEvent, RunStatus};
 use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode, Input};
 use crate::lower::ERROR;
-use crate::node::{Answered, Asked, NodeError};
+use crate::node::{Answer, NodeError, Question};
 use crate::value::PortValue;
 
 /// Where a run stands.
@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub(crate) failure: Option<(String, NodeError)>,
     /// Nodes whose queues have changed, or that have ended: only these may begin now.
     #[serde(skip)]
-    pub(crate) poised: BTreeSet<usize>,
+    pub(crate) startable: BTreeSet<usize>,
     /// Nodes that have begun and have not ended.
     #[serde(skip)]
     pub(crate) active: BTreeSet<usize>,
@@ -83,7 +83,7 @@ pub(crate) struct Active {
     pub(crate) pulled: Vec<String>,
     /// What somebody answered before, if the node has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) answer: Option<Answered>,
+    pub(crate) answer: Option<Answer>,
 }
 
 /// What a node that has begun is doing.
@@ -97,7 +97,7 @@ pub(crate) enum Phase {
     /// It has asked for these inputs.
     Pulling(Vec<usize>),
     /// It waits for somebody.
-    Waiting { wait: String, asked: Asked },
+    Waiting { wait: String, asked: Question },
 }
 
 impl Active {
@@ -112,12 +112,12 @@ impl State {
     pub(crate) fn new(flow: &Flow) -> Self {
         let nodes = flow.nodes().iter().map(|_| NodeState::default()).collect();
         let threads = vec![None; flow.0.n_scopes];
-        Self { nodes, threads, poised: BTreeSet::from([0]), ..Self::default() }
+        Self { nodes, threads, startable: BTreeSet::from([0]), ..Self::default() }
     }
 
     /// Completes a state that was read: what can be found again is not written down.
     pub(crate) fn restored(mut self) -> Self {
-        self.poised = (0..self.nodes.len()).collect();
+        self.startable = (0..self.nodes.len()).collect();
         let active = self.nodes.iter().enumerate().filter(|(_, it)| it.active.is_some());
         self.active = active.map(|(idx, _)| idx).collect();
         self
@@ -210,7 +210,7 @@ impl State {
         for input in &wanted {
             for (from, _) in &node.inputs[*input].sources {
                 self.nodes[*from].asked.push_back((idx, *input));
-                self.poised.insert(*from);
+                self.startable.insert(*from);
             }
         }
         self.in_active(idx, |active| {
@@ -229,7 +229,7 @@ impl State {
         let Some(node) = flow.node(idx) else { return };
         self.nodes[idx].active = None;
         self.active.remove(&idx);
-        self.poised.insert(idx);
+        self.startable.insert(idx);
         if let (Some(scope), Some(PortValue::Thread(thread))) = (node.opens, outputs.get("thread")) {
             self.threads[scope] = Some(thread.clone());
         }
@@ -295,7 +295,7 @@ impl State {
             queue.clear();
         }
         queue.push_back(value.clone());
-        self.poised.insert(idx);
+        self.startable.insert(idx);
     }
 }
 
@@ -303,7 +303,7 @@ impl Active {
     fn take_answer(&mut self, wait: &str, value: &serde_json::Value) {
         let Phase::Waiting { wait: own, asked } = &self.phase else { return };
         if own == wait {
-            let answer = Answered { wait: own.clone(), asked: asked.clone(), value: value.clone() };
+            let answer = Answer { wait: own.clone(), asked: asked.clone(), value: value.clone() };
             self.answer = Some(answer);
             self.phase = Phase::Running;
         }

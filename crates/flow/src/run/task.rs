@@ -12,7 +12,7 @@ use futures::future::{Either, select};
 use super::id::RunId;
 use super::state::{Active, Phase};
 use crate::flow::FlowNode;
-use crate::node::{Events, Node, NodeContext, NodeError, Step};
+use crate::node::{EventSink, Node, NodeContext, NodeError, Step};
 use crate::services::Services;
 
 /// What one attempt of a node needs.
@@ -26,7 +26,7 @@ pub(crate) struct Attempt {
     pub(crate) active: Active,
     pub(crate) thread: ThreadId,
     pub(crate) services: Arc<Services>,
-    pub(crate) events: Events,
+    pub(crate) events: EventSink,
     pub(crate) cancel: CancellationToken,
     pub(crate) timeout: Option<Duration>,
     pub(crate) delay: Duration,
@@ -72,7 +72,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
     let begun = services.time.now();
     let done = in_time(it).await;
     let took = services.time.now().0.saturating_sub(begun.0);
-    services.library.worked(kind, Duration::from_millis(u64::try_from(took).unwrap_or(0)));
+    services.library.on_worked(kind, Duration::from_millis(u64::try_from(took).unwrap_or(0)));
     done
 }
 

@@ -9,24 +9,24 @@ use contexture_history::Timestamp;
 use contexture_session::StoreError;
 use futures::{FutureExt, StreamExt};
 
-use super::driver::{Driver, Ending, Left};
+use super::driver::{DriveOutcome, Driver, Ending};
 use super::error::RunError;
 use super::event::RunEvent;
 use super::inbox::{CANCEL, InboxMessage};
 use super::run_record::parsed;
 use super::state::Phase;
-use crate::node::{NodeError, Step, Telling};
+use crate::node::{EmittedEvent, NodeError, Step};
 
 /// The code of a [`StoreError::Unavailable`].
-const AWAY: &str = "store_unavailable";
+const STORE_UNAVAILABLE: &str = "store_unavailable";
 
 /// What a driver heard of.
 pub(super) enum Wakeup {
     Done(usize, Result<Step, NodeError>),
-    Told(Telling),
+    Emitted(EmittedEvent),
     Messages,
     Beat,
-    Tell,
+    FlushEmitted,
     Grace,
     Stop,
 }
@@ -40,7 +40,7 @@ pub(super) struct WakeSources {
 }
 
 impl Driver {
-    pub(super) fn sources(&self, stop: CancellationToken) -> WakeSources {
+    pub(super) fn wake_sources(&self, stop: CancellationToken) -> WakeSources {
         let stop = Box::pin(stop.cancelled_owned());
         WakeSources { messages: self.next_message(), beat: self.next_beat(), stop, grace: None }
     }
@@ -61,8 +61,8 @@ impl Driver {
         self.guard.time.sleep(self.config.lease / 3)
     }
 
-    pub(super) async fn listen(&mut self, sources: &mut WakeSources) -> Wakeup {
-        let mut tell = self.tellings.due(&self.guard.time);
+    pub(super) async fn next_wakeup(&mut self, sources: &mut WakeSources) -> Wakeup {
+        let mut flush_timer = self.emitted.due(&self.guard.time);
         std::future::poll_fn(|cx| {
             use std::task::Poll::{Pending, Ready};
             // Nodes come last: quick ones are always ready, and would let nobody else be heard.
@@ -78,13 +78,13 @@ impl Driver {
             if let Ready(Some((idx, done))) = self.tasks.poll_next_unpin(cx) {
                 return Ready(Wakeup::Done(idx, done));
             }
-            if let Ready(Some(told)) = self.told.poll_next_unpin(cx) {
-                return Ready(Wakeup::Told(told));
+            if let Ready(Some(event)) = self.event_receiver.poll_next_unpin(cx) {
+                return Ready(Wakeup::Emitted(event));
             }
-            if let Some(tell) = tell.as_mut()
-                && tell.poll_unpin(cx).is_ready()
+            if let Some(timer) = flush_timer.as_mut()
+                && timer.poll_unpin(cx).is_ready()
             {
-                return Ready(Wakeup::Tell);
+                return Ready(Wakeup::FlushEmitted);
             }
             match sources.grace.as_mut().map(|it| it.poll_unpin(cx).is_ready()) {
                 Some(true) => Ready(Wakeup::Grace),
@@ -94,15 +94,17 @@ impl Driver {
         .await
     }
 
-    pub(super) async fn react(
+    pub(super) async fn handle_wakeup(
         &mut self,
         wakeup: Wakeup,
         sources: &mut WakeSources,
-    ) -> Result<Option<Left>, RunError> {
+    ) -> Result<Option<DriveOutcome>, RunError> {
         match wakeup {
-            Wakeup::Done(_, Err(error)) if error.code == AWAY => return Err(away(error)),
+            Wakeup::Done(_, Err(error)) if error.code == STORE_UNAVAILABLE => {
+                return Err(store_unavailable(error));
+            }
             Wakeup::Done(idx, done) => self.done(idx, done),
-            Wakeup::Told(told) => self.tellings.add(told),
+            Wakeup::Emitted(event) => self.emitted.add(event),
             Wakeup::Messages => {
                 self.take_messages().await?;
                 sources.messages = self.next_message();
@@ -111,14 +113,14 @@ impl Driver {
                 self.guard.beat(self.guard.time.now()).await?;
                 sources.beat = self.next_beat();
             }
-            Wakeup::Tell => self.tellings.is_due = true,
+            Wakeup::FlushEmitted => self.emitted.is_due = true,
             Wakeup::Grace => self.tasks.clear(),
             Wakeup::Stop => {
-                self.tellings.is_due = true;
+                self.emitted.is_due = true;
                 self.flush().await?;
                 // Nobody needs to wait for the lease: it is given up.
                 self.guard.beat(Timestamp(0)).await?;
-                return Ok(Some(Left::Stopped));
+                return Ok(Some(DriveOutcome::Stopped));
             }
         }
         if self.ending.is_some() && sources.grace.is_none() {
@@ -157,13 +159,13 @@ impl Driver {
         let Some(idx) = self.state.active.iter().find(waits).copied() else { return };
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
         let firing = self.state.nodes[idx].fired;
-        self.note(RunEvent::NodeAnswer { node, firing, wait, value });
+        self.record_event(RunEvent::NodeAnswer { node, firing, wait, value });
     }
 }
 
 /// A node that could not reach the store has not failed: the driver leaves the run as it would if it could not write itself, and whoever
 /// takes it up repeats the node.
-fn away(error: NodeError) -> RunError {
+fn store_unavailable(error: NodeError) -> RunError {
     RunError::Store(StoreError::Unavailable {
         place: "the store of the run".to_owned(),
         detail: error.message,

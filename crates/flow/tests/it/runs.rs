@@ -345,7 +345,7 @@ fn who_can_never_begin_is_named() {
         let [one] = instances();
         let traits = Traits { writes: true, ..Traits::default() };
         let does = |cx: NodeContext| -> BoxFuture<'static, Result<Step, NodeError>> {
-            let step = if cx.can_ask_for("a") { Ok(Step::Pull(vec!["a".to_owned()])) } else { done() };
+            let step = if cx.can_pull("a") { Ok(Step::Pull(vec!["a".to_owned()])) } else { done() };
             Box::pin(async { step })
         };
         let asks = Does { inputs: vec![Port::new("a", PortType::ANY).lazy()], traits, does };

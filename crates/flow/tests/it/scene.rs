@@ -155,7 +155,7 @@ impl Library for Shop {
         self.flows.lock().unwrap().get(id).cloned()
     }
 
-    fn worked(&self, kind: &'static str, took: Duration) {
+    fn on_worked(&self, kind: &'static str, took: Duration) {
         self.worked.lock().unwrap().push((kind, took));
     }
 }

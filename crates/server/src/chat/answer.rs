@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// What every document of one completion says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct CompletionMeta {
     pub(crate) id: String,
     /// When, in seconds since 1970.
     pub(crate) created: i64,
@@ -15,7 +15,7 @@ pub(crate) struct Stamp {
     pub(crate) model: String,
 }
 
-impl Stamp {
+impl CompletionMeta {
     pub(crate) fn target(&self) -> Target {
         Target { stream: true, ..Target::new(Dialect::Openai, "contexture", &self.model) }
     }
@@ -30,15 +30,15 @@ impl Stamp {
 
 /// What a turn has said so far. Text of all its steps counts: that is what a client keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spoken {
+pub(crate) struct StreamedText {
     pub(crate) text: String,
     pub(crate) thinking: String,
     /// Where the newest step began.
     step: usize,
 }
 
-impl Spoken {
-    pub(crate) fn hear(&mut self, event: &Event) {
+impl StreamedText {
+    pub(crate) fn add_event(&mut self, event: &Event) {
         match event {
             Event::TextDelta { text } => self.text.push_str(text),
             Event::ThinkingDelta { text } => self.thinking.push_str(text),
@@ -52,8 +52,8 @@ impl Spoken {
 
 /// What a client is told at the end.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
-    pub(crate) spoken: Spoken,
+pub(crate) struct CompletionResult {
+    pub(crate) streamed: StreamedText,
     /// The calls that it must run.
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) stop: StopReason,
@@ -62,10 +62,10 @@ pub(crate) struct Said {
     pub(crate) approvals: Vec<Value>,
 }
 
-impl Said {
-    pub(crate) fn of(outcome: &Outcome, spoken: Spoken) -> Self {
+impl CompletionResult {
+    pub(crate) fn of(outcome: &Outcome, streamed: StreamedText) -> Self {
         Self {
-            spoken,
+            streamed,
             calls: outcome.client_calls.clone(),
             stop: stop(outcome),
             usage: outcome.usage,
@@ -74,8 +74,8 @@ impl Said {
     }
 
     /// Returns the answer.
-    pub(crate) fn answer(&self, stamp: &Stamp) -> Answer {
-        let Spoken { text, thinking, .. } = &self.spoken;
+    pub(crate) fn answer(&self, meta: &CompletionMeta) -> Answer {
+        let StreamedText { text, thinking, .. } = &self.streamed;
         let thinking = (!thinking.is_empty()).then(|| {
             let provider = Some("contexture".to_owned());
             Part::Thinking(Thinking { text: thinking.clone(), provider, ..Thinking::default() })
@@ -86,15 +86,15 @@ impl Said {
             message: Message::parts(Role::Assistant, thinking.into_iter().chain(text).chain(calls).collect()),
             stop: self.stop.clone(),
             usage: self.usage,
-            model: Some(stamp.model.clone()),
-            id: Some(stamp.id.clone()),
+            model: Some(meta.model.clone()),
+            id: Some(meta.id.clone()),
         }
     }
 
     /// Returns the completion as a document.
-    pub(crate) fn document(&self, stamp: &Stamp) -> Value {
-        let mut document = encode_answer(&stamp.target(), &self.answer(stamp)).body;
-        stamp.put(&mut document);
+    pub(crate) fn document(&self, meta: &CompletionMeta) -> Value {
+        let mut document = encode_answer(&meta.target(), &self.answer(meta)).body;
+        meta.put(&mut document);
         self.add_approvals(&mut document);
         document
     }

@@ -16,20 +16,20 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::DropGuard;
 
-use super::answer::{Said, Spoken, Stamp};
+use super::answer::{CompletionMeta, CompletionResult, StreamedText};
 use super::errors::ChatError;
-use super::place::{Step, place};
-use super::recognise::{Hints, Listed};
+use super::locate::{ChatStep, locate};
+use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
 use super::request::ChatRequest;
-use super::stream::Chunks;
-use crate::input::Body;
+use super::stream::ChunkWriter;
+use crate::input::JsonBody;
 use crate::loaded_project::LoadedProject;
 use crate::openapi::params::Retryable;
 use crate::openapi::refusals::ChatRefused;
 use crate::openapi::shapes;
 use crate::routes::{idempotency_key, unkept_sessions};
-use crate::runs::{Job, Stopped, Task};
+use crate::running_turns::{StopCause, TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// The prompt behind `provider/model`: it has nothing to say of its own.
@@ -53,31 +53,31 @@ pub(crate) async fn complete(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
-    Body(body): Body<Value>,
+    JsonBody(body): JsonBody<Value>,
 ) -> Result<Response, ChatError> {
     let request = ChatRequest::read(&body)?;
     let loaded = app.loaded();
     let (prompt, model) = prompt_of(&loaded, &request).await?;
     let (session, key) = session_of(&app, &caller, &headers, &request).await?;
-    let listed = Listed::of(request.messages.iter().cloned());
+    let client_history = ClientHistory::of(request.messages.iter().cloned());
     let idempotency = idempotency_key(&headers)?;
     let hints = Hints {
         resends: false,
         is_retry: idempotency.is_some() || is_sent_again(&headers),
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
-    let (thread, step) = place(&session, &listed, hints).await.map_err(Problem::from)?;
-    let stamp = Stamp {
+    let (thread, step) = locate(&session, &client_history, hints).await.map_err(Problem::from)?;
+    let meta = CompletionMeta {
         id: format!("chatcmpl-{}", app.0.names.next()),
         created: app.0.time.now().0 / 1000,
         model: request.model.clone(),
     };
-    let reply = Reply { stamp, session: key.clone(), thread: thread.clone(), request };
+    let reply = Reply { meta, session: key.clone(), thread: thread.clone(), request };
     let job = match step {
-        Step::Replay(turn) => return reply.replay(turn).await,
-        Step::Run(user) => {
+        ChatStep::Replay(turn) => return reply.replay(turn).await,
+        ChatStep::Run(user) => {
             instruct(&thread, &reply.request).await?;
-            Job::Run(Box::new(RunRequest {
+            TurnJob::Run(Box::new(RunRequest {
                 input: if reply.request.input.is_null() { json!({}) } else { reply.request.input.clone() },
                 user,
                 key: idempotency,
@@ -88,7 +88,7 @@ pub(crate) async fn complete(
                 ..RunRequest::default()
             }))
         }
-        Step::Answer(results) => Job::Answer(Box::new(AnswerRequest {
+        ChatStep::Answer(results) => TurnJob::Answer(Box::new(AnswerRequest {
             results,
             client_tools: Some(reply.request.tools.clone()),
             model,
@@ -96,14 +96,14 @@ pub(crate) async fn complete(
             ..AnswerRequest::default()
         })),
     };
-    let holds = prompt.definition().output.is_some();
+    let defers_text = prompt.definition().output.is_some();
     let (tap, events) = mpsc::unbounded_channel();
     let agent = loaded.agent.clone();
-    let task = Task { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
-    let handle = app.0.runs.start(task)?;
-    let (guard, stopped) = (Some(handle.cancel.drop_guard()), handle.stopped);
-    let turn = Turn { events, outcome: handle.outcome, guard, stopped, place: None };
-    reply.send(turn, holds, session).await
+    let task = TurnTask { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
+    let handle = app.0.running_turns.start(task)?;
+    let (guard, stop_cause) = (Some(handle.cancel.drop_guard()), handle.stop_cause);
+    let turn = Turn { events, outcome: handle.outcome, guard, stop_cause, place: None };
+    reply.send(turn, defers_text, session).await
 }
 
 /// Does the same as [`named`]. A schema that the client brings is compiled on a thread of its own.
@@ -203,7 +203,7 @@ struct Turn {
     /// Stops it when the client is gone.
     guard: Option<DropGuard>,
     /// Why it was stopped, if nobody asked for that.
-    stopped: Stopped,
+    stop_cause: StopCause,
     /// Its thread and its name, once it has begun.
     place: Option<(String, String)>,
 }
@@ -222,16 +222,16 @@ impl Turn {
         let outcome = (&mut self.outcome).await;
         self.guard.take().map(DropGuard::disarm);
         let dropped = |_| Problem::new("cancelled", "the turn was dropped");
-        Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stopped))?)
+        Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stop_cause))?)
     }
 }
 
-fn error_of(err: AgentError, stopped: &Stopped) -> Problem {
+fn error_of(err: AgentError, stop_cause: &StopCause) -> Problem {
     let wait = match &err {
         AgentError::Model(err) => err.retry_after(),
         _ => None,
     };
-    let problem = stopped.problem(err);
+    let problem = stop_cause.problem(err);
     match wait {
         Some(wait) => problem.retry_after(wait.as_secs().max(1)),
         None => problem,
@@ -240,7 +240,7 @@ fn error_of(err: AgentError, stopped: &Stopped) -> Problem {
 
 /// What an answer needs besides the turn.
 struct Reply {
-    stamp: Stamp,
+    meta: CompletionMeta,
     session: Option<SessionKey>,
     thread: Thread,
     request: ChatRequest,
@@ -248,17 +248,17 @@ struct Reply {
 
 impl Reply {
     /// Answers with a turn; `session` lives as long as it runs.
-    async fn send(self, mut turn: Turn, holds: bool, session: Session) -> Result<Response, ChatError> {
+    async fn send(self, mut turn: Turn, defers_text: bool, session: Session) -> Result<Response, ChatError> {
         if !self.request.stream {
-            let mut spoken = Spoken::default();
+            let mut streamed = StreamedText::default();
             while let Some(event) = turn.next().await {
-                spoken.hear(&event);
+                streamed.add_event(&event);
             }
             let outcome = turn.outcome().await?;
-            let said = self.said(&outcome, spoken).await?;
-            return Ok(self.headed(Json(said.document(&self.stamp)).into_response(), turn.place.as_ref()));
+            let result = self.result(&outcome, streamed).await?;
+            return Ok(self.headed(Json(result.document(&self.meta)).into_response(), turn.place.as_ref()));
         }
-        let mut chunks = Chunks::new(self.stamp.clone(), self.request.include_usage, holds);
+        let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, defers_text);
         // The first words decide: what fails before them has a status of its own.
         let mut first = String::new();
         while first.is_empty() {
@@ -267,8 +267,8 @@ impl Reply {
         }
         if first.is_empty() {
             let outcome = turn.outcome().await?;
-            let said = self.said(&outcome, chunks.spoken.clone()).await?;
-            let text = chunks.end(&said);
+            let result = self.result(&outcome, chunks.streamed.clone()).await?;
+            let text = chunks.end(&result);
             return Ok(self.headed(events_response(ResponseBody::from(text)), turn.place.as_ref()));
         }
         let place = turn.place.clone();
@@ -281,25 +281,25 @@ impl Reply {
 
     /// Answers with a turn that the same request had before.
     async fn replay(self, turn: TurnNo) -> Result<Response, ChatError> {
-        let said = replayed(&self.thread, turn).await.map_err(Problem::from)?;
+        let result = replayed(&self.thread, turn).await.map_err(Problem::from)?;
         let place = Some((self.thread.id().to_string(), turn.to_string()));
         let response = match self.request.stream {
             true => {
-                let mut chunks = Chunks::new(self.stamp.clone(), self.request.include_usage, true);
-                events_response(ResponseBody::from(chunks.end(&said)))
+                let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, true);
+                events_response(ResponseBody::from(chunks.end(&result)))
             }
-            false => Json(said.document(&self.stamp)).into_response(),
+            false => Json(result.document(&self.meta)).into_response(),
         };
         Ok(self.headed(response, place.as_ref()))
     }
 
     /// Returns what a turn came to. One that the same key had before says nothing again: the log does.
-    async fn said(&self, outcome: &Outcome, spoken: Spoken) -> Result<Said, ChatError> {
+    async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, ChatError> {
         match outcome.ended {
             contexture_agent::Ended::Replayed => {
                 Ok(replayed(&self.thread, outcome.turn).await.map_err(Problem::from)?)
             }
-            _ => Ok(Said::of(outcome, spoken)),
+            _ => Ok(CompletionResult::of(outcome, streamed)),
         }
     }
 
@@ -332,7 +332,7 @@ fn events_response(body: ResponseBody) -> Response {
 struct Follow {
     reply: Reply,
     turn: Turn,
-    chunks: Chunks,
+    chunks: ChunkWriter,
     /// A session that is not kept is gone with its last handle.
     _session: Session,
 }
@@ -346,13 +346,13 @@ impl Follow {
                 return Some((Ok(Bytes::from(text)), Some(follow)));
             }
         }
-        let said = match follow.turn.outcome().await {
-            Ok(outcome) => follow.reply.said(&outcome, follow.chunks.spoken.clone()).await,
+        let result = match follow.turn.outcome().await {
+            Ok(outcome) => follow.reply.result(&outcome, follow.chunks.streamed.clone()).await,
             Err(err) => Err(err),
         };
-        let text = match said {
-            Ok(said) => follow.chunks.end(&said),
-            Err(err) => Chunks::error(&err),
+        let text = match result {
+            Ok(result) => follow.chunks.end(&result),
+            Err(err) => ChunkWriter::error(&err),
         };
         Some((Ok(Bytes::from(text)), None))
     }
@@ -360,6 +360,6 @@ impl Follow {
 
 impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reply").field("stamp", &self.stamp).finish_non_exhaustive()
+        f.debug_struct("Reply").field("stamp", &self.meta).finish_non_exhaustive()
     }
 }

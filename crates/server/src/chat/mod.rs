@@ -12,12 +12,12 @@
 mod answer;
 mod errors;
 mod handler;
+mod locate;
 mod models;
-mod place;
 mod recognise;
 mod replay;
 mod request;
-mod stored;
+mod stored_thread;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::errors::ChatError;
-use crate::input::{Id, Ids};
+use crate::input::{PathParam, PathParams};
 use crate::loaded_project::LoadedProject;
 use crate::openapi::params::ModelPath;
 use crate::openapi::refusals::ChatRefused;
@@ -67,7 +67,7 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
 ) -> Result<Json<ModelView>, ChatError> {
     one(&app, &id)
 }
@@ -76,7 +76,7 @@ pub(crate) async fn show(
 pub(crate) async fn show_named(
     State(app): State<App>,
     _: Caller,
-    Ids(id, rest): Ids<String, String>,
+    PathParams(id, rest): PathParams<String, String>,
 ) -> Result<Json<ModelView>, ChatError> {
     one(&app, &format!("{id}/{rest}"))
 }

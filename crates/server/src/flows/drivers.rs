@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_flow::{Forgotten, RunError, RunId, RunInfo, Runtime};
+use contexture_flow::{ForgetReport, RunError, RunId, RunInfo, Runtime};
 use contexture_history::Timestamp;
 use contexture_session::Tenant;
 use tokio::sync::{Notify, Semaphore};
@@ -19,11 +19,11 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 /// How many runs are looked at together.
-const MOST: usize = 1000;
+const MAX_DUE: usize = 1000;
 /// How long a run is left alone that can't be driven: each try costs the store something, and fills the log.
-const ALONE: Duration = Duration::from_secs(60);
+const STUCK_PAUSE: Duration = Duration::from_secs(60);
 /// How long it may take to let a run go.
-const LETTING_GO: Duration = Duration::from_secs(10);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Key = (Tenant, RunId);
 
@@ -34,9 +34,9 @@ pub(crate) struct Drivers(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     runtime: Runtime,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// Whether somebody wanted a place when there was none.
-    is_wanted: AtomicBool,
+    is_slot_wanted: AtomicBool,
     /// Says that there is a place again that somebody wanted.
     free: Notify,
     /// Runs that could not be driven, and since when.
@@ -44,7 +44,7 @@ struct Inner {
     /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
     swept: Mutex<Option<Key>>,
     /// Runs that are driven here. No run has two tasks here, however late its driver's signs of life are.
-    driven: Mutex<BTreeMap<Key, Wanted>>,
+    driven: Mutex<BTreeMap<Key, DriveRequest>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
@@ -52,7 +52,7 @@ struct Inner {
 
 /// What the task that drives a run does when it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum DriveRequest {
     /// It leaves.
     Once,
     /// It looks at the run again: it was asked for while the driver may have been about to leave.
@@ -61,11 +61,11 @@ enum Wanted {
 
 impl Drivers {
     pub(crate) fn new(runtime: Runtime, most: u32) -> Self {
-        let places = Arc::new(Semaphore::new(most.max(1) as usize));
+        let slots = Arc::new(Semaphore::new(most.max(1) as usize));
         Self(Arc::new(Inner {
             runtime,
-            places,
-            is_wanted: AtomicBool::new(false),
+            slots,
+            is_slot_wanted: AtomicBool::new(false),
             free: Notify::new(),
             stuck: Mutex::default(),
             swept: Mutex::default(),
@@ -103,7 +103,7 @@ impl Drivers {
         self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, Wanted>> {
+    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, DriveRequest>> {
         self.0.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,22 +113,22 @@ impl Drivers {
         if self.is_stopping() {
             return false;
         }
-        let Some(mut driving) = Driving::begin(self, (tenant.clone(), run.clone())) else { return true };
-        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
-            self.0.is_wanted.store(true, Ordering::Relaxed);
+        let Some(mut guard) = DriveGuard::begin(self, (tenant.clone(), run.clone())) else { return true };
+        let Ok(slot) = Arc::clone(&self.0.slots).try_acquire_owned() else {
+            self.0.is_slot_wanted.store(true, Ordering::Relaxed);
             return false;
         };
         let (drivers, runtime) = (self.clone(), self.runtime(tenant));
         let work = async move {
             loop {
-                let done = runtime.drive(&driving.key.1, drivers.0.stop.clone()).await;
-                drivers.note(driving.key.clone(), done);
-                if driving.is_done() {
+                let done = runtime.drive(&guard.key.1, drivers.0.stop.clone()).await;
+                drivers.note(guard.key.clone(), done);
+                if guard.is_done() {
                     break;
                 }
             }
-            drop((driving, place));
-            if drivers.0.is_wanted.swap(false, Ordering::Relaxed) {
+            drop((guard, slot));
+            if drivers.0.is_slot_wanted.swap(false, Ordering::Relaxed) {
                 drivers.0.free.notify_one();
             }
         };
@@ -155,9 +155,9 @@ impl Drivers {
 
     /// Drives what nobody drives.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
-        self.stuck().retain(|_, since| since.elapsed() < ALONE);
+        self.stuck().retain(|_, since| since.elapsed() < STUCK_PAUSE);
         let after = self.swept().clone();
-        for key in self.0.runtime.due(after.as_ref(), MOST).await? {
+        for key in self.0.runtime.due(after.as_ref(), MAX_DUE).await? {
             // On a busy machine the signs of life of our own drivers come late too: that is no reason to begin again.
             let is_left_alone = self.stuck().contains_key(&key) || self.driven().contains_key(&key);
             if !is_left_alone && !self.drive(&key.0, &key.1) {
@@ -169,12 +169,12 @@ impl Drivers {
     }
 
     /// Forgets runs of all tenants that were over before a time.
-    pub(crate) async fn forget(&self, before: Timestamp) -> Result<Forgotten, RunError> {
+    pub(crate) async fn forget(&self, before: Timestamp) -> Result<ForgetReport, RunError> {
         self.0.runtime.forget(before).await
     }
 
     /// Waits until there is a place that somebody wanted.
-    pub(crate) async fn has_place(&self) {
+    pub(crate) async fn slot_freed(&self) {
         self.0.free.notified().await;
     }
 
@@ -183,25 +183,25 @@ impl Drivers {
         self.0.tasks.close();
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
             self.0.stop.cancel();
-            let _ = tokio::time::timeout(LETTING_GO, self.0.tasks.wait()).await;
+            let _ = tokio::time::timeout(RELEASE_TIMEOUT, self.0.tasks.wait()).await;
         }
     }
 }
 
 /// A task that drives a run, for as long as it does.
-struct Driving {
+struct DriveGuard {
     drivers: Drivers,
     key: Key,
     is_done: bool,
 }
 
-impl Driving {
+impl DriveGuard {
     /// Begins to drive a run; nothing if another task does, which then looks at it again.
     fn begin(drivers: &Drivers, key: Key) -> Option<Self> {
         match drivers.driven().entry(key.clone()) {
-            Entry::Vacant(entry) => entry.insert(Wanted::Once),
+            Entry::Vacant(entry) => entry.insert(DriveRequest::Once),
             Entry::Occupied(mut entry) => {
-                entry.insert(Wanted::Again);
+                entry.insert(DriveRequest::Again);
                 return None;
             }
         };
@@ -211,17 +211,17 @@ impl Driving {
     /// Whether the run was not asked for again. Then it is not driven here any more.
     fn is_done(&mut self) -> bool {
         let mut driven = self.drivers.driven();
-        let is_wanted = driven.get(&self.key) == Some(&Wanted::Again);
+        let is_wanted = driven.get(&self.key) == Some(&DriveRequest::Again);
         self.is_done = !is_wanted || self.drivers.0.stop.is_cancelled();
         match self.is_done {
             true => driven.remove(&self.key),
-            false => driven.insert(self.key.clone(), Wanted::Once),
+            false => driven.insert(self.key.clone(), DriveRequest::Once),
         };
         self.is_done
     }
 }
 
-impl Drop for Driving {
+impl Drop for DriveGuard {
     fn drop(&mut self) {
         // There was no place for it, or its task broke off. Otherwise another task may drive the run by now.
         if !self.is_done {

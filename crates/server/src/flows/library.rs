@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use contexture_agent::Agent;
 use contexture_compose::Prompt;
-use contexture_flow::{About, Flow, Library, Nodes, RunEvent, TurnRef};
+use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent, TurnRef};
 use contexture_session::SessionKey;
 use contexture_session::records::NewRecord;
 
+use crate::event_log::{TurnEvent, events_of};
 use crate::loaded_project::CurrentProject;
 use crate::metrics::Metrics;
-use crate::runs::Began;
-use crate::told::{Telling, events_of};
+use crate::running_turns::TurnKey;
 
 /// What is loaded now, for runs; what happens in them is counted.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ impl Library for ProjectLibrary {
     }
 
     /// Turns of runs are told to those who listen to the session, as all others are.
-    fn beside(&self, about: About<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
+    fn extra_records(&self, about: EventContext<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
         let session = SessionKey { tenant: about.tenant.clone(), session: about.run.session().clone() };
         let told = events.iter().filter_map(|it| match it {
             RunEvent::NodeEvent { turn: Some(TurnRef { thread, turn }), event, .. } => {
-                let began = Began { thread: thread.clone(), turn: turn.to_string() };
-                Some(Telling { session: session.clone(), began, event: event.clone() })
+                let turn_key = TurnKey { thread: thread.clone(), turn: turn.to_string() };
+                Some(TurnEvent { session: session.clone(), turn_key, event: event.clone() })
             }
             _ => None,
         });
@@ -63,7 +63,7 @@ impl Library for ProjectLibrary {
         }
     }
 
-    fn worked(&self, kind: &'static str, took: Duration) {
+    fn on_worked(&self, kind: &'static str, took: Duration) {
         self.metrics.node_worked(kind, took);
     }
 }

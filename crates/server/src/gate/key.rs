@@ -101,20 +101,20 @@ impl fmt::Debug for Token {
 
 /// A key as it is kept.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredKey {
     #[serde(flatten)]
     pub(super) key: Key,
     /// The SHA-256 of the secret, in hexadecimal.
     hash: String,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for StoredKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.key.fmt(f)
     }
 }
 
-impl Kept {
+impl StoredKey {
     /// Makes a key.
     pub(super) fn new(new: NewKey, secrets: &dyn Secrets, now: Timestamp) -> (Self, Token) {
         // Each secret has 128 bits at least, so two of them fill the hash.
@@ -129,20 +129,20 @@ impl Kept {
     }
 
     /// Whether somebody who says this may come in now.
-    pub(super) fn opens(&self, given: &Given<'_>, now: Timestamp) -> bool {
-        let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(given.secret).as_bytes()));
+    pub(super) fn opens(&self, presented: &PresentedKey<'_>, now: Timestamp) -> bool {
+        let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(presented.secret).as_bytes()));
         is_same && self.key.revoked.is_none() && self.key.expires.is_none_or(|it| now < it)
     }
 }
 
 /// A key that somebody says. It may be any.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
+pub(super) struct PresentedKey<'a> {
     pub(super) id: &'a str,
     secret: &'a str,
 }
 
-impl<'a> Given<'a> {
+impl<'a> PresentedKey<'a> {
     /// Reads a key; nothing if it does not look like one.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
@@ -153,7 +153,7 @@ impl<'a> Given<'a> {
     }
 
     /// Takes as long as it takes to look at a key that is there.
-    pub(super) fn waste(&self) {
+    pub(super) fn spend_equal_time(&self) {
         let _ = bool::from(hash(self.secret).as_bytes().ct_eq(&[0; 64]));
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     use contexture_history::Timestamp;
     use proptest::prelude::*;
 
-    use super::{Given, Kept, NewKey};
+    use super::{NewKey, PresentedKey, StoredKey};
 
     struct Fixed;
 
@@ -177,48 +177,48 @@ mod tests {
         }
     }
 
-    fn made(expires: Option<i64>) -> (Kept, String) {
+    fn made(expires: Option<i64>) -> (StoredKey, String) {
         let new = NewKey { expires: expires.map(Timestamp), ..NewKey::default() };
-        let (kept, token) = Kept::new(new, &Fixed, Timestamp(10));
-        (kept, token.reveal().to_owned())
+        let (stored, token) = StoredKey::new(new, &Fixed, Timestamp(10));
+        (stored, token.reveal().to_owned())
     }
 
-    fn opens(kept: &Kept, token: &str, now: i64) -> bool {
-        Given::parse(token).is_some_and(|it| kept.opens(&it, Timestamp(now)))
+    fn opens(stored: &StoredKey, token: &str, now: i64) -> bool {
+        PresentedKey::parse(token).is_some_and(|it| stored.opens(&it, Timestamp(now)))
     }
 
     #[test]
     fn a_key_opens_until_it_expires_or_is_revoked() {
-        let (mut kept, token) = made(Some(100));
-        assert!(opens(&kept, &token, 99));
-        assert!(!opens(&kept, &token, 100));
-        kept.key.revoked = Some(Timestamp(50));
-        assert!(!opens(&kept, &token, 99));
+        let (mut stored, token) = made(Some(100));
+        assert!(opens(&stored, &token, 99));
+        assert!(!opens(&stored, &token, 100));
+        stored.key.revoked = Some(Timestamp(50));
+        assert!(!opens(&stored, &token, 99));
     }
 
     #[test]
     fn nothing_that_is_kept_or_printed_tells_the_secret() {
-        let (kept, token) = made(None);
+        let (stored, token) = made(None);
         let secret = token.rsplit('_').next().unwrap_or_default();
         assert_eq!(secret.len(), 64);
-        let json = serde_json::to_string(&kept).unwrap_or_default();
-        assert!(!json.contains(secret) && !format!("{kept:?}").contains("hash"), "{json}");
-        let (_, token) = Kept::new(NewKey::default(), &Fixed, Timestamp(0));
+        let json = serde_json::to_string(&stored).unwrap_or_default();
+        assert!(!json.contains(secret) && !format!("{stored:?}").contains("hash"), "{json}");
+        let (_, token) = StoredKey::new(NewKey::default(), &Fixed, Timestamp(0));
         assert_eq!(format!("{token:?}"), "Token(…)");
     }
 
     proptest! {
         #[test]
         fn no_other_text_opens(text in ".*", cut in 0_usize..80, flip in 0_usize..80) {
-            let (kept, token) = made(None);
-            prop_assert!(text == token || !opens(&kept, &text, 20));
+            let (stored, token) = made(None);
+            prop_assert!(text == token || !opens(&stored, &text, 20));
             let shorter: String = token.chars().take(cut).collect();
-            prop_assert!(shorter == token || !opens(&kept, &shorter, 20));
+            prop_assert!(shorter == token || !opens(&stored, &shorter, 20));
             let other: String =
                 token.chars().enumerate().map(|(i, it)| if i == flip { 'z' } else { it }).collect();
             // The id says which key it is; only the secret opens it.
             let is_in_secret = flip >= token.len() - 64;
-            prop_assert!(other == token || !is_in_secret || !opens(&kept, &other, 20));
+            prop_assert!(other == token || !is_in_secret || !opens(&stored, &other, 20));
         }
     }
 }

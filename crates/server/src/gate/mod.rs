@@ -8,7 +8,7 @@
 mod key;
 mod keys;
 mod limits;
-mod site;
+mod origin;
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::{App, Caller, Problem};
 
 pub use key::{Key, NewKey, Token};
 pub use keys::Keys;
-use keys::{Known, Verdict};
-use limits::{Limits, Running, Usual};
+use keys::{KeyCache, KeyCheck};
+use limits::{DefaultLimits, Limits, RunningRequest};
 
 /// Decides who may come in.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    known: Known,
+    key_cache: KeyCache,
     limits: Limits,
     time: Arc<dyn Time>,
     /// Web pages that may call.
@@ -40,11 +40,13 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
-        let usual =
-            Usual { requests_per_minute: config.requests_per_minute, concurrent: config.concurrent_requests };
+        let defaults = DefaultLimits {
+            requests_per_minute: config.requests_per_minute,
+            concurrent: config.concurrent_requests,
+        };
         Self {
-            known: Known::new(Keys::new(records)),
-            limits: Limits::new(usual),
+            key_cache: KeyCache::new(Keys::new(records)),
+            limits: Limits::new(defaults),
             time,
             origins: config.cors_origins.clone(),
         }
@@ -52,33 +54,37 @@ impl Gate {
 
     /// Whether there is a key, be it revoked or not.
     pub(crate) async fn has_keys(&self) -> Result<bool, StoreError> {
-        self.known.any(self.time.now()).await
+        self.key_cache.any(self.time.now()).await
     }
 
     /// Lets nobody in without a key from now on.
     pub(crate) fn require_keys(&self) {
-        self.known.require();
+        self.key_cache.require();
     }
 
-    async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(Caller, Option<Running>), Problem> {
-        match self.known.look(said(headers), self.time.now()).await? {
-            Verdict::NoneNeeded => {
-                site::check(uri, headers, &self.origins)?;
+    async fn admit(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(Caller, Option<RunningRequest>), Problem> {
+        match self.key_cache.check(presented_key(headers), self.time.now()).await? {
+            KeyCheck::NotRequired => {
+                origin::check(uri, headers, &self.origins)?;
                 Ok((Caller { tenant: Tenant::default(), key: None, admin: true }, None))
             }
-            Verdict::Opened(key) => {
+            KeyCheck::Accepted(key) => {
                 let running = self.limits.begin(&key, Instant::now())?;
                 let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
                 Ok((caller, Some(running)))
             }
-            Verdict::Refused => Err(Problem::new("unauthorized", "a valid API key is needed")
+            KeyCheck::Rejected => Err(Problem::new("unauthorized", "a valid API key is needed")
                 .hint("send `Authorization: Bearer KEY`; `contexture keys create` makes one")),
         }
     }
 }
 
 /// Returns the key that a request says.
-fn said(headers: &HeaderMap) -> Option<&str> {
+fn presented_key(headers: &HeaderMap) -> Option<&str> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
     let bearer = text(header::AUTHORIZATION).and_then(|it| {
         let (scheme, key) = it.trim().split_once(' ')?;
@@ -106,13 +112,13 @@ pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Nex
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-    use super::said;
+    use super::presented_key;
 
     fn key(headers: &[(&'static str, &'static str)]) -> String {
         let pairs = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        said(&pairs.collect::<HeaderMap>()).unwrap_or("none").to_owned()
+        presented_key(&pairs.collect::<HeaderMap>()).unwrap_or("none").to_owned()
     }
 
     #[test]

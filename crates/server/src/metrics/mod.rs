@@ -131,7 +131,7 @@ impl Metrics {
     }
 
     /// Something happened during a turn.
-    pub(crate) fn heard(&self, event: &Event) {
+    pub(crate) fn observe_event(&self, event: &Event) {
         if let Event::ContextCompactionEnd(report) | Event::Compaction(report) = event {
             let made = if report.accepted { "summary" } else { "none" };
             self.registry().add(COMPACTIONS, &[report.strategy.as_str(), made], 1);

@@ -15,11 +15,11 @@ use super::results::waiting_prompt;
 use super::sessions::thread_of;
 use super::turn_shapes::TurnResult;
 use super::turns::{ThreadQuery, reply, wants_events};
-use crate::input::{Asked, Body, Id, shown};
+use crate::input::{JsonBody, PathParam, QueryParams, shown};
 use crate::openapi::params::{ApprovalPath, SessionPath};
 use crate::openapi::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{Job, Task};
+use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// A decision.
@@ -55,9 +55,9 @@ enum VerdictName {
 pub(crate) async fn decide(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    Body(request): Body<DecisionRequest>,
+    JsonBody(request): JsonBody<DecisionRequest>,
 ) -> Result<Response, Problem> {
     let (thread, turn) = place(&id)?;
     let session = thread.session();
@@ -70,9 +70,9 @@ pub(crate) async fn decide(
         VerdictName::Deny => Verdict::Deny { reason: request.reason },
     };
     let decision = Decision { approval: id, token: request.token, verdict };
-    let job = Job::Decide(decision, CancellationToken::new());
+    let job = TurnJob::Decide(decision, CancellationToken::new());
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session });
-    let task = Task { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, false).await
 }
 
@@ -110,8 +110,8 @@ pub(crate) struct Waits {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<Waits>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let pending = Pending::of(&thread).await?;

@@ -11,8 +11,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::sessions::{limited, thread_of};
 use super::turns::ThreadQuery;
-use crate::audit::Act;
-use crate::input::{Asked, Body, Id, Ids};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, PathParams, QueryParams};
 use crate::openapi::params::{ArchivePath, SessionPath};
 use crate::openapi::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -46,8 +46,8 @@ pub(crate) struct CompactionRequest {
 pub(crate) async fn compact(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Body(request): Body<CompactionRequest>,
+    PathParam(id): PathParam<SessionId>,
+    JsonBody(request): JsonBody<CompactionRequest>,
 ) -> Result<Json<Value>, Problem> {
     let loaded = app.loaded();
     let prompt = loaded.prompt(request.prompt.as_deref())?;
@@ -114,8 +114,8 @@ pub(crate) struct Archives {
 pub(crate) async fn archives(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<Archives>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let archives = thread.archives().await?.into_iter().map(ArchiveView::from).collect();
@@ -141,8 +141,8 @@ pub(crate) struct ArchiveItems {
 pub(crate) async fn archive(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, number): Ids<SessionId, u64>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, number): PathParams<SessionId, u64>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveItems>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let archive = info(&thread, number).await?;
@@ -165,8 +165,8 @@ async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
 pub(crate) async fn undo(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, number): Ids<SessionId, u64>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, number): PathParams<SessionId, u64>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveView>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let archive = info(&thread, number).await?;
@@ -177,7 +177,7 @@ pub(crate) async fn undo(
         return Err(Problem::new("version_conflict", text));
     }
     thread.undo().await?;
-    let act = Act::of(&caller, "compaction.undone", thread.id().as_str());
+    let act = AuditEvent::of(&caller, "compaction.undone", thread.id().as_str());
     app.0.audit.record(act.detail(format!("archive {number}"))).await;
     Ok(Json(ArchiveView { holds: false, ..archive.into() }))
 }
@@ -228,8 +228,8 @@ pub(crate) struct Hit {
 pub(crate) async fn search(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<SearchQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<Hits>, Problem> {
     let limit = limited(query.limit, 20, 100)?;
     let thread = thread_of(&app, &caller, &id, query.thread).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contexture_flow::{AskedKind, DamagedRun, Flow, RunInfo, RunStatus, Wait};
+use contexture_flow::{DamagedRun, Flow, QuestionKind, RunInfo, RunStatus, Wait};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -149,7 +149,7 @@ pub(crate) struct WaitView {
     node: String,
     /// What kind of answer it is.
     #[schema(value_type = shapes::AskedKind)]
-    kind: AskedKind,
+    kind: QuestionKind,
     /// What is asked, in words.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::flow_shapes::{FlowList, FlowSummary, FlowView};
-use crate::input::{Asked, Id};
+use crate::input::{PathParam, QueryParams};
 use crate::openapi::params::FlowPath;
 use crate::openapi::refusals::{Broken, NotThere, Refused};
 use crate::{App, Caller, Problem};
@@ -31,7 +31,7 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
 ) -> Result<Json<FlowView>, Problem> {
     let loaded = app.loaded();
     let flow = loaded.flow(&id)?;
@@ -66,8 +66,8 @@ enum GraphFormat {
 pub(crate) async fn draw(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
-    Asked(query): Asked<GraphQuery>,
+    PathParam(id): PathParam<String>,
+    QueryParams(query): QueryParams<GraphQuery>,
 ) -> Result<impl IntoResponse, Problem> {
     let flow = app.loaded().flow(&id)?;
     let (kind, text) = match query.format.unwrap_or(GraphFormat::Mermaid) {

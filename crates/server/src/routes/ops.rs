@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::{self, Entry, audit_log};
-use crate::input::Asked;
+use crate::audit::{self, AuditEntry, audit_log};
+use crate::input::QueryParams;
 use crate::metrics::Now;
 use crate::openapi::refusals::{NotAdmin, Refused};
 use crate::readiness::Outcome;
@@ -41,7 +41,7 @@ async fn alive() -> Json<Health> {
 }
 
 async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
-    if app.0.runs.is_stopping() {
+    if app.0.running_turns.is_stopping() {
         return Err(Problem::new("shutting_down", "the server stops"));
     }
     // Where the store is, and what it says, is for the log alone: nobody had to show a key.
@@ -60,7 +60,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
 pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
     caller.check_admin()?;
     let now = Now {
-        running: app.0.runs.n_running(),
+        running: app.0.running_turns.n_running(),
         driven: app.0.drivers.n_driven(),
         stuck: app.0.drivers.n_stuck(),
         queue: app.0.event_writer.depth(),
@@ -114,9 +114,9 @@ pub(crate) struct ActView {
     detail: Option<String>,
 }
 
-impl From<Entry> for ActView {
-    fn from(entry: Entry) -> Self {
-        let audit::Act { actor, act, target, tenant, detail } = entry.act;
+impl From<AuditEntry> for ActView {
+    fn from(entry: AuditEntry) -> Self {
+        let audit::AuditEvent { actor, act, target, tenant, detail } = entry.act;
         let (time, tenant) = (entry.at.to_millis(), tenant.map(|it| it.to_string()));
         Self { number: entry.number, time, actor, act, target, tenant, detail }
     }
@@ -131,7 +131,7 @@ impl From<Entry> for ActView {
 pub(crate) async fn audited(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<AuditQuery>,
+    QueryParams(query): QueryParams<AuditQuery>,
 ) -> Result<Json<AuditPage>, Problem> {
     caller.check_admin()?;
     let limit = limited(query.limit, 100, 1000)?;

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::sessions::{limited, numbered};
-use crate::input::{Asked, Id, Ids};
+use crate::input::{PathParam, PathParams, QueryParams};
 use crate::openapi::params::{PassPath, PassesPath, SessionPath};
 use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::passes::{Kept, PassId, answer, load, newest};
+use crate::passes::{PassId, StoredPass, answer, load, newest};
 use crate::{App, Caller, Problem};
 
 /// A pass in a list.
@@ -50,12 +50,12 @@ pub(crate) struct PassView {
     result: Option<Value>,
 }
 
-impl From<&Kept> for PassView {
-    fn from(kept: &Kept) -> Self {
-        let manifest = &kept.manifest;
+impl From<&StoredPass> for PassView {
+    fn from(stored_pass: &StoredPass) -> Self {
+        let manifest = &stored_pass.manifest;
         Self {
-            id: kept.id.to_string(),
-            at: kept.at.to_millis(),
+            id: stored_pass.id.to_string(),
+            at: stored_pass.at.to_millis(),
             thread: manifest.thread.clone(),
             turn: manifest.turn.clone(),
             step: manifest.step,
@@ -63,7 +63,7 @@ impl From<&Kept> for PassView {
             model: manifest.model.clone(),
             fingerprint: manifest.fingerprint.clone(),
             total_tokens: manifest.total_tokens,
-            result: kept.result.as_ref().map(|it| json!(it)),
+            result: stored_pass.result.as_ref().map(|it| json!(it)),
         }
     }
 }
@@ -99,14 +99,15 @@ pub(crate) struct PassQuery {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<PassQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<PassQuery>,
 ) -> Result<Json<PassPage>, Problem> {
     let (limit, before) = (limited(query.limit, 50, 1000)?, numbered(query.before)?);
     app.sessions(&caller).open(&id).await?;
-    let kept = newest(&*app.0.records, &caller.tenant, &id, before, limit).await?;
-    let before = kept.last().filter(|it| kept.len() == limit && it.id.number > 1).map(|it| it.id.number);
-    Ok(Json(PassPage { passes: kept.iter().map(PassView::from).collect(), before }))
+    let stored_pass = newest(&*app.0.records, &caller.tenant, &id, before, limit).await?;
+    let before =
+        stored_pass.last().filter(|it| stored_pass.len() == limit && it.id.number > 1).map(|it| it.id.number);
+    Ok(Json(PassPage { passes: stored_pass.iter().map(PassView::from).collect(), before }))
 }
 
 /// A pass with everything in it.
@@ -134,19 +135,19 @@ pub(crate) struct PassWhole {
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<PassId>,
+    PathParam(id): PathParam<PassId>,
 ) -> Result<Json<PassWhole>, Problem> {
-    let kept = load_pass(&app, &caller, &id).await?;
-    let view = PassView::from(&kept);
-    let message = answer(&app.sessions(&caller), &kept).await?;
-    let answer = message.zip(kept.result.as_ref());
+    let stored_pass = load_pass(&app, &caller, &id).await?;
+    let view = PassView::from(&stored_pass);
+    let message = answer(&app.sessions(&caller), &stored_pass).await?;
+    let answer = message.zip(stored_pass.result.as_ref());
     let answer = answer.map(|(message, it)| json!({"message": message, "stop": it.stop, "usage": it.usage}));
-    let mut document = kept.manifest.document;
+    let mut document = stored_pass.manifest.document;
     let (request, explanation) = (document["request"].take(), document["explanation"].take());
     Ok(Json(PassWhole { view, request, answer, explanation }))
 }
 
-async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem> {
+async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<StoredPass, Problem> {
     load(&*app.0.records, &caller.tenant, id).await
 }
 
@@ -158,7 +159,7 @@ async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Prob
 pub(crate) async fn diff(
     State(app): State<App>,
     caller: Caller,
-    Ids(a, b): Ids<PassId, PassId>,
+    PathParams(a, b): PathParams<PassId, PassId>,
 ) -> Result<Json<Value>, Problem> {
     let (before, now) = (load_pass(&app, &caller, &a).await?, load_pass(&app, &caller, &b).await?);
     let (before, now) = (before.document()?, now.document()?);
@@ -175,7 +176,7 @@ pub(crate) async fn diff(
 pub(crate) async fn body(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<PassId>,
+    PathParam(id): PathParam<PassId>,
 ) -> Result<impl IntoResponse, Problem> {
     let body = load_pass(&app, &caller, &id).await?.body()?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
@@ -204,15 +205,15 @@ pub(crate) struct Replayed {
 pub(crate) async fn replay(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<PassId>,
+    PathParam(id): PathParam<PassId>,
 ) -> Result<Json<Replayed>, Problem> {
-    let kept = load_pass(&app, &caller, &id).await?;
-    if kept.manifest.wire.is_some() {
+    let stored_pass = load_pass(&app, &caller, &id).await?;
+    if stored_pass.manifest.wire.is_some() {
         // What is sent must be what was sent.
-        kept.body()?;
+        stored_pass.body()?;
     }
-    let cache_key = kept.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
-    let call = ModelCall { request: std::sync::Arc::new(kept.request()?), cache_key };
+    let cache_key = stored_pass.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
+    let call = ModelCall { request: std::sync::Arc::new(stored_pass.request()?), cache_key };
     let mut deltas = app.loaded().agent.model().stream(call);
     while let Some(delta) = deltas.next().await {
         if let Delta::Done(answer) = delta? {
@@ -220,7 +221,7 @@ pub(crate) async fn replay(
             let answer = json!({"message": message, "stop": stop, "usage": answer.usage});
             return Ok(Json(Replayed {
                 pass: id.to_string(),
-                fingerprint: kept.manifest.fingerprint,
+                fingerprint: stored_pass.manifest.fingerprint,
                 answer,
             }));
         }

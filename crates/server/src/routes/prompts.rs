@@ -17,12 +17,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
-use crate::input::{Asked, Body, Id};
+use crate::input::{JsonBody, PathParam, QueryParams};
 use crate::loaded_project::LoadedProject;
 use crate::openapi::params::PromptPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{Job, Task};
+use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// A prompt.
@@ -95,7 +95,7 @@ pub(crate) struct PromptFilter {
 pub(crate) async fn list(
     State(app): State<App>,
     _: Caller,
-    Asked(filter): Asked<PromptFilter>,
+    QueryParams(filter): QueryParams<PromptFilter>,
 ) -> Json<PromptList> {
     let loaded = app.loaded();
     let views = loaded.project.prompts().map(|(path, prompt)| match prompt {
@@ -139,7 +139,7 @@ fn view(loaded: &LoadedProject, path: &str, prompt: &Prompt) -> PromptView {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
 ) -> Result<Json<PromptView>, Problem> {
     let loaded = app.loaded();
     let prompt = loaded.prompt(Some(&id))?;
@@ -169,8 +169,8 @@ pub(crate) struct Resolved {
 pub(crate) async fn resolve(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
-    Body(request): Body<PassRequest>,
+    PathParam(id): PathParam<String>,
+    JsonBody(request): JsonBody<PassRequest>,
 ) -> Result<Json<Resolved>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
     Ok(Json(Resolved {
@@ -188,8 +188,8 @@ pub(crate) async fn resolve(
 pub(crate) async fn inspect(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
-    Body(request): Body<PassRequest>,
+    PathParam(id): PathParam<String>,
+    JsonBody(request): JsonBody<PassRequest>,
 ) -> Result<Json<Value>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
     Ok(Json(serde_json::to_value(pass.explain()).unwrap_or_default()))
@@ -228,9 +228,9 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
 pub(crate) async fn run(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    Body(request): Body<TurnRequest>,
+    JsonBody(request): JsonBody<TurnRequest>,
 ) -> Result<Response, Problem> {
     let loaded = app.loaded();
     let prompt = loaded.prompt(Some(&id))?;
@@ -239,12 +239,12 @@ pub(crate) async fn run(
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
     request.check_unkept()?;
-    let job = Job::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
+    let job = TurnJob::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
     let sessions = unkept_sessions(&app);
     let session = sessions.create(SessionStart::default()).await?;
     let thread = session.main().clone();
     let task =
-        Task { session: None, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
+        TurnTask { session: None, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, false, true).await
 }
 
@@ -252,5 +252,5 @@ pub(crate) async fn run(
 pub(crate) fn unkept_sessions(app: &App) -> Sessions {
     let store = Arc::new(MemoryStore::new(Arc::clone(&app.0.time)));
     let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
-    sessions.of_tenant(crate::passes::nobody())
+    sessions.of_tenant(crate::passes::unkept_tenant())
 }

@@ -16,12 +16,12 @@ use utoipa::ToSchema;
 use super::sessions::thread_of;
 use super::turn_shapes::TurnResult;
 use super::turns::{ThreadQuery, reply, wants_events};
-use crate::input::{Asked, Body, Ids, objects, shown};
+use crate::input::{JsonBody, PathParams, QueryParams, objects, shown};
 use crate::loaded_project::LoadedProject;
 use crate::openapi::params::TurnPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{Job, Task};
+use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// Results of tools that the client ran.
@@ -83,17 +83,17 @@ impl ResultOf {
 pub(crate) async fn results(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, turn): Ids<SessionId, String>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, turn): PathParams<SessionId, String>,
+    QueryParams(query): QueryParams<ThreadQuery>,
     headers: HeaderMap,
-    Body(body): Body<Results>,
+    JsonBody(body): JsonBody<Results>,
 ) -> Result<Response, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
     let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await?;
-    let job = Job::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
+    let job = TurnJob::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
-    let task = Task { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
 }
 

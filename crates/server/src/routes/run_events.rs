@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
-use super::after::After;
 use super::events::{ALIVE, sse};
 use super::sessions::limited;
+use super::stream_start::StreamStart;
 use super::turns::wants_events;
-use crate::input::{Asked, Id};
+use crate::input::{PathParam, QueryParams};
 use crate::openapi::params::RunPath;
 use crate::openapi::refusals::{Form, NotThere, Refused};
 use crate::openapi::shapes;
@@ -81,11 +81,11 @@ pub(crate) struct RunEventView {
 pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
-    Asked(query): Asked<RunEventsQuery>,
+    PathParam(run): PathParam<RunId>,
+    QueryParams(query): QueryParams<RunEventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (after, as_events) = (After::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
+    let (after, as_events) = (StreamStart::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
     let limit = limited(query.limit, 100, 1000)?;
     let runs = app.flow_runs(&caller);
     let is_over = runs.info(&run).await?.status.is_over();

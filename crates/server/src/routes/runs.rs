@@ -16,8 +16,8 @@ use super::flow_shapes::{DamagedRunView, RunPage, RunView};
 use super::run_events::FollowRun;
 use super::sessions::limited;
 use super::turns::{idempotency_key, wants_events};
-use crate::audit::Act;
-use crate::input::{Asked, Body, Id, Ids, segment, shown};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::openapi::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::openapi::refusals::{Conflict, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -54,9 +54,9 @@ pub(crate) struct NewRun {
 pub(crate) async fn start(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    Body(new): Body<NewRun>,
+    JsonBody(new): JsonBody<NewRun>,
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
     let flow = app.loaded().flow(&id)?;
@@ -69,7 +69,7 @@ pub(crate) async fn start(
         let text = format!("the `Idempotency-Key` began a run of flow `{}`", info.flow);
         return Err(Problem::new("already_exists", text).at("Idempotency-Key"));
     }
-    app.0.audit.note(&Act::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
+    app.0.audit.note(&AuditEvent::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
     app.0.drivers.drive(&caller.tenant, &run);
     if as_events {
         return Ok(FollowRun::new(&app, runs, run, 0).until_it_waits().response());
@@ -138,7 +138,7 @@ pub(crate) struct RunsQuery {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<RunsQuery>,
+    QueryParams(query): QueryParams<RunsQuery>,
 ) -> Result<Json<RunPage>, Problem> {
     let list = RunList {
         session: query.session.map(SessionId::parse).transpose()?,
@@ -166,7 +166,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
+    PathParam(run): PathParam<RunId>,
 ) -> Result<Json<RunView>, Problem> {
     Ok(Json(app.flow_runs(&caller).info(&run).await?.into()))
 }
@@ -183,11 +183,11 @@ pub(crate) async fn show(
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
+    PathParam(run): PathParam<RunId>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     let before = app.flow_runs(&caller).cancel(&run).await?;
     if !before.is_over() {
-        app.0.audit.note(&Act::of(&caller, "run.cancelled", &run.to_string()));
+        app.0.audit.note(&AuditEvent::of(&caller, "run.cancelled", &run.to_string()));
     }
     driven(&app, &caller, &run, before).await
 }
@@ -204,7 +204,7 @@ pub(crate) async fn cancel(
 pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
+    PathParam(run): PathParam<RunId>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     let before = app.flow_runs(&caller).info(&run).await?.status;
     driven(&app, &caller, &run, before).await
@@ -243,8 +243,8 @@ pub(crate) struct NewAnswer {
 pub(crate) async fn answer(
     State(app): State<App>,
     caller: Caller,
-    Ids(run, wait): Ids<RunId, String>,
-    Body(answer): Body<NewAnswer>,
+    PathParams(run, wait): PathParams<RunId, String>,
+    JsonBody(answer): JsonBody<NewAnswer>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
         return Err(Problem::new("path_invalid", format!("`{}` is not the id of a wait", shown(&wait))));

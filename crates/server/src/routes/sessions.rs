@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::Act;
-use crate::input::{Asked, Body, Id, segment};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, QueryParams, segment};
 use crate::openapi::params::SessionPath;
 use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -167,7 +167,7 @@ impl From<ThreadInfo> for ThreadView {
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Body(new): Body<NewSession>,
+    JsonBody(new): JsonBody<NewSession>,
 ) -> Result<impl IntoResponse, Problem> {
     let id = new.id.map(SessionId::parse).transpose()?;
     let session = app.sessions(&caller).create(SessionStart { id, label: labelled(new.label)? }).await?;
@@ -184,7 +184,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(page): Asked<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<SessionPage>, Problem> {
     let limit = page.limit()?;
     let after = page.after.map(SessionId::parse).transpose()?;
@@ -201,7 +201,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
 ) -> Result<Json<SessionView>, Problem> {
     view(&app, &caller, &id).await.map(Json)
 }
@@ -231,14 +231,14 @@ async fn view(app: &App, caller: &Caller, id: &SessionId) -> Result<SessionView,
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
 ) -> Result<StatusCode, Problem> {
     match app.flow_runs(&caller).delete_session(&id).await? {
         true => {
-            app.0.audit.record(Act::of(&caller, "session.deleted", id.as_str())).await;
+            app.0.audit.record(AuditEvent::of(&caller, "session.deleted", id.as_str())).await;
             let key = SessionKey { tenant: caller.tenant.clone(), session: id };
             app.0.event_writer.forget(&key);
-            app.0.keeper.forget(&key);
+            app.0.recorder.forget(&key);
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("session", id.as_str())),
@@ -297,8 +297,8 @@ pub(crate) struct Items {
 pub(crate) async fn items(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<ItemsQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<ItemsQuery>,
 ) -> Result<Json<Items>, Problem> {
     let n = limited(query.limit, 100, 10_000)?;
     let thread = thread_of(&app, &caller, &id, query.thread).await?;

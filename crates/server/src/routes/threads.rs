@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 
 use super::idempotency_key;
 use super::sessions::{ThreadView, labelled, thread_of};
-use crate::audit::Act;
-use crate::input::{Body, Id, objects, segment};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, objects, segment};
 use crate::openapi::params::{Repeatable, SessionPath, ThreadPath};
 use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -51,8 +51,8 @@ pub(crate) struct NewThread {
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Body(new): Body<NewThread>,
+    PathParam(id): PathParam<SessionId>,
+    JsonBody(new): JsonBody<NewThread>,
 ) -> Result<impl IntoResponse, Problem> {
     let start = IsolatedStart {
         name: None,
@@ -120,7 +120,7 @@ pub(crate) struct ThreadList {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
 ) -> Result<Json<ThreadList>, Problem> {
     app.sessions(&caller).open(&id).await?;
     let key = SessionKey { tenant: caller.tenant.clone(), session: id };
@@ -136,7 +136,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<ThreadView>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     view(&app, &thread).await.map(Json)
@@ -150,7 +150,7 @@ pub(crate) async fn show(
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<StatusCode, Problem> {
     let thread = open(&app, &caller, &id).await?;
     let head = app.0.sessions.store().head(thread.key().clone()).await?;
@@ -160,7 +160,7 @@ pub(crate) async fn delete(
     let session = app.sessions(&caller).open(&id.session()).await?;
     match session.release(&id).await? {
         true => {
-            app.0.audit.record(Act::of(&caller, "thread.deleted", id.as_str())).await;
+            app.0.audit.record(AuditEvent::of(&caller, "thread.deleted", id.as_str())).await;
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("thread", id.as_str())),
@@ -208,9 +208,9 @@ impl Stands {
 pub(crate) async fn append(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
     headers: HeaderMap,
-    Body(new): Body<NewMessages>,
+    JsonBody(new): JsonBody<NewMessages>,
 ) -> Result<Json<Stands>, Problem> {
     let key = idempotency_key(&headers)?;
     let messages = new.messages.into_iter().map(appended).collect::<Result<Vec<_>, _>>()?;
@@ -248,8 +248,8 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<S
 pub(crate) async fn instruct(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
-    Body(new): Body<Instructions>,
+    PathParam(id): PathParam<ThreadId>,
+    JsonBody(new): JsonBody<Instructions>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     thread.set_system_instructions(new.text.as_deref()).await?;
@@ -273,8 +273,8 @@ pub(crate) struct Model {
 pub(crate) async fn choose(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
-    Body(new): Body<Model>,
+    PathParam(id): PathParam<ThreadId>,
+    JsonBody(new): JsonBody<Model>,
 ) -> Result<Json<Stands>, Problem> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
     let thread = open(&app, &caller, &id).await?;
@@ -290,7 +290,7 @@ pub(crate) async fn choose(
 pub(crate) async fn reset(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     thread.reset_history().await?;
@@ -305,7 +305,7 @@ pub(crate) async fn reset(
 pub(crate) async fn refresh(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     app.loaded().agent.refresh(&thread).await?;

@@ -161,7 +161,7 @@ pub async fn archives_of_others_are_seen(open: Open) {
     let beyond = there.view().await.expect("the store answers");
     for (first, last) in [(10, 10_000), (12, 11), (0, 3), (u64::MAX, u64::MAX)] {
         let refused = there.archive_range(&beyond, &over(first, last, "no")).await;
-        assert!(matches!(refused, Err(SessionError::NoSuchPlace { .. })), "{first}..{last} {refused:?}");
+        assert!(matches!(refused, Err(SessionError::NotInThread { .. })), "{first}..{last} {refused:?}");
     }
     assert_eq!(*here.refresh().await.expect("the store answers"), *there.get());
 }

@@ -124,7 +124,7 @@ pub async fn a_dropped_turn_was_interrupted(open: Open) {
 }
 
 /// A suspended turn waits, holds nobody up, and goes on in any process, unless another turn began.
-pub async fn a_suspended_turn_goes_on_elsewhere(open: Open) {
+pub async fn a_suspended_turn_resumes_elsewhere(open: Open) {
     let (here, there) = (process(&open).await, process(&open).await);
     let session = new_session(&here).await;
     begun(session.main(), "one").await.suspend("approval", vec![call("c1")]).await.expect("an append");

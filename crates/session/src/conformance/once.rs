@@ -10,7 +10,7 @@ use super::support::{Open, assert_replays, new_session, process, process_with, t
 use super::writers::begun;
 use crate::{Begun, IsolatedStart, RunningTurn, SessionConfig, Sessions, Thread, TurnConfig};
 
-async fn gone_on(thread: &Thread) -> RunningTurn {
+async fn resumed(thread: &Thread) -> RunningTurn {
     let items = vec![Message::user("question").into()];
     let config = TurnConfig { key: Some("k".to_owned()), resume: true, items, ..TurnConfig::default() };
     match thread.begin(config).await.expect("a turn") {
@@ -20,21 +20,21 @@ async fn gone_on(thread: &Thread) -> RunningTurn {
 }
 
 /// A turn that was lost or failed goes on in another process, with everything that was said, and its first writer is out.
-pub async fn a_lost_turn_goes_on(open: Open) {
+pub async fn a_lost_turn_is_resumed(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
     let (here, there) = (process_with(&open, quick.clone()).await, process_with(&open, quick).await);
     let session = new_session(&here).await;
     let main = there.open(session.id()).await.expect("the session").main().clone();
-    let mut lost = gone_on(session.main()).await;
+    let mut lost = resumed(session.main()).await;
     lost.append(vec![Message::assistant("half").into()]).await.expect("it holds the lease");
 
     // Nobody says a word until the lease has ended; then the other one goes on.
-    let turn = gone_on(&main).await;
+    let turn = resumed(&main).await;
     let late = lost.append(vec![Message::assistant("late").into()]).await;
     assert!(late.as_ref().is_err_and(|err| err.code() == "lease_lost"), "{late:?}");
     drop(lost);
     turn.fail("broke", Vec::new()).await.expect("it holds the lease");
-    let turn = gone_on(session.main()).await;
+    let turn = resumed(session.main()).await;
     assert_eq!(turn.turn(), TurnNo(1));
     turn.complete(vec![Message::assistant("done").into()]).await.expect("it holds the lease");
 

@@ -242,13 +242,13 @@ impl Database {
         let n_parts = prepared.parts().iter().filter(|it| **it).count();
         let written = if n_parts == 1 && prepared.drops.is_empty() {
             // One statement is one transaction.
-            self.write_current(&client, prepared).await.map_err(Failure::or_unsure)
+            self.write_current(&client, prepared).await.map_err(Failure::or_outcome_unknown)
         } else {
             let transaction = begin(&mut client).await?;
             let numbers = self.write_current(&transaction, prepared).await;
             match numbers {
                 Ok(numbers) => {
-                    transaction.commit().await.map_err(|err| Failure::from(err).or_unsure())?;
+                    transaction.commit().await.map_err(|err| Failure::from(err).or_outcome_unknown())?;
                     Ok(numbers)
                 }
                 Err(err) => Err(err),

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::commit::Change;
 use crate::failure::Failure;
-use crate::number::to_sql;
+use crate::numbers::to_sql;
 
 const OLD_STREAMS: &str =
     "SELECT no, last FROM streams WHERE kind = ?1 AND oldest < ?2 ORDER BY oldest LIMIT ?3";
@@ -20,13 +20,13 @@ pub(crate) const QUERIES: [&str; 5] = [OLD_STREAMS, FIRST_RECORDS, REMOVE_RECORD
 
 /// What is to be forgotten.
 #[derive(Debug)]
-pub(super) struct Pruning {
+pub(super) struct PruneRecords {
     pub(super) kind: String,
     pub(super) before: Timestamp,
     pub(super) max: usize,
 }
 
-impl Change for Pruning {
+impl Change for PruneRecords {
     type Output = u64;
 
     fn make(&self, conn: &Connection) -> Result<u64, Failure> {
@@ -47,7 +47,7 @@ impl Change for Pruning {
     }
 }
 
-impl Pruning {
+impl PruneRecords {
     /// Forgets the beginning of a stream. Returns how many records it was.
     fn forget(&self, conn: &Connection, no: i64, last: i64, max: usize) -> rusqlite::Result<usize> {
         let mut statement = conn.prepare_cached(FIRST_RECORDS)?;

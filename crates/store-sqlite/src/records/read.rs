@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::session_name;
 use crate::failure::Failure;
 use crate::list::id;
-use crate::number::{from_sql, to_sql};
+use crate::numbers::{from_sql, to_sql};
 
 const FORWARD: &str = "SELECT number, at, data FROM records
     WHERE stream = (SELECT no FROM streams WHERE tenant = ?1 AND session = ?2 AND kind = ?3)

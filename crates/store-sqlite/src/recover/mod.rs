@@ -3,11 +3,11 @@
 //! The damaged file is only read. Of a copy of it, each table is walked row by row, past what can't be read
 //! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys,
 //! the list of its blobs and the words of what is archived are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
-//! that an old writer is still recognised. Streams and documents are kept as far as they can be read ([`kept`]).
+//! that an old writer is still recognised. Streams and documents are kept as far as they can be read ([`records`]).
 
 mod copy;
-mod kept;
 mod rebuild;
+mod records;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 
 use crate::SqliteStore;
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
 use crate::open::open_writer;
 
 /// What became of a damaged file.
@@ -40,7 +40,7 @@ impl SqliteStore {
     /// write to it meanwhile.
     pub fn recover(damaged: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Recovered, StoreError> {
         let (damaged, into) = (damaged.as_ref(), into.as_ref());
-        let (source, target) = (Place::new(damaged), Place::new(into));
+        let (source, target) = (StorePath::new(damaged), StorePath::new(into));
         if into.exists() {
             return Err(target.unavailable("it exists already"));
         }
@@ -56,12 +56,12 @@ impl SqliteStore {
     }
 }
 
-fn fill(old: &Connection, new: &Connection, place: &Place) -> Result<Recovered, Failure> {
+fn fill(old: &Connection, new: &Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let mut recovered = Recovered::default();
     let tx = new.unchecked_transaction()?;
     copy::copy_tables(old, &tx, &mut recovered.lost)?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
-    kept::rebuild(&tx, &mut recovered.lost)?;
+    records::rebuild(&tx, &mut recovered.lost)?;
     tx.commit()?;
     Ok(recovered)
 }

@@ -5,13 +5,13 @@
 
 use contexture_message::Role;
 
-use super::edge::{End, parse};
+use super::edge::{Endpoint, parse};
 use crate::define::{FlowDefinition, NodeKind};
 use crate::fault::FlowFault;
 
 /// Finds the edges by which a text reaches a model that reads it in its thread anyway.
-pub(crate) fn sent_twice(definition: &FlowDefinition) -> Vec<FlowFault> {
-    let edges: Vec<(End, End)> = definition.edges.iter().filter_map(|it| parse(it).ok()).collect();
+pub(crate) fn texts_sent_twice(definition: &FlowDefinition) -> Vec<FlowFault> {
+    let edges: Vec<(Endpoint, Endpoint)> = definition.edges.iter().filter_map(|it| parse(it).ok()).collect();
     let found = edges.iter().enumerate().filter(|(_, (from, to))| {
         is_written(definition, &edges, from)
             && is_said(definition, to)
@@ -22,7 +22,7 @@ pub(crate) fn sent_twice(definition: &FlowDefinition) -> Vec<FlowFault> {
         .collect()
 }
 
-fn fault(definition: &FlowDefinition, from: &End, to: &End) -> FlowFault {
+fn fault(definition: &FlowDefinition, from: &Endpoint, to: &Endpoint) -> FlowFault {
     let message = format!(
         "`{}` writes its text into the thread, and `{}` sends it as the user's message too: the model reads it twice",
         from.node, to.node
@@ -41,7 +41,7 @@ fn kind<'a>(definition: &'a FlowDefinition, node: &str) -> Option<&'a NodeKind> 
 }
 
 /// Whether an end is a text that its node writes into its thread.
-fn is_written(definition: &FlowDefinition, edges: &[(End, End)], from: &End) -> bool {
+fn is_written(definition: &FlowDefinition, edges: &[(Endpoint, Endpoint)], from: &Endpoint) -> bool {
     match (kind(definition, &from.node), from.port.as_deref()) {
         (Some(NodeKind::UserInput(config)), Some("value")) => {
             config.append.unwrap_or_else(|| threads(edges, &from.node).next().is_some())
@@ -51,13 +51,13 @@ fn is_written(definition: &FlowDefinition, edges: &[(End, End)], from: &End) -> 
     }
 }
 
-fn is_said(definition: &FlowDefinition, to: &End) -> bool {
+fn is_said(definition: &FlowDefinition, to: &Endpoint) -> bool {
     to.port.as_deref() == Some("user") && matches!(kind(definition, &to.node), Some(NodeKind::LlmRequest(_)))
 }
 
 /// Whether two nodes work on one thread: the second is handed the thread by the first, both have it from the same output, or
 /// neither is told one.
-fn is_same_thread(edges: &[(End, End)], first: &str, second: &str) -> bool {
+fn is_same_thread(edges: &[(Endpoint, Endpoint)], first: &str, second: &str) -> bool {
     let mut of_second = threads(edges, second).peekable();
     if of_second.peek().is_none() {
         return threads(edges, first).next().is_none();
@@ -66,7 +66,7 @@ fn is_same_thread(edges: &[(End, End)], first: &str, second: &str) -> bool {
 }
 
 /// Returns the outputs that tell a node its thread.
-fn threads<'a>(edges: &'a [(End, End)], node: &'a str) -> impl Iterator<Item = &'a End> {
-    let told = move |it: &&(End, End)| it.1.node == node && it.1.port.as_deref() == Some("thread");
+fn threads<'a>(edges: &'a [(Endpoint, Endpoint)], node: &'a str) -> impl Iterator<Item = &'a Endpoint> {
+    let told = move |it: &&(Endpoint, Endpoint)| it.1.node == node && it.1.port.as_deref() == Some("thread");
     edges.iter().filter(told).map(|(from, _)| from)
 }

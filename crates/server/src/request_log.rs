@@ -23,46 +23,46 @@ const MAX_ID: usize = 128;
 const NO_ROUTE: &str = "none";
 
 /// What is known of a request before it is answered.
-struct Noted {
+struct RequestInfo {
     id: String,
     method: &'static str,
     route: String,
-    began: Instant,
+    started: Instant,
 }
 
 /// Notes a request and what came of it.
-pub(crate) async fn seen(State(app): State<App>, request: Request, next: Next) -> Response {
-    let noted = Noted {
-        id: given_id(request.headers()).unwrap_or_else(|| app.0.names.next()),
+pub(crate) async fn log_request(State(app): State<App>, request: Request, next: Next) -> Response {
+    let info = RequestInfo {
+        id: client_id(request.headers()).unwrap_or_else(|| app.0.names.next()),
         method: method_name(request.method()),
         route: request.extensions().get::<MatchedPath>().map_or(NO_ROUTE, MatchedPath::as_str).to_owned(),
-        began: Instant::now(),
+        started: Instant::now(),
     };
     let span = tracing::info_span!(
         "request",
-        otel.name = format!("{} {}", noted.method, noted.route),
+        otel.name = format!("{} {}", info.method, info.route),
         otel.kind = "server",
-        http.request.method = noted.method,
-        http.route = noted.route,
+        http.request.method = info.method,
+        http.route = info.route,
         http.response.status_code = tracing::field::Empty,
-        request_id = noted.id,
+        request_id = info.id,
     );
     trace::adopt(&span, request.headers());
     let response = next.run(request).instrument(span.clone()).await;
     span.record("http.response.status_code", response.status().as_u16());
-    noted.answered(&app, response)
+    info.answered(&app, response)
 }
 
-impl Noted {
+impl RequestInfo {
     fn answered(self, app: &App, mut response: Response) -> Response {
-        let took = self.began.elapsed();
+        let took = self.started.elapsed();
         let problem = response.extensions_mut().remove::<Problem>();
         self.log(&response, problem.as_ref(), took);
         let metrics = &app.0.metrics;
         metrics.answered(self.method, &self.route, response.status().as_u16(), took);
         if let Some(problem) = problem {
             metrics.failed(problem.code());
-            response = told(response, problem.of_request(&self.id));
+            response = with_problem_body(response, problem.of_request(&self.id));
         }
         if is_stream(&response) {
             response = guarded(response, metrics.stream());
@@ -92,7 +92,7 @@ impl Noted {
 }
 
 /// Returns the id that a client gave its request, if it can stand in a log.
-fn given_id(headers: &HeaderMap) -> Option<String> {
+fn client_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(REQUEST_ID)?.to_str().ok()?;
     let is_plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
     (!id.is_empty() && id.len() <= MAX_ID && id.bytes().all(is_plain)).then(|| id.to_owned())
@@ -118,7 +118,7 @@ fn is_stream(response: &Response) -> bool {
 }
 
 /// Puts a problem document in the place of a response's body.
-fn told(mut response: Response, problem: Problem) -> Response {
+fn with_problem_body(mut response: Response, problem: Problem) -> Response {
     response.headers_mut().remove(header::CONTENT_LENGTH);
     let text = serde_json::to_vec(&problem).unwrap_or_default();
     response.map(|_| Body::from(text))
@@ -142,13 +142,13 @@ fn secure(headers: &mut HeaderMap) {
 mod tests {
     use axum::http::{HeaderMap, HeaderValue};
 
-    use super::{REQUEST_ID, given_id};
+    use super::{REQUEST_ID, client_id};
 
     #[test]
     fn an_id_is_taken_over_if_it_is_plain() {
         let given = |text: &[u8]| {
             let value = HeaderValue::from_bytes(text).ok()?;
-            given_id(&HeaderMap::from_iter([(REQUEST_ID, value)]))
+            client_id(&HeaderMap::from_iter([(REQUEST_ID, value)]))
         };
         assert_eq!(given(b"req-1.a_B").as_deref(), Some("req-1.a_B"));
         assert_eq!(given(b""), None);

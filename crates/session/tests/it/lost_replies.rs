@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use contexture_history::{Item, Seq};
 use contexture_message::Message;
 use contexture_session::{
-    Append, Appended, Begun, Fence, Found, Guard, Head, IsolatedStart, KeyedTurn, MemoryStore, NewSession,
-    NewThread, Ports, Search, SessionConfig, SessionId, SessionInfo, SessionKey, SessionStart, Sessions,
-    Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, TurnConfig, Usage,
+    Append, Appended, Begun, Fence, Guard, Head, IsolatedStart, KeyedTurn, MemoryStore, NewSession,
+    NewThread, Ports, Search, SearchHit, SessionConfig, SessionId, SessionInfo, SessionKey, SessionStart,
+    Sessions, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, TurnConfig, Usage,
 };
 use futures::executor::block_on;
 
@@ -60,7 +60,7 @@ impl Store for Deaf {
         self.store.read(key, span)
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         self.store.search(key, search)
     }
 

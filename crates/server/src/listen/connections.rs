@@ -14,10 +14,10 @@ const MIN_RESERVE: u64 = 64;
 
 /// Returns how many connections there may be: as many as are configured, and no more than leave a quarter of the files that
 /// the process may open for model calls and the store.
-pub(super) fn most(configured: u32, files: Option<u64>) -> usize {
+pub(super) fn max_connections(configured: u32, files: Option<u64>) -> usize {
     let spare = files.map(|it| it - (it / 4).max(MIN_RESERVE).min(it / 2));
-    let most = u64::from(configured).min(spare.unwrap_or(u64::MAX)).max(1);
-    usize::try_from(most).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
+    let max_connections = u64::from(configured).min(spare.unwrap_or(u64::MAX)).max(1);
+    usize::try_from(max_connections).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
 
 /// Returns how many files the process may open, where the system says so.
@@ -30,11 +30,11 @@ pub(super) fn file_limit() -> Option<u64> {
 
 /// All connections that are open. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Open(Arc<Inner>);
+pub(super) struct OpenConnections(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     state: Mutex<State>,
 }
 
@@ -49,43 +49,43 @@ struct State {
 /// A connection that is open, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Connection {
-    open: Open,
+    open: OpenConnections,
     /// Says that it has to end.
-    pub(super) hang_up: CancellationToken,
+    pub(super) disconnect: CancellationToken,
     /// How many requests it has, and since when it is idle if it has none.
-    use_: Mutex<Use>,
+    requests: Mutex<RequestCount>,
     _place: OwnedSemaphorePermit,
 }
 
 #[derive(Debug, Default)]
-struct Use {
+struct RequestCount {
     n_requests: usize,
     idle_since: Option<u64>,
 }
 
 /// A request that a connection has, until it is dropped: with the last piece of its answer.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Connection>);
+pub(super) struct ActiveRequest(Arc<Connection>);
 
-impl Open {
-    pub(super) fn new(most: usize) -> Self {
-        let places = Arc::new(Semaphore::new(most));
-        Self(Arc::new(Inner { places, state: Mutex::default() }))
+impl OpenConnections {
+    pub(super) fn new(max_connections: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(max_connections));
+        Self(Arc::new(Inner { permits, state: Mutex::default() }))
     }
 
     /// Waits for a place. If there is none, the connection that has been idle for longest is hung up on.
-    pub(super) async fn enter(&self) -> Arc<Connection> {
-        let place = match Arc::clone(&self.0.places).try_acquire_owned() {
+    pub(super) async fn acquire(&self) -> Arc<Connection> {
+        let place = match Arc::clone(&self.0.permits).try_acquire_owned() {
             Ok(place) => place,
             Err(_) => {
-                self.hang_up_one();
-                let place = Arc::clone(&self.0.places).acquire_owned().await;
+                self.disconnect_oldest_idle();
+                let place = Arc::clone(&self.0.permits).acquire_owned().await;
                 place.expect("the places are never closed")
             }
         };
-        let (open, hang_up) = (self.clone(), CancellationToken::new());
-        let connection = Arc::new(Connection { open, hang_up, use_: Mutex::default(), _place: place });
-        connection.rest(&mut connection.own());
+        let (open, disconnect) = (self.clone(), CancellationToken::new());
+        let connection = Arc::new(Connection { open, disconnect, requests: Mutex::default(), _place: place });
+        connection.mark_idle(&mut connection.own());
         connection
     }
 
@@ -93,42 +93,42 @@ impl Open {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hang_up_one(&self) {
-        if let Some((_, hang_up)) = self.state().idle.pop_first() {
-            hang_up.cancel();
+    fn disconnect_oldest_idle(&self) {
+        if let Some((_, disconnect)) = self.state().idle.pop_first() {
+            disconnect.cancel();
         }
     }
 
     /// Hangs up on all connections that have no request.
-    pub(super) fn hang_up_idle(&self) {
-        for hang_up in std::mem::take(&mut self.state().idle).into_values() {
-            hang_up.cancel();
+    pub(super) fn disconnect_idle(&self) {
+        for disconnect in std::mem::take(&mut self.state().idle).into_values() {
+            disconnect.cancel();
         }
     }
 }
 
 impl Connection {
     /// Notes that a request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         let mut own = self.own();
         own.n_requests += 1;
         if let Some(since) = own.idle_since.take() {
             self.open.state().idle.remove(&since);
         }
-        Busy(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Notes that it is idle from now on.
-    fn rest(&self, own: &mut Use) {
+    fn mark_idle(&self, own: &mut RequestCount) {
         let mut state = self.open.state();
         state.now += 1;
         let now = state.now;
-        state.idle.insert(now, self.hang_up.clone());
+        state.idle.insert(now, self.disconnect.clone());
         own.idle_since = Some(now);
     }
 
-    fn own(&self) -> MutexGuard<'_, Use> {
-        self.use_.lock().unwrap_or_else(PoisonError::into_inner)
+    fn own(&self) -> MutexGuard<'_, RequestCount> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,39 +141,39 @@ impl Drop for Connection {
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut own = self.0.own();
         own.n_requests -= 1;
         if own.n_requests == 0 {
-            self.0.rest(&mut own);
+            self.0.mark_idle(&mut own);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Open, most};
+    use super::{OpenConnections, max_connections};
 
     #[test]
     fn files_are_left_for_everything_else() {
-        assert_eq!(most(10_000, Some(1024)), 768);
-        assert_eq!(most(10_000, Some(256)), 192);
-        assert_eq!(most(10_000, Some(100)), 50);
-        assert_eq!(most(10_000, Some(1_000_000)), 10_000);
-        assert_eq!(most(10_000, None), 10_000);
-        assert_eq!((most(0, None), most(5, Some(0))), (1, 1));
+        assert_eq!(max_connections(10_000, Some(1024)), 768);
+        assert_eq!(max_connections(10_000, Some(256)), 192);
+        assert_eq!(max_connections(10_000, Some(100)), 50);
+        assert_eq!(max_connections(10_000, Some(1_000_000)), 10_000);
+        assert_eq!(max_connections(10_000, None), 10_000);
+        assert_eq!((max_connections(0, None), max_connections(5, Some(0))), (1, 1));
     }
 
     #[tokio::test]
     async fn who_has_been_idle_for_longest_goes_first() {
-        let open = Open::new(3);
-        let (a, b, c) = (open.enter().await, open.enter().await, open.enter().await);
+        let open = OpenConnections::new(3);
+        let (a, b, c) = (open.acquire().await, open.acquire().await, open.acquire().await);
         let request = a.begin();
-        let gone = |it: &std::sync::Arc<super::Connection>| it.hang_up.is_cancelled();
+        let gone = |it: &std::sync::Arc<super::Connection>| it.disconnect.is_cancelled();
         let next = tokio::spawn({
             let open = open.clone();
-            async move { open.enter().await }
+            async move { open.acquire().await }
         });
         tokio::task::yield_now().await;
         assert_eq!((gone(&a), gone(&b), gone(&c)), (false, true, false));
@@ -181,10 +181,10 @@ mod tests {
         let d = next.await.expect("there is a place");
         // `a` has become idle after `c` and `d`.
         drop(request);
-        open.hang_up_one();
-        open.hang_up_one();
+        open.disconnect_oldest_idle();
+        open.disconnect_oldest_idle();
         assert_eq!((gone(&a), gone(&c), gone(&d)), (false, true, true));
-        open.hang_up_idle();
+        open.disconnect_idle();
         assert!(gone(&a));
     }
 }

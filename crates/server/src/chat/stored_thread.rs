@@ -1,7 +1,7 @@
 //! A stored thread as this endpoint shows it to a client.
 //!
 //! A client hears what the user said, the text of the model and the calls of its own tools. Calls of tools that ran here
-//! are not shown to it, nor is anything hidden. Both sides of the comparison are made of the same [`Token`]s.
+//! are not shown to it, nor is anything hidden. Both sides of the comparison are made of the same [`HistoryToken`]s.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use contexture_message::{Message, Part, Role, ToolCall};
 
 /// Something that both sides have heard.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Token {
+pub(crate) enum HistoryToken {
     /// The user's words and media; messages that follow each other are one.
     User(Vec<Part>),
     /// The model's text, without spaces: clients trim what they keep.
@@ -20,12 +20,12 @@ pub(crate) enum Token {
     Call(String),
 }
 
-impl Token {
+impl HistoryToken {
     /// Returns what the user says, as it is compared.
-    pub(crate) fn user(content: &[Part]) -> Token {
+    pub(crate) fn user(content: &[Part]) -> HistoryToken {
         let said =
             content.iter().filter(|it| matches!(it, Part::Text { .. } | Part::Image(_) | Part::File(_)));
-        Token::User(said.cloned().map(trimmed).filter(|it| !is_blank(it)).collect())
+        HistoryToken::User(said.cloned().map(trimmed).filter(|it| !is_blank(it)).collect())
     }
 }
 
@@ -41,9 +41,9 @@ fn is_blank(part: &Part) -> bool {
 }
 
 /// Adds what a message says to a list of tokens; neighbours of one kind are joined.
-pub(crate) fn tell(message: &Message, mut add: impl FnMut(Token)) {
+pub(crate) fn tokenize(message: &Message, mut add: impl FnMut(HistoryToken)) {
     match message.role {
-        Role::User => add(Token::user(&message.content)),
+        Role::User => add(HistoryToken::user(&message.content)),
         Role::Assistant => {
             let texts = message.content.iter().filter_map(|it| match it {
                 Part::Text { text } => Some(text.as_str()),
@@ -51,11 +51,11 @@ pub(crate) fn tell(message: &Message, mut add: impl FnMut(Token)) {
             });
             let text: String = texts.flat_map(str::chars).filter(|it| !it.is_whitespace()).collect();
             if !text.is_empty() {
-                add(Token::Said(text));
+                add(HistoryToken::Said(text));
             }
             for part in &message.content {
                 if let Part::ToolCall(call) = part {
-                    add(Token::Call(call.id.clone()));
+                    add(HistoryToken::Call(call.id.clone()));
                 }
             }
         }
@@ -73,8 +73,8 @@ fn results_of(message: &Message) -> impl Iterator<Item = String> + '_ {
 
 /// A token of a thread.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Heard {
-    pub(crate) token: Token,
+pub(crate) struct StoredToken {
+    pub(crate) token: HistoryToken,
     pub(crate) turn: TurnNo,
     /// The end of a copy that has heard this and nothing behind it.
     pub(crate) after: Seq,
@@ -82,8 +82,8 @@ pub(crate) struct Heard {
 
 /// A thread as a client knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Stored {
-    heard: Vec<Heard>,
+pub(crate) struct StoredThread {
+    tokens: Vec<StoredToken>,
     /// What became of the turns, in order.
     pub(crate) turns: Vec<(TurnNo, TurnStatus)>,
     /// Whether the thread has nothing older than this.
@@ -96,7 +96,7 @@ pub(crate) struct Stored {
     pub(crate) resumed_at: Option<Seq>,
 }
 
-impl Stored {
+impl StoredThread {
     /// Reads the newest items of a thread.
     pub(crate) fn read(items: &[Item], is_whole: bool) -> Self {
         let mut stored = Self { is_whole, ..Self::default() };
@@ -121,12 +121,12 @@ impl Stored {
             }
             Body::Change(Change::TurnResumed) => {
                 set(TurnStatus::InFlight);
-                self.resumed_at = self.heard.last().map(|it| it.after);
+                self.resumed_at = self.tokens.last().map(|it| it.after);
             }
             Body::Change(Change::TurnEnded { status, .. }) => {
                 set(*status);
                 // A copy that ends here has the turn as it was left.
-                if let Some(last) = self.heard.last_mut().filter(|it| it.turn == turn) {
+                if let Some(last) = self.tokens.last_mut().filter(|it| it.turn == turn) {
                     last.after = after;
                 }
             }
@@ -134,7 +134,7 @@ impl Stored {
                 if self.turns.last().is_none_or(|it| it.0 != turn) {
                     self.turns.push((turn, TurnStatus::Completed));
                 }
-                tell(message, |token| self.heard.push(Heard { token, turn, after }));
+                tokenize(message, |token| self.tokens.push(StoredToken { token, turn, after }));
                 self.answered.extend(results_of(message));
             }
             Body::Message(_)
@@ -148,7 +148,7 @@ impl Stored {
 
     /// Whether nothing was said yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.heard.is_empty() && self.is_whole
+        self.tokens.is_empty() && self.is_whole
     }
 
     /// Returns what became of a turn.
@@ -157,24 +157,24 @@ impl Stored {
     }
 
     /// Returns what a client has heard that knows these calls and no others; neighbours of one kind are joined.
-    pub(crate) fn heard_by(&self, calls: &BTreeSet<&str>) -> Vec<Heard> {
-        let mut joined: Vec<Heard> = Vec::new();
-        for heard in &self.heard {
-            if matches!(&heard.token, Token::Call(id) if !calls.contains(id.as_str())) {
+    pub(crate) fn tokens_known_to(&self, calls: &BTreeSet<&str>) -> Vec<StoredToken> {
+        let mut joined: Vec<StoredToken> = Vec::new();
+        for stored in &self.tokens {
+            if matches!(&stored.token, HistoryToken::Call(id) if !calls.contains(id.as_str())) {
                 // What is left out still belongs to what was heard before it.
-                if let Some(last) = joined.last_mut().filter(|it| it.turn == heard.turn) {
-                    last.after = heard.after;
+                if let Some(last) = joined.last_mut().filter(|it| it.turn == stored.turn) {
+                    last.after = stored.after;
                 }
                 continue;
             }
-            let last = joined.last_mut().filter(|it| it.turn == heard.turn);
+            let last = joined.last_mut().filter(|it| it.turn == stored.turn);
             let is_joined = last.is_some_and(|it| {
-                let is_joined = join(&mut it.token, &heard.token);
-                it.after = if is_joined { heard.after } else { it.after };
+                let is_joined = join(&mut it.token, &stored.token);
+                it.after = if is_joined { stored.after } else { it.after };
                 is_joined
             });
             if !is_joined {
-                joined.push(heard.clone());
+                joined.push(stored.clone());
             }
         }
         joined
@@ -182,10 +182,10 @@ impl Stored {
 }
 
 /// Joins a token to the one before it, if they are of one kind.
-pub(crate) fn join(before: &mut Token, token: &Token) -> bool {
+pub(crate) fn join(before: &mut HistoryToken, token: &HistoryToken) -> bool {
     match (before, token) {
-        (Token::Said(text), Token::Said(more)) => text.push_str(more),
-        (Token::User(parts), Token::User(more)) => parts.extend(more.iter().cloned()),
+        (HistoryToken::Said(text), HistoryToken::Said(more)) => text.push_str(more),
+        (HistoryToken::User(parts), HistoryToken::User(more)) => parts.extend(more.iter().cloned()),
         _ => return false,
     }
     true

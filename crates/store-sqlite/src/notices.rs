@@ -14,7 +14,7 @@ use contexture_session::{StoreError, ThreadKey};
 use futures::channel::oneshot;
 use rusqlite::Connection;
 
-use crate::failure::Place;
+use crate::failure::StorePath;
 use crate::open::open_reader;
 use crate::read::end_of;
 use crate::records::extent;
@@ -41,13 +41,13 @@ impl From<StreamKey> for Topic {
 /// Who waits for what.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitList>,
     /// Somebody began to wait, or the store is closed.
     news: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitList {
     topics: HashMap<Topic, Vec<Waiter>>,
     next: u64,
     closed: bool,
@@ -59,7 +59,7 @@ struct Waiter {
     after: u64,
     /// Not looked at yet by the thread that watches other processes.
     is_new: bool,
-    tell: oneshot::Sender<()>,
+    notify: oneshot::Sender<()>,
 }
 
 /// A place in the list of those who wait. Dropping it gives it up.
@@ -68,14 +68,14 @@ pub(crate) struct Wait {
     notices: Arc<Notices>,
     topic: Topic,
     no: u64,
-    told: oneshot::Receiver<()>,
+    notified: oneshot::Receiver<()>,
 }
 
 impl Wait {
     /// Waits for the next notice.
-    pub(crate) async fn told(mut self) {
+    pub(crate) async fn notified(mut self) {
         // A sender that was dropped is a notice too: waiters may be woken early.
-        let _ = (&mut self.told).await;
+        let _ = (&mut self.notified).await;
     }
 }
 
@@ -92,27 +92,27 @@ impl Drop for Wait {
 }
 
 impl Notices {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitList> {
         // Every change of the list is a single step: a panic elsewhere leaves nothing half done.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to wait. Look at the log only after this: what is appended in between is then not missed.
     pub(crate) fn wait(self: &Arc<Self>, topic: Topic, after: u64) -> Wait {
-        let (tell, told) = oneshot::channel();
+        let (notify, notified) = oneshot::channel();
         let mut waiting = self.lock();
         waiting.next += 1;
         let no = waiting.next;
-        waiting.topics.entry(topic.clone()).or_default().push(Waiter { no, after, is_new: true, tell });
+        waiting.topics.entry(topic.clone()).or_default().push(Waiter { no, after, is_new: true, notify });
         drop(waiting);
         self.news.notify_all();
-        Wait { notices: Arc::clone(self), topic, no, told }
+        Wait { notices: Arc::clone(self), topic, no, notified }
     }
 
     /// Wakes those who wait for a thread or a stream.
     pub(crate) fn wake(&self, topic: &Topic) {
         let waiters = self.lock().topics.remove(topic);
-        tell(waiters.into_iter().flatten());
+        notify(waiters.into_iter().flatten());
     }
 
     /// Wakes those who wait for a thread.
@@ -133,7 +133,7 @@ impl Notices {
     /// Wakes everybody.
     pub(crate) fn wake_all(&self) {
         let topics = std::mem::take(&mut self.lock().topics);
-        tell(topics.into_values().flatten());
+        notify(topics.into_values().flatten());
     }
 
     /// Ends the thread that watches other processes.
@@ -143,8 +143,8 @@ impl Notices {
     }
 
     /// Sleeps until somebody waits; false once the store is closed.
-    fn somebody_waits(&self) -> bool {
-        let idle = |it: &mut Waiting| it.topics.is_empty() && !it.closed;
+    fn has_waiters(&self) -> bool {
+        let idle = |it: &mut WaitList| it.topics.is_empty() && !it.closed;
         let waiting = self.news.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         !waiting.closed
     }
@@ -168,16 +168,16 @@ impl Notices {
 }
 
 /// Outside of the lock: whoever is told may run right here.
-fn tell(waiters: impl Iterator<Item = Waiter>) {
+fn notify(waiters: impl Iterator<Item = Waiter>) {
     for waiter in waiters {
-        let _ = waiter.tell.send(());
+        let _ = waiter.notify.send(());
     }
 }
 
 /// Starts the thread that watches other processes.
 pub(crate) fn watch(
     path: &Path,
-    place: &Place,
+    place: &StorePath,
     busy: Duration,
     pause: Duration,
     notices: &Arc<Notices>,
@@ -186,7 +186,7 @@ pub(crate) fn watch(
     let notices = Arc::clone(notices);
     let run = move || {
         let mut seen = None;
-        while notices.somebody_waits() {
+        while notices.has_waiters() {
             // Whoever waits reads the log next, and meets the trouble there.
             if look(&conn, &notices, &mut seen).is_err() {
                 notices.wake_all();

@@ -9,49 +9,49 @@ use contexture_session::Time;
 
 use super::event::RunEvent;
 use crate::flow::Flow;
-use crate::node::Telling;
+use crate::node::EmittedEvent;
 
 /// How long something that was told may wait for more.
-const MOMENT: Duration = Duration::from_millis(50);
+const FLUSH_DELAY: Duration = Duration::from_millis(50);
 /// How long a piece of text may become.
-const MAX_PIECE: usize = 16 * 1024;
+const MAX_DELTA_BYTES: usize = 16 * 1024;
 
 /// What was told and is not on record yet.
 #[derive(Default)]
-pub(crate) struct Tellings {
-    told: Vec<Telling>,
+pub(crate) struct EmittedEvents {
+    events: Vec<EmittedEvent>,
     timer: Option<BoxFuture<'static, ()>>,
     /// Whether it has waited long enough.
     pub(crate) is_due: bool,
 }
 
-impl Tellings {
+impl EmittedEvents {
     /// Adds something; a piece of text joins the one before it.
-    pub(crate) fn add(&mut self, next: Telling) {
-        if let (Some(last), true) = (self.told.last_mut(), is_delta(&next.event))
+    pub(crate) fn add(&mut self, next: EmittedEvent) {
+        if let (Some(last), true) = (self.events.last_mut(), is_delta(&next.event))
             && (last.node, &last.turn) == (next.node, &next.turn)
             && join(&mut last.event, &next.event)
         {
             return;
         }
-        self.told.push(next);
+        self.events.push(next);
     }
 
     /// Returns when what was told should be on record, if there is anything.
     pub(crate) fn due(&mut self, time: &Arc<dyn Time>) -> Option<&mut BoxFuture<'static, ()>> {
-        if self.told.is_empty() {
+        if self.events.is_empty() {
             return None;
         }
-        Some(self.timer.get_or_insert_with(|| time.sleep(MOMENT)))
+        Some(self.timer.get_or_insert_with(|| time.sleep(FLUSH_DELAY)))
     }
 
     /// Takes everything that was told.
     pub(crate) fn take(&mut self, flow: &Flow) -> Vec<RunEvent> {
         (self.timer, self.is_due) = (None, false);
-        let named = |Telling { node, turn, event }: Telling| {
+        let named = |EmittedEvent { node, turn, event }: EmittedEvent| {
             Some(RunEvent::NodeEvent { node: Arc::clone(&flow.node(node)?.id), turn, event })
         };
-        std::mem::take(&mut self.told).into_iter().filter_map(named).collect()
+        std::mem::take(&mut self.events).into_iter().filter_map(named).collect()
     }
 }
 
@@ -64,7 +64,7 @@ fn join(before: &mut Event, next: &Event) -> bool {
     match (before, next) {
         (Event::TextDelta { text }, Event::TextDelta { text: more })
         | (Event::ThinkingDelta { text }, Event::ThinkingDelta { text: more })
-            if text.len() + more.len() <= MAX_PIECE =>
+            if text.len() + more.len() <= MAX_DELTA_BYTES =>
         {
             text.push_str(more);
             true

@@ -14,10 +14,10 @@ use contexture_wire::{Target, encode_request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::keeper::key_of;
-use super::{PASSES, PIECE, RESULT, pieces};
+use super::recorder::key_of;
+use super::{CHUNK, PASSES, RESULT, chunks};
 use crate::Problem;
-use crate::input::{Named, shown};
+use crate::input::{FromPath, shown};
 
 /// Names a pass: its session and its number there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub(crate) struct PassId {
     pub(crate) number: u64,
 }
 
-impl Named for PassId {
-    fn named(text: String) -> Result<Self, Problem> {
+impl FromPath for PassId {
+    fn from_path(text: String) -> Result<Self, Problem> {
         let wrong = || Problem::new("path_invalid", format!("`{}` is not the id of a pass", shown(&text)));
         let (session, number) = text.rsplit_once('.').ok_or_else(wrong)?;
         let number = number.parse().ok().filter(|it| *it > 0).ok_or_else(wrong)?;
@@ -87,14 +87,14 @@ pub(crate) struct ResultRecord {
 
 /// A pass that was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredPass {
     pub(crate) id: PassId,
     pub(crate) at: Timestamp,
     pub(crate) manifest: Manifest,
     pub(crate) result: Option<ResultRecord>,
 }
 
-impl Kept {
+impl StoredPass {
     fn of(session: &SessionId, record: &Record) -> Option<Self> {
         let manifest = serde_json::from_str(&record.data).ok()?;
         let id = PassId { session: session.clone(), number: record.number };
@@ -122,7 +122,7 @@ impl Kept {
         };
         let wire = self.manifest.wire.as_ref().ok_or_else(none)?;
         let body = encode_request(&wire.target, &self.request()?).body.to_string();
-        match pieces::hash(&body) == wire.hash {
+        match chunks::hash(&body) == wire.hash {
             true => Ok(body),
             false => Err(Problem::new("pass_differs", format!("pass `{}` is not what was sent", self.id))
                 .hint("another version of the server kept it")),
@@ -135,9 +135,12 @@ const MAX_BEHIND: usize = 64;
 
 /// Returns what the model answered, read from the thread's log; nothing while there is no answer, if the call failed, or
 /// if the thread is gone.
-pub(crate) async fn answer(sessions: &Sessions, kept: &Kept) -> Result<Option<Arc<Message>>, Problem> {
-    let Manifest { thread, turn, end, .. } = &kept.manifest;
-    let is_answered = kept.result.as_ref().is_some_and(|it| it.error.is_none());
+pub(crate) async fn answer(
+    sessions: &Sessions,
+    stored_pass: &StoredPass,
+) -> Result<Option<Arc<Message>>, Problem> {
+    let Manifest { thread, turn, end, .. } = &stored_pass.manifest;
+    let is_answered = stored_pass.result.as_ref().is_some_and(|it| it.error.is_none());
     let (Some(end), Some(turn), true) = (*end, TurnNo::parse(turn), is_answered) else { return Ok(None) };
     let thread = match sessions.current_thread(&ThreadId::parse(thread.as_str())?).await {
         Err(SessionError::Store(StoreError::NotFound { .. })) => return Ok(None),
@@ -157,7 +160,7 @@ fn stream(tenant: &Tenant, session: &SessionId) -> StreamKey {
 }
 
 /// Reads a pass with all its pieces.
-pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) -> Result<Kept, Problem> {
+pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) -> Result<StoredPass, Problem> {
     let found = records.read(stream(tenant, &id.session), id.number - 1, 1).await?;
     let record = found.first().filter(|it| it.number == id.number);
     let Some(record) = record else {
@@ -168,17 +171,19 @@ pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) ->
             false => Problem::not_found("pass", &id.to_string()),
         });
     };
-    let kept = Kept::of(&id.session, record).ok_or_else(|| damaged(id, "it is no pass"))?;
-    let mut kept =
-        with_results(records, tenant, vec![kept]).await?.pop().ok_or_else(|| damaged(id, "it is gone"))?;
+    let stored_pass = StoredPass::of(&id.session, record).ok_or_else(|| damaged(id, "it is no pass"))?;
+    let mut stored_pass = with_results(records, tenant, vec![stored_pass])
+        .await?
+        .pop()
+        .ok_or_else(|| damaged(id, "it is gone"))?;
     let session = SessionKey { tenant: tenant.clone(), session: id.session.clone() };
-    let hashes = pieces::hashes(&mut kept.manifest.document);
-    let keys = hashes.into_iter().map(|it| key_of(&session, PIECE, it)).collect();
+    let hashes = chunks::hashes(&mut stored_pass.manifest.document);
+    let keys = hashes.into_iter().map(|it| key_of(&session, CHUNK, it)).collect();
     let found = records.documents(keys).await?;
-    let pieces: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
-    pieces::join(&mut kept.manifest.document, &pieces)
+    let chunks: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
+    chunks::join(&mut stored_pass.manifest.document, &chunks)
         .map_err(|_| Problem::new("pass_expired", format!("pass `{id}` is not kept whole any more")))?;
-    Ok(kept)
+    Ok(stored_pass)
 }
 
 /// Reads the newest passes of a session, without their pieces, newest first.
@@ -188,26 +193,26 @@ pub(crate) async fn newest(
     session: &SessionId,
     before: Option<u64>,
     max: usize,
-) -> Result<Vec<Kept>, Problem> {
+) -> Result<Vec<StoredPass>, Problem> {
     let found = records.read_back(stream(tenant, session), before, max).await?;
-    let kept = found.iter().filter_map(|it| Kept::of(session, it)).collect();
-    with_results(records, tenant, kept).await
+    let stored_pass = found.iter().filter_map(|it| StoredPass::of(session, it)).collect();
+    with_results(records, tenant, stored_pass).await
 }
 
 async fn with_results(
     records: &dyn Records,
     tenant: &Tenant,
-    mut kept: Vec<Kept>,
-) -> Result<Vec<Kept>, Problem> {
-    let key = |it: &Kept| {
+    mut stored_pass: Vec<StoredPass>,
+) -> Result<Vec<StoredPass>, Problem> {
+    let key = |it: &StoredPass| {
         let session = SessionKey { tenant: tenant.clone(), session: it.id.session.clone() };
         key_of(&session, RESULT, it.manifest.key.clone())
     };
-    let found = records.documents(kept.iter().map(key).collect()).await?;
+    let found = records.documents(stored_pass.iter().map(key).collect()).await?;
     let results: BTreeMap<String, String> = found.into_iter().map(|it| (it.key.name, it.data)).collect();
-    for pass in &mut kept {
+    for pass in &mut stored_pass {
         let data = results.get(&pass.manifest.key);
         pass.result = data.and_then(|it| serde_json::from_str(it).ok());
     }
-    Ok(kept)
+    Ok(stored_pass)
 }

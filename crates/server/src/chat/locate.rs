@@ -8,8 +8,8 @@ use contexture_message::{Message, Part, Role, ToolOutput, ToolResult};
 use contexture_session::{IsolatedStart, NewItem, Session, SessionError, Thread};
 use serde_json::json;
 
-use super::recognise::{Hints, Listed, Recognised, recognise};
-use super::stored::Stored;
+use super::recognise::{ClientHistory, Hints, Recognised, recognise};
+use super::stored_thread::StoredThread;
 use crate::Problem;
 
 /// The label of branches.
@@ -23,7 +23,7 @@ const ITEMS: usize = 512;
 
 /// What is to be done on a thread.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum ChatStep {
     /// A new turn.
     Run(Option<Message>),
     /// Results for the turn that waits.
@@ -34,7 +34,7 @@ pub(crate) enum Step {
 
 /// Why a list has no place.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PlaceError {
+pub(crate) enum LocateError {
     /// The store says no.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -43,12 +43,12 @@ pub(crate) enum PlaceError {
     Unexpected(String),
 }
 
-impl From<PlaceError> for Problem {
-    fn from(err: PlaceError) -> Self {
+impl From<LocateError> for Problem {
+    fn from(err: LocateError) -> Self {
         match err {
-            PlaceError::Session(err) => err.into(),
-            PlaceError::Unexpected(call) => {
-                let shown = PlaceError::Unexpected(crate::input::shown(&call).to_string());
+            LocateError::Session(err) => err.into(),
+            LocateError::Unexpected(call) => {
+                let shown = LocateError::Unexpected(crate::input::shown(&call).to_string());
                 Problem::new("tool_result_unexpected", shown.to_string()).at("messages")
             }
         }
@@ -58,7 +58,7 @@ impl From<PlaceError> for Problem {
 /// A thread that a request may go on with.
 struct Candidate {
     thread: Thread,
-    stored: Stored,
+    stored: StoredThread,
 }
 
 impl Candidate {
@@ -67,7 +67,7 @@ impl Candidate {
         let mut items = recent(&thread).await?;
         let is_whole = items.len() < ITEMS || items.first().is_some_and(|it| it.seq <= reset.next());
         items.retain(|it| it.seq > reset);
-        Ok(Self { stored: Stored::read(&items, is_whole), thread })
+        Ok(Self { stored: StoredThread::read(&items, is_whole), thread })
     }
 
     /// Whether its client is known to send its whole history.
@@ -82,11 +82,11 @@ pub(crate) async fn recent(thread: &Thread) -> Result<Vec<Item>, SessionError> {
 }
 
 /// Finds the place of a client's list in a session.
-pub(crate) async fn place(
+pub(crate) async fn locate(
     session: &Session,
-    listed: &Listed,
+    client_history: &ClientHistory,
     hints: Hints,
-) -> Result<(Thread, Step), PlaceError> {
+) -> Result<(Thread, ChatStep), LocateError> {
     let mut candidates = Vec::new();
     for thread in threads(session).await? {
         candidates.push(Candidate::of(thread).await?);
@@ -96,13 +96,13 @@ pub(crate) async fn place(
     let hints = Hints { resends, ..hints };
     let mut best = (Candidate::of(session.main().clone()).await?, Recognised::Foreign);
     for candidate in candidates {
-        let meaning = recognise(&candidate.stored, listed, hints);
+        let meaning = recognise(&candidate.stored, client_history, hints);
         if meaning.rank() > best.1.rank() {
             best = (candidate, meaning);
         }
     }
-    let placed = settle(session, best, listed, hints).await?;
-    note(&placed.0, listed).await?;
+    let placed = apply_match(session, best, client_history, hints).await?;
+    note(&placed.0, client_history).await?;
     Ok(placed)
 }
 
@@ -119,47 +119,51 @@ async fn threads(session: &Session) -> Result<Vec<Thread>, SessionError> {
     Ok(threads)
 }
 
-async fn settle(
+async fn apply_match(
     session: &Session,
     (found, meaning): (Candidate, Recognised),
-    listed: &Listed,
+    client_history: &ClientHistory,
     hints: Hints,
-) -> Result<(Thread, Step), PlaceError> {
+) -> Result<(Thread, ChatStep), LocateError> {
     let Candidate { thread, stored } = found;
     match meaning {
         Recognised::Branches { at: Some(at), .. } => {
             let branch = Candidate::of(thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
-            match recognise(&branch.stored, listed, hints) {
+            match recognise(&branch.stored, client_history, hints) {
                 // A copy ends where the list goes on; whatever else it is, the user's words are new there.
                 Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
-                    match listed.results.first() {
-                        Some((call, _)) => Err(PlaceError::Unexpected(call.clone())),
-                        None => Ok((branch.thread, Step::Run(said(listed.user.clone())))),
+                    match client_history.results.first() {
+                        Some((call, _)) => Err(LocateError::Unexpected(call.clone())),
+                        None => Ok((branch.thread, ChatStep::Run(user_message(client_history.user.clone())))),
                     }
                 }
                 meaning @ (Recognised::Continues(_)
-                | Recognised::Thin(_)
+                | Recognised::OnlyUser(_)
                 | Recognised::Answers { .. }
-                | Recognised::Unexpected(_)) => go_on(branch.thread, &branch.stored, meaning).await,
+                | Recognised::Unexpected(_)) => continue_thread(branch.thread, &branch.stored, meaning).await,
             }
         }
-        Recognised::Foreign if stored.is_empty() => import(thread, listed).await,
+        Recognised::Foreign if stored.is_empty() => import(thread, client_history).await,
         Recognised::Branches { at: None, .. } | Recognised::Foreign => {
             let start = IsolatedStart { label: Some(LABEL.to_owned()), ..IsolatedStart::default() };
-            import(session.create_isolated(start).await?, listed).await
+            import(session.create_isolated(start).await?, client_history).await
         }
         meaning @ (Recognised::Continues(_)
-        | Recognised::Thin(_)
+        | Recognised::OnlyUser(_)
         | Recognised::Answers { .. }
         | Recognised::Unexpected(_)
-        | Recognised::Retried(_)) => go_on(thread, &stored, meaning).await,
+        | Recognised::Retried(_)) => continue_thread(thread, &stored, meaning).await,
     }
 }
 
-async fn go_on(thread: Thread, stored: &Stored, meaning: Recognised) -> Result<(Thread, Step), PlaceError> {
+async fn continue_thread(
+    thread: Thread,
+    stored: &StoredThread,
+    meaning: Recognised,
+) -> Result<(Thread, ChatStep), LocateError> {
     let step = match meaning {
-        Recognised::Continues(user) | Recognised::Thin(user) => Step::Run(said(user)),
-        Recognised::Answers { results, user } if user.is_empty() => Step::Answer(results),
+        Recognised::Continues(user) | Recognised::OnlyUser(user) => ChatStep::Run(user_message(user)),
+        Recognised::Answers { results, user } if user.is_empty() => ChatStep::Answer(results),
         Recognised::Answers { results, user } => {
             // The user speaks instead of waiting: the turn that waits ends, but its calls have their results.
             let name = |id: &str| stored.waiting.iter().find(|it| it.id == id).map(|it| it.name.clone());
@@ -168,23 +172,23 @@ async fn go_on(thread: Thread, stored: &Stored, meaning: Recognised) -> Result<(
                 Part::ToolResult(ToolResult { call_id, name, output })
             });
             thread.add(vec![NewItem::from(Message::parts(Role::Tool, parts.collect()))]).await?;
-            Step::Run(said(user))
+            ChatStep::Run(user_message(user))
         }
-        Recognised::Retried(turn) => Step::Replay(turn),
-        Recognised::Unexpected(call) => return Err(PlaceError::Unexpected(call)),
-        Recognised::Branches { .. } | Recognised::Foreign => Step::Run(None),
+        Recognised::Retried(turn) => ChatStep::Replay(turn),
+        Recognised::Unexpected(call) => return Err(LocateError::Unexpected(call)),
+        Recognised::Branches { .. } | Recognised::Foreign => ChatStep::Run(None),
     };
     Ok((thread, step))
 }
 
 /// Takes over a conversation that was held elsewhere.
-async fn import(thread: Thread, listed: &Listed) -> Result<(Thread, Step), PlaceError> {
-    if let Some(call) = listed.orphan() {
-        return Err(PlaceError::Unexpected(call.to_owned()));
+async fn import(thread: Thread, client_history: &ClientHistory) -> Result<(Thread, ChatStep), LocateError> {
+    if let Some(call) = client_history.unmatched_result() {
+        return Err(LocateError::Unexpected(call.to_owned()));
     }
-    let mut messages = listed.known.clone();
-    let results = listed.results.iter().map(|(call_id, output)| {
-        let (call_id, name) = (call_id.clone(), called(&listed.known, call_id));
+    let mut messages = client_history.known.clone();
+    let results = client_history.results.iter().map(|(call_id, output)| {
+        let (call_id, name) = (call_id.clone(), called(&client_history.known, call_id));
         Part::ToolResult(ToolResult { call_id, name, output: output.clone() })
     });
     let results: Vec<Part> = results.collect();
@@ -194,7 +198,7 @@ async fn import(thread: Thread, listed: &Listed) -> Result<(Thread, Step), Place
     if !messages.is_empty() {
         thread.add_messages(messages).await?;
     }
-    Ok((thread, Step::Run(said(listed.user.clone()))))
+    Ok((thread, ChatStep::Run(user_message(client_history.user.clone()))))
 }
 
 fn called(messages: &[Message], id: &str) -> String {
@@ -206,14 +210,14 @@ fn called(messages: &[Message], id: &str) -> String {
     found.unwrap_or_default()
 }
 
-fn said(parts: Vec<Part>) -> Option<Message> {
+fn user_message(parts: Vec<Part>) -> Option<Message> {
     (!parts.is_empty()).then(|| Message::parts(Role::User, parts))
 }
 
 /// Notes that the client sends its whole history, once. A turn that is open is not disturbed.
-async fn note(thread: &Thread, listed: &Listed) -> Result<(), SessionError> {
+async fn note(thread: &Thread, client_history: &ClientHistory) -> Result<(), SessionError> {
     let snapshot = thread.get();
-    if !listed.is_thin() && snapshot.note(NOTE).is_none() && snapshot.state().open.is_none() {
+    if !client_history.is_only_user() && snapshot.note(NOTE).is_none() && snapshot.state().open.is_none() {
         thread.add(vec![NewItem::note(NOTE, Some(json!({"resends": true})))]).await?;
     }
     Ok(())

@@ -16,12 +16,12 @@ use contexture_agent::Event;
 use contexture_history::{Limit, Timestamp, Turn, TurnNo, TurnStatus};
 use contexture_message::{Message, Part, Role, Usage};
 use contexture_session::records::{Document, DocumentKey, DocumentList, NewRecord, Records, Writes};
-use contexture_session::{LostWords, NewItem, SessionKey, Snapshot, StoreError, ThreadKey, Time};
+use contexture_session::{LostTurnRecovery, NewItem, SessionKey, Snapshot, StoreError, ThreadKey, Time};
 use futures::future::BoxFuture;
 
-use crate::routes::place_of;
-use crate::runs::{Began, RUNNING, key_of, turn_of};
-use crate::told::{Telling, Told, events_of};
+use crate::event_log::{StoredEvent, TurnEvent, events_of};
+use crate::routes::event_range;
+use crate::running_turns::{RUNNING, TurnKey, key_of, turn_of};
 use crate::{App, Problem};
 
 /// The kind of the documents of turns that are being closed: their instances can't tell anything any more.
@@ -33,21 +33,21 @@ const PAGE: usize = 500;
 
 /// Looks for turns whose writer was lost, again and again.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep {
+pub(crate) struct LostTurnSweep {
     /// Turns that have ended without anybody saying so, and since when this is known. Their instance may be about to.
-    untold: BTreeMap<DocumentKey, Timestamp>,
+    unsent: BTreeMap<DocumentKey, Timestamp>,
 }
 
-impl Sweep {
+impl LostTurnSweep {
     /// Looks at all turns that are said to run. Returns how many were lost.
-    pub(crate) async fn look(&mut self, app: &App) -> Result<usize, Problem> {
-        let before = std::mem::take(&mut self.untold);
+    pub(crate) async fn run(&mut self, app: &App) -> Result<usize, Problem> {
+        let before = std::mem::take(&mut self.unsent);
         // In this order: what is closed at the first look is told at the second.
-        let n_running = self.look_at_all(app, RUNNING, &before).await?;
-        Ok(n_running + self.look_at_all(app, CLOSING, &before).await?)
+        let n_running = self.check_all(app, RUNNING, &before).await?;
+        Ok(n_running + self.check_all(app, CLOSING, &before).await?)
     }
 
-    async fn look_at_all(
+    async fn check_all(
         &mut self,
         app: &App,
         kind: &str,
@@ -61,7 +61,7 @@ impl Sweep {
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             for document in page {
-                n_found += usize::from(self.look_at(app, &document, before).await?);
+                n_found += usize::from(self.check_turn(app, &document, before).await?);
             }
             if is_last {
                 return Ok(n_found);
@@ -70,47 +70,51 @@ impl Sweep {
     }
 
     /// Looks at one turn that is said to run. Says whether it was lost.
-    async fn look_at(
+    async fn check_turn(
         &mut self,
         app: &App,
         document: &Document,
         before: &BTreeMap<DocumentKey, Timestamp>,
     ) -> Result<bool, Problem> {
-        let Some((session, began)) = turn_of(&document.key) else { return Ok(false) };
-        let thread = ThreadKey { tenant: session.tenant.clone(), thread: began.thread.clone() };
+        let Some((session, turn_key)) = turn_of(&document.key) else { return Ok(false) };
+        let thread = ThreadKey { tenant: session.tenant.clone(), thread: turn_key.thread.clone() };
         let now = app.0.time.now();
         let is_long_ago = |at: Timestamp| now.0.saturating_sub(at.0) >= lease_ms(app);
         let is_closing = document.key.kind == CLOSING;
-        if !(is_closing || is_long_ago(document.at)) || app.0.runs.is_running(&thread, &began.turn) {
+        if !(is_closing || is_long_ago(document.at))
+            || app.0.running_turns.is_running(&thread, &turn_key.turn)
+        {
             return Ok(false);
         }
         let end = match app.0.sessions.store().head(thread).await? {
             Some(head) => match head.state.open {
-                Some(open) if open.turn.to_string() == began.turn && open.status == TurnStatus::InFlight => {
+                Some(open)
+                    if open.turn.to_string() == turn_key.turn && open.status == TurnStatus::InFlight =>
+                {
                     if head.lease.is_some_and(|it| it.live) {
                         return Ok(false);
                     }
                     let sessions = app.0.sessions.of_tenant(session.tenant.clone());
-                    let closed = sessions.open_thread(&began.thread).await?.close_lost().await?;
+                    let closed = sessions.open_thread(&turn_key.thread).await?.close_lost().await?;
                     if closed.is_none() {
                         return Ok(false);
                     }
-                    let closing = key_of(&session, CLOSING, &began);
-                    return tell(app, &session, &began, closing, End::interrupted()).await;
+                    let closing = key_of(&session, CLOSING, &turn_key);
+                    return publish_end(app, &session, &turn_key, closing, TurnEnding::interrupted()).await;
                 }
-                _ if is_closing => ended_as(app, &session, &began).await?,
+                _ if is_closing => ended_as(app, &session, &turn_key).await?,
                 _ => {
                     let since = before.get(&document.key).copied().unwrap_or(now);
                     if !is_long_ago(since) {
-                        self.untold.insert(document.key.clone(), since);
+                        self.unsent.insert(document.key.clone(), since);
                         return Ok(false);
                     }
-                    ended_as(app, &session, &began).await?
+                    ended_as(app, &session, &turn_key).await?
                 }
             },
-            None => End::interrupted(),
+            None => TurnEnding::interrupted(),
         };
-        tell(app, &session, &began, document.key.clone(), end).await
+        publish_end(app, &session, &turn_key, document.key.clone(), end).await
     }
 }
 
@@ -119,34 +123,34 @@ fn lease_ms(app: &App) -> i64 {
 }
 
 /// How a turn ended.
-struct End {
+struct TurnEnding {
     status: TurnStatus,
     /// What its model said and nobody was told.
-    untold: Option<String>,
+    unsent: Option<String>,
 }
 
-impl End {
+impl TurnEnding {
     fn interrupted() -> Self {
-        Self { status: TurnStatus::Interrupted, untold: None }
+        Self { status: TurnStatus::Interrupted, unsent: None }
     }
 }
 
 /// Returns how a turn ended that is not open any more.
-async fn ended_as(app: &App, session: &SessionKey, began: &Began) -> Result<End, Problem> {
+async fn ended_as(app: &App, session: &SessionKey, turn_key: &TurnKey) -> Result<TurnEnding, Problem> {
     let sessions = app.0.sessions.of_tenant(session.tenant.clone());
     // From the store: what this process knows of the thread is old while a writer of its own waits for another process.
-    let items = sessions.open_thread(&began.thread).await?.all(Some(Limit::Turns(NEWEST))).await?;
+    let items = sessions.open_thread(&turn_key.thread).await?.all(Some(Limit::Turns(NEWEST))).await?;
     let turns = contexture_history::turns(&items);
-    let Some(turn) = turns.iter().find(|it| **it.id() == *began.turn) else {
-        return Ok(End::interrupted());
+    let Some(turn) = turns.iter().find(|it| **it.id() == *turn_key.turn) else {
+        return Ok(TurnEnding::interrupted());
     };
-    let told = told_text(&*app.0.records, session, began).await?;
-    let untold = words_of(turn).strip_prefix(&told).map(str::to_owned);
-    Ok(End { status: turn.status(), untold: untold.filter(|it| !it.is_empty()) })
+    let streamed = streamed_text(&*app.0.records, session, turn_key).await?;
+    let unsent = answer_text(turn).strip_prefix(&streamed).map(str::to_owned);
+    Ok(TurnEnding { status: turn.status(), unsent: unsent.filter(|it| !it.is_empty()) })
 }
 
 /// Returns the text that the log has of a turn's answers.
-fn words_of(turn: &Turn) -> String {
+fn answer_text(turn: &Turn) -> String {
     let said = turn.messages().iter().filter(|it| it.role == Role::Assistant);
     let texts = said.flat_map(|it| &it.content).filter_map(|it| match it {
         Part::Text { text } => Some(text.as_str()),
@@ -157,36 +161,37 @@ fn words_of(turn: &Turn) -> String {
 
 /// What clients were told of turns.
 #[derive(Debug)]
-pub(crate) struct ToldWords {
+pub(crate) struct StreamedTextRecovery {
     pub(crate) records: Arc<dyn Records>,
     pub(crate) time: Arc<dyn Time>,
 }
 
-impl LostWords for ToldWords {
-    fn of<'a>(
+impl LostTurnRecovery for StreamedTextRecovery {
+    fn items_for<'a>(
         &'a self,
         thread: &'a ThreadKey,
         turn: TurnNo,
         snapshot: &'a Snapshot,
     ) -> BoxFuture<'a, Result<Vec<NewItem>, StoreError>> {
         let session = SessionKey { tenant: thread.tenant.clone(), session: thread.thread.session() };
-        let began = Began { thread: thread.thread.clone(), turn: turn.to_string() };
-        let on_record = snapshot.turns().iter().find(|it| **it.id() == *began.turn).map(|it| words_of(it));
+        let turn_key = TurnKey { thread: thread.thread.clone(), turn: turn.to_string() };
+        let on_record =
+            snapshot.turns().iter().find(|it| **it.id() == *turn_key.turn).map(|it| answer_text(it));
         Box::pin(async move {
-            self.silence(&session, &began).await?;
-            let told = told_text(&*self.records, &session, &began).await?;
-            let rest = told.strip_prefix(on_record.unwrap_or_default().as_str()).unwrap_or_default();
+            self.fence_events(&session, &turn_key).await?;
+            let streamed = streamed_text(&*self.records, &session, &turn_key).await?;
+            let rest = streamed.strip_prefix(on_record.unwrap_or_default().as_str()).unwrap_or_default();
             let has_words = !rest.trim().is_empty();
             Ok(has_words.then(|| NewItem::from(Message::assistant(rest))).into_iter().collect())
         })
     }
 }
 
-impl ToldWords {
+impl StreamedTextRecovery {
     /// From here on the instance of a turn can tell nothing of it.
-    async fn silence(&self, session: &SessionKey, began: &Began) -> Result<(), StoreError> {
-        let running = key_of(session, RUNNING, began);
-        let closing = key_of(session, CLOSING, began);
+    async fn fence_events(&self, session: &SessionKey, turn_key: &TurnKey) -> Result<(), StoreError> {
+        let running = key_of(session, RUNNING, turn_key);
+        let closing = key_of(session, CLOSING, turn_key);
         let writes = Writes {
             puts: vec![Document { key: closing, at: self.time.now(), data: String::new() }],
             requires: vec![running.clone()],
@@ -202,55 +207,59 @@ impl ToldWords {
 }
 
 /// Returns the text of a turn that was told.
-async fn told_text(records: &dyn Records, session: &SessionKey, began: &Began) -> Result<String, StoreError> {
-    let mut told = String::new();
+async fn streamed_text(
+    records: &dyn Records,
+    session: &SessionKey,
+    turn_key: &TurnKey,
+) -> Result<String, StoreError> {
+    let mut streamed = String::new();
     // Where the answer begins that is being told: the ones before it are settled.
     let mut begins = 0;
-    let Some((first, last)) = place_of(records, session, began).await? else { return Ok(told) };
+    let Some((first, last)) = event_range(records, session, turn_key).await? else { return Ok(streamed) };
     let mut after = first - 1;
     while after < last {
         let page = records.read(events_of(session), after, PAGE).await?;
         let Some(newest) = page.last() else { break };
         after = newest.number;
         for record in page {
-            let event = Told::from(record);
+            let event = StoredEvent::from(record);
             let label = event.label();
-            let is_mine = label.thread.as_deref() == Some(began.thread.as_str())
-                && label.turn.as_deref() == Some(&began.turn);
+            let is_mine = label.thread.as_deref() == Some(turn_key.thread.as_str())
+                && label.turn.as_deref() == Some(&turn_key.turn);
             match event.event().filter(|_| is_mine) {
-                Some(Event::TextDelta { text }) => told.push_str(&text),
-                Some(Event::ToolResult { .. }) => begins = told.len(),
+                Some(Event::TextDelta { text }) => streamed.push_str(&text),
+                Some(Event::ToolResult { .. }) => begins = streamed.len(),
                 // What was told of it does not count.
-                Some(Event::AttemptDiscarded { .. }) => told.truncate(begins),
+                Some(Event::AttemptDiscarded { .. }) => streamed.truncate(begins),
                 _ => {}
             }
         }
     }
-    Ok(told)
+    Ok(streamed)
 }
 
 /// Tells the end of a turn, unless another instance was faster. Says whether it did.
-async fn tell(
+async fn publish_end(
     app: &App,
     session: &SessionKey,
-    began: &Began,
+    turn_key: &TurnKey,
     running: DocumentKey,
-    end: End,
+    end: TurnEnding,
 ) -> Result<bool, Problem> {
-    let End { status, untold } = end;
+    let TurnEnding { status, unsent } = end;
     // An instance may be lost between the document of a turn and its first event.
-    let is_new = place_of(&*app.0.records, session, began).await?.is_none();
-    let start = Event::TurnStart { thread: began.thread.to_string(), turn: began.turn.clone() };
+    let is_new = event_range(&*app.0.records, session, turn_key).await?.is_none();
+    let start = Event::TurnStart { thread: turn_key.thread.to_string(), turn: turn_key.turn.clone() };
     let reason = (status == TurnStatus::Interrupted).then(|| "its writer was lost".to_owned());
     let events = [
         is_new.then_some(start),
-        untold.map(|text| Event::TextDelta { text }),
+        unsent.map(|text| Event::TextDelta { text }),
         Some(Event::TurnEnd { status, reason, usage: Usage::default(), client_calls: Vec::new() }),
     ];
     let at = app.0.time.now();
     let record = |event: Event| {
-        let telling = Telling { session: session.clone(), began: began.clone(), event };
-        NewRecord { stream: events_of(session), at, data: telling.data() }
+        let turn_event = TurnEvent { session: session.clone(), turn_key: turn_key.clone(), event };
+        NewRecord { stream: events_of(session), at, data: turn_event.data() }
     };
     let writes = Writes {
         records: events.into_iter().flatten().map(record).collect(),
@@ -260,7 +269,7 @@ async fn tell(
     };
     match app.0.records.write(writes).await {
         Ok(_) => {
-            tracing::info!(thread = %began.thread, turn = began.turn, "a turn whose writer was lost is over");
+            tracing::info!(thread = %turn_key.thread, turn = turn_key.turn, "a turn whose writer was lost is over");
             Ok(true)
         }
         Err(StoreError::NotFound { .. }) => Ok(false),

@@ -11,8 +11,8 @@ use futures::stream;
 use serde_json::Value;
 
 use super::events::{Follow, sse};
-use crate::runs::Began;
-use crate::told::{Telling, Told, events_of};
+use crate::event_log::{StoredEvent, TurnEvent, events_of};
+use crate::running_turns::TurnKey;
 use crate::{App, Problem};
 
 /// How many events are read at once.
@@ -22,45 +22,47 @@ const PAGES: usize = 40;
 
 /// Answers with the events of the turn that a key began before, from its first one on; if it still runs, as they come.
 /// Nothing if there is no such turn, or its events are not to be found.
-pub(crate) async fn told_again(
+pub(crate) async fn replay_events(
     app: &App,
     session: &SessionKey,
     thread: &Thread,
     key: &str,
 ) -> Result<Option<Response>, Problem> {
     let Some(outcome) = thread.outcome(key).await? else { return Ok(None) };
-    let began = Began { thread: thread.id().clone(), turn: outcome.turn.to_string() };
-    let Some((first, last)) = place_of(&*app.0.records, session, &began).await? else { return Ok(None) };
+    let turn_key = TurnKey { thread: thread.id().clone(), turn: outcome.turn.to_string() };
+    let Some((first, last)) = event_range(&*app.0.records, session, &turn_key).await? else {
+        return Ok(None);
+    };
     let last = (outcome.status != TurnStatus::InFlight).then_some(last);
     let follow = Follow::new(app, session.clone(), first - 1);
-    Ok(Some(follow.of_told_turn(began, last).response()))
+    Ok(Some(follow.of_finished_turn(turn_key, last).response()))
 }
 
 /// Finds the first and the last event of a turn.
 ///
 /// An instance that was held up tells what it has of a turn behind what another one told of the next: turns of one thread can
 /// be told at the same time. What stands before the start of a turn and is of an earlier one ends the search.
-pub(crate) async fn place_of(
+pub(crate) async fn event_range(
     records: &dyn Records,
     session: &SessionKey,
-    began: &Began,
+    turn_key: &TurnKey,
 ) -> Result<Option<(u64, u64)>, StoreError> {
-    let (mut place, mut before, mut has_start) = (None, None, false);
+    let (mut range, mut before, mut has_start) = (None, None, false);
     for _ in 0..PAGES {
         let page = records.read_back(events_of(session), before, PAGE).await?;
         let is_last = page.len() < PAGE;
         before = page.last().map(|it| it.number);
-        for told in page.into_iter().map(Told::from) {
-            let label = told.label();
-            if label.thread.as_deref() != Some(began.thread.as_str()) {
+        for event in page.into_iter().map(StoredEvent::from) {
+            let label = event.label();
+            if label.thread.as_deref() != Some(turn_key.thread.as_str()) {
                 continue;
             }
             match label.turn.as_deref() {
-                Some(turn) if turn == began.turn => {
-                    place = Some((told.number, place.map_or(told.number, |(_, last)| last)));
+                Some(turn) if turn == turn_key.turn => {
+                    range = Some((event.number, range.map_or(event.number, |(_, last)| last)));
                     has_start |= label.kind == "turn.start";
                 }
-                Some(turn) if has_start && turn_no(turn) < turn_no(&began.turn) => return Ok(place),
+                Some(turn) if has_start && turn_no(turn) < turn_no(&turn_key.turn) => return Ok(range),
                 _ => {}
             }
         }
@@ -68,7 +70,7 @@ pub(crate) async fn place_of(
             break;
         }
     }
-    Ok(place)
+    Ok(range)
 }
 
 fn turn_no(turn: &str) -> u64 {
@@ -77,8 +79,8 @@ fn turn_no(turn: &str) -> u64 {
 
 /// Answers with what a turn came to that had its time before: its events are not told again.
 pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
-    let began = Began { thread: outcome.thread.clone(), turn: outcome.turn.to_string() };
-    let telling = |event: Event| Telling { session: session.clone(), began: began.clone(), event };
+    let turn_key = TurnKey { thread: outcome.thread.clone(), turn: outcome.turn.to_string() };
+    let turn_event = |event: Event| TurnEvent { session: session.clone(), turn_key: turn_key.clone(), event };
     let start = Event::TurnStart { thread: outcome.thread.to_string(), turn: outcome.turn.to_string() };
     let text = outcome.text();
     let said = (!text.is_empty()).then_some(Event::TextDelta { text });
@@ -91,7 +93,7 @@ pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
     let events = [Some(start), said, Some(end)].into_iter().flatten();
     // Without ids: they are no events of the log.
     let frames = events.map(|event| {
-        let data = telling(event).data();
+        let data = turn_event(event).data();
         let kind = serde_json::from_str::<Value>(&data).ok();
         let kind = kind.and_then(|it| it["type"].as_str().map(str::to_owned)).unwrap_or_default();
         Ok::<_, Infallible>(Bytes::from(format!("event: {kind}\ndata: {data}\n\n")))

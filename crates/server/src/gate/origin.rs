@@ -21,7 +21,7 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Resul
     let host = uri.authority().map(|it| it.as_str()).or_else(|| text(header::HOST));
     let hosts = || allowed.iter().filter_map(|it| it.split_once("://")).map(|(_, it)| name_of(it));
     if let Some(host) = host
-        && !is_here(name_of(host))
+        && !is_loopback_name(name_of(host))
         && !hosts().any(|it| it.eq_ignore_ascii_case(name_of(host)))
     {
         let hint = "ask for `127.0.0.1` or `localhost`; a server with API keys takes any name";
@@ -49,7 +49,7 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-fn is_here(name: &str) -> bool {
+fn is_loopback_name(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
 }

@@ -6,7 +6,7 @@ use crate::State;
 
 /// Turns that the model does not read as they are, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Absent {
+pub struct OmittedTurns {
     /// The turns, such as `t1..t7`.
     pub turns: String,
     /// Why, such as `summarised in a3`.
@@ -15,7 +15,7 @@ pub struct Absent {
 
 const HIDDEN: &str = "hidden context that is older than is kept";
 
-impl Absent {
+impl OmittedTurns {
     /// Whether it is about turns outside of the window.
     pub(crate) fn is_older(&self) -> bool {
         self.turns.starts_with("..")
@@ -28,8 +28,8 @@ impl Absent {
 }
 
 /// Says what archives keep from the model.
-pub(crate) fn archived(records: &[Item]) -> Vec<Absent> {
-    let absent = |item: &Item| match &item.body {
+pub(crate) fn archived(records: &[Item]) -> Vec<OmittedTurns> {
+    let omitted = |item: &Item| match &item.body {
         Body::Summary(summary) => {
             let archived = Archived::of(summary, item.seq);
             let (name, first, last) = (archived.name(), archived.first, archived.last);
@@ -37,11 +37,11 @@ pub(crate) fn archived(records: &[Item]) -> Vec<Absent> {
                 Some(reason) => format!("left out ({name}, items {first} to {last}): {reason}"),
                 None => format!("summarised in {name} (items {first} to {last})"),
             };
-            Some(Absent { turns: span(archived.turns), reason })
+            Some(OmittedTurns { turns: span(archived.turns), reason })
         }
         _ => None,
     };
-    records.iter().filter_map(absent).collect()
+    records.iter().filter_map(omitted).collect()
 }
 
 /// Returns the turns at hand whose hidden envelopes are left out.
@@ -57,15 +57,15 @@ pub(crate) fn hidden_turns(state: &State, items: &[Item]) -> Vec<TurnNo> {
 }
 
 /// Says that the hidden envelopes of these turns are left out.
-pub(crate) fn hidden(turns: &[TurnNo]) -> Option<Absent> {
+pub(crate) fn hidden(turns: &[TurnNo]) -> Option<OmittedTurns> {
     let (first, last) = (turns.first()?, turns.last()?);
-    Some(Absent { turns: span((*first, *last)), reason: HIDDEN.to_owned() })
+    Some(OmittedTurns { turns: span((*first, *last)), reason: HIDDEN.to_owned() })
 }
 
 /// Says that older turns are outside of the window.
-pub(crate) fn older(first_at_hand: TurnNo, window: usize) -> Absent {
-    let last = TurnNo(first_at_hand.0.saturating_sub(1));
-    Absent {
+pub(crate) fn older(first_loaded: TurnNo, window: usize) -> OmittedTurns {
+    let last = TurnNo(first_loaded.0.saturating_sub(1));
+    OmittedTurns {
         turns: format!("..{last}"),
         reason: format!("older than the newest {window} turns (history_window)"),
     }

@@ -10,23 +10,23 @@ const LISTS: [[&str; 2]; 3] = [["request", "messages"], ["request", "tools"], ["
 
 /// A piece: its hash, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     pub(crate) hash: String,
     pub(crate) data: String,
 }
 
 /// Takes the elements of long lists out of a document; their hashes stay.
-pub(crate) fn split(document: &mut Value) -> Vec<Piece> {
-    let mut pieces = BTreeMap::new();
+pub(crate) fn split(document: &mut Value) -> Vec<Chunk> {
+    let mut chunks = BTreeMap::new();
     for list in LISTS {
         for element in elements(document, list) {
             let data = element.to_string();
             let hash = hash(&data);
             *element = Value::from(hash.as_str());
-            pieces.insert(hash, data);
+            chunks.insert(hash, data);
         }
     }
-    pieces.into_iter().map(|(hash, data)| Piece { hash, data }).collect()
+    chunks.into_iter().map(|(hash, data)| Chunk { hash, data }).collect()
 }
 
 /// Returns the hashes that stand in a document.
@@ -41,11 +41,11 @@ pub(crate) fn hashes(document: &mut Value) -> Vec<String> {
 }
 
 /// Puts pieces back into their document. Returns the first hash of which there is none.
-pub(crate) fn join(document: &mut Value, pieces: &BTreeMap<String, String>) -> Result<(), String> {
+pub(crate) fn join(document: &mut Value, chunks: &BTreeMap<String, String>) -> Result<(), String> {
     for list in LISTS {
         for element in elements(document, list) {
             let hash = element.as_str().unwrap_or_default().to_owned();
-            let data = pieces.get(&hash).and_then(|it| serde_json::from_str(it).ok());
+            let data = chunks.get(&hash).and_then(|it| serde_json::from_str(it).ok());
             *element = data.ok_or(hash)?;
         }
     }
@@ -102,14 +102,14 @@ mod tests {
                 "request": {"model": "m", "messages": messages, "rest": rest},
                 "explanation": {"parts": parts},
             });
-            let mut kept = document.clone();
-            let pieces = split(&mut kept);
-            let mut kept: Value = serde_json::from_str(&kept.to_string()).unwrap();
-            let known: Vec<String> = pieces.iter().map(|it| it.hash.clone()).collect();
-            assert_eq!(hashes(&mut kept), known);
-            let pieces = pieces.into_iter().map(|it| (it.hash, it.data)).collect();
-            join(&mut kept, &pieces).unwrap();
-            assert_eq!(kept.to_string(), document.to_string());
+            let mut stored_pass = document.clone();
+            let chunks = split(&mut stored_pass);
+            let mut stored_pass: Value = serde_json::from_str(&stored_pass.to_string()).unwrap();
+            let known: Vec<String> = chunks.iter().map(|it| it.hash.clone()).collect();
+            assert_eq!(hashes(&mut stored_pass), known);
+            let chunks = chunks.into_iter().map(|it| (it.hash, it.data)).collect();
+            join(&mut stored_pass, &chunks).unwrap();
+            assert_eq!(stored_pass.to_string(), document.to_string());
         }
     }
 

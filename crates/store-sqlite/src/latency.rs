@@ -15,25 +15,25 @@ const QUICK: u64 = 500_000;
 
 /// How long operations take, and how many there are.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LatencyTracker {
     /// Operations that were asked for and are not done.
     open: AtomicUsize,
     /// What the last ones took on average, in nanoseconds.
     average: AtomicU64,
 }
 
-impl Default for Pace {
+impl Default for LatencyTracker {
     /// Nothing is known yet, so nothing is assumed to be quick.
     fn default() -> Self {
-        Pace { open: AtomicUsize::new(0), average: AtomicU64::new(2 * QUICK) }
+        LatencyTracker { open: AtomicUsize::new(0), average: AtomicU64::new(2 * QUICK) }
     }
 }
 
 /// An operation that was asked for. Dropped when it is done, or when nobody waits for it any more.
 #[derive(Debug)]
-pub(crate) struct Operation<'a>(&'a Pace);
+pub(crate) struct Operation<'a>(&'a LatencyTracker);
 
-impl Pace {
+impl LatencyTracker {
     /// Counts an operation.
     pub(crate) fn begin(&self) -> Operation<'_> {
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Pace {
 
 impl Operation<'_> {
     /// Whether the operation is the only one and can be expected to be quick.
-    pub(crate) async fn is_for_here(&self) -> bool {
+    pub(crate) async fn can_run_inline(&self) -> bool {
         // Those that were asked for at the same moment come first, and are counted.
         yield_once().await;
         self.0.open() == 1 && self.0.is_quick()
@@ -86,7 +86,7 @@ async fn yield_once() {
 }
 
 /// Waits until `enough`, without sleeping, for a moment at most.
-pub(crate) fn wait_a_moment(most: Duration, mut enough: impl FnMut() -> bool) {
+pub(crate) fn spin_until(most: Duration, mut enough: impl FnMut() -> bool) {
     let since = Instant::now();
     while !enough() && since.elapsed() < most {
         std::thread::yield_now();

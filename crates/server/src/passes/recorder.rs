@@ -10,9 +10,9 @@ use contexture_session::{Names, SessionId, SessionKey, Tenant, ThreadKey, Time};
 use contexture_wire::{Target, encode_request};
 use serde_json::{Value, json};
 
-use super::kept::{Manifest, ResultRecord, Wire};
-use super::pieces::{self, Piece};
-use super::{PASSES, PIECE, RESULT};
+use super::chunks::{self, Chunk};
+use super::stored_pass::{Manifest, ResultRecord, Wire};
+use super::{CHUNK, PASSES, RESULT};
 use crate::event_writer::EventWriter;
 
 /// How long a piece that was written is known to be there. Then it is written again, which keeps it from being forgotten.
@@ -22,7 +22,7 @@ const MAX_KNOWN: usize = 100_000;
 
 /// Writes down what models see, and what came of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Keeper(Arc<Inner>);
+pub(crate) struct PassRecorder(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -41,7 +41,7 @@ struct State {
     open: HashMap<(ThreadKey, String), String>,
 }
 
-impl Keeper {
+impl PassRecorder {
     pub(crate) fn new(event_writer: EventWriter, time: Arc<dyn Time>, names: Arc<dyn Names>) -> Self {
         Self(Arc::new(Inner { event_writer, time, names, state: Mutex::default() }))
     }
@@ -57,11 +57,11 @@ impl Keeper {
         state.n_known -= gone.len();
     }
 
-    fn keep(&self, call: &Calling<'_>, session: &SessionKey) {
+    fn record_call(&self, call: &Calling<'_>, session: &SessionKey) {
         let at = self.0.time.now();
         let key = self.0.names.next();
         let mut document = json!({"request": call.pass.request(), "explanation": call.pass.explain()});
-        let pieces = pieces::split(&mut document);
+        let chunks = chunks::split(&mut document);
         let manifest = Manifest {
             key: key.clone(),
             thread: call.thread.id().to_string(),
@@ -75,7 +75,7 @@ impl Keeper {
             wire: call.target.clone().map(|target| wire(target, call)),
             document,
         };
-        let puts = self.unknown(session, pieces, at);
+        let puts = self.new_chunks(session, chunks, at);
         let stream = StreamKey::of_session(&session.tenant, &session.session, PASSES);
         let data = serde_json::to_string(&manifest).unwrap_or_default();
         self.0.event_writer.write(Writes {
@@ -87,7 +87,7 @@ impl Keeper {
     }
 
     /// Returns the pieces that may not be there yet.
-    fn unknown(&self, session: &SessionKey, pieces: Vec<Piece>, at: Timestamp) -> Vec<Document> {
+    fn new_chunks(&self, session: &SessionKey, chunks: Vec<Chunk>, at: Timestamp) -> Vec<Document> {
         let mut state = self.state();
         if state.n_known > MAX_KNOWN {
             (state.known, state.n_known) = Default::default();
@@ -95,11 +95,11 @@ impl Keeper {
         let known = state.known.entry(session.clone()).or_default();
         let n_before = known.len();
         let mut documents = Vec::new();
-        for Piece { hash, data } in pieces {
-            let written = known.entry(pieces::short(&hash)).or_insert(Timestamp(i64::MIN));
+        for Chunk { hash, data } in chunks {
+            let written = known.entry(chunks::short(&hash)).or_insert(Timestamp(i64::MIN));
             if at.0.saturating_sub(written.0) > KNOWN_MS {
                 *written = at;
-                documents.push(Document { key: key_of(session, PIECE, hash), at, data });
+                documents.push(Document { key: key_of(session, CHUNK, hash), at, data });
             }
         }
         let n_new = known.len() - n_before;
@@ -110,7 +110,7 @@ impl Keeper {
 
 fn wire(target: Target, call: &Calling<'_>) -> Wire {
     let body = encode_request(&target, call.pass.request()).body.to_string();
-    Wire { hash: pieces::hash(&body), bytes: body.len(), target }
+    Wire { hash: chunks::hash(&body), bytes: body.len(), target }
 }
 
 /// Returns the key of a document about passes.
@@ -119,19 +119,19 @@ pub(super) fn key_of(session: &SessionKey, kind: &str, name: impl Into<String>) 
 }
 
 /// Returns the tenant of conversations that are not kept. Nothing is written down of them.
-pub(crate) fn nobody() -> Tenant {
+pub(crate) fn unkept_tenant() -> Tenant {
     Tenant::parse("~unkept").unwrap_or_default()
 }
 
 fn session_of(thread: &ThreadKey) -> Option<SessionKey> {
     let session: SessionId = thread.thread.session();
-    (thread.tenant != nobody()).then(|| SessionKey { tenant: thread.tenant.clone(), session })
+    (thread.tenant != unkept_tenant()).then(|| SessionKey { tenant: thread.tenant.clone(), session })
 }
 
-impl Watcher for Keeper {
+impl Watcher for PassRecorder {
     fn calling(&self, call: &Calling<'_>) {
         if let Some(session) = session_of(call.thread.key()) {
-            self.keep(call, &session);
+            self.record_call(call, &session);
         }
     }
 

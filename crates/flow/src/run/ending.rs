@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contexture_agent::{AgentError, Pending};
 use contexture_session::{NewRecord, Policy, StoreError, ThreadId, Writes};
 
-use super::driver::{Driver, Ending, Left, Outputs};
+use super::driver::{DriveOutcome, Driver, Ending, Outputs};
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus};
 use super::inbox::CANCEL;
@@ -19,7 +19,7 @@ use crate::services::Services;
 
 impl Driver {
     /// Puts the run's end on record.
-    pub(super) async fn end(mut self) -> Result<Left, RunError> {
+    pub(super) async fn end(mut self) -> Result<DriveOutcome, RunError> {
         let stalled = |state: &State| {
             let (node, message) = state.stalled(&self.flow)?;
             Some(Ending::Failed { node, error: NodeError::new("flow_stalled", message) })
@@ -42,7 +42,7 @@ impl Driver {
         self.run_record.outputs.clone_from(&outputs);
         (self.run_record.status, self.run_record.node, self.run_record.error) =
             (status, node.clone(), error.clone());
-        self.note(RunEvent::RunEnd { status, outputs, node, error });
+        self.record_event(RunEvent::RunEnd { status, outputs, node, error });
         let marks = marks(&*self.guard.records, &self.guard.keys).await?;
         self.batch.deletes.extend(marks);
         self.batch.deletes.push(self.guard.keys.fence(self.guard.epoch));
@@ -51,7 +51,7 @@ impl Driver {
             // Nobody can give it any more. If the turn can't be closed now, the thread's next one closes it.
             let _ = close_turn(&services, &thread, &approval).await;
         }
-        Ok(Left::Over)
+        Ok(DriveOutcome::Over)
     }
 
     /// Lists the approvals that nodes wait for, with their threads.
@@ -67,7 +67,7 @@ impl Driver {
     }
 
     /// Leaves the run until somebody answers.
-    pub(super) async fn release(mut self) -> Result<Left, RunError> {
+    pub(super) async fn release(mut self) -> Result<DriveOutcome, RunError> {
         let waiting = self.state.active.iter().filter_map(|idx| match self.phase(*idx) {
             Some(Phase::Waiting { wait, .. }) => Some(wait.clone()),
             _ => None,
@@ -77,17 +77,17 @@ impl Driver {
             // Nodes ask for inputs that nobody can give.
             return self.end_stalled().await;
         }
-        self.note(RunEvent::RunWait { waits });
+        self.record_event(RunEvent::RunWait { waits });
         self.run_record.status = RunStatus::Waiting;
         self.run_record.outputs = self.state.results();
         let state = std::mem::take(&mut self.state);
         let taken = self.run_record.taken;
         self.leave(state).await?;
-        Ok(Left::Waiting { taken })
+        Ok(DriveOutcome::Waiting { taken })
     }
 
-    pub(super) async fn end_stalled(mut self) -> Result<Left, RunError> {
-        let blocked = || self.state.blocked(&self.flow, &self.given);
+    pub(super) async fn end_stalled(mut self) -> Result<DriveOutcome, RunError> {
+        let blocked = || self.state.blocked(&self.flow, &self.run_context);
         let (node, message) = self.state.stalled(&self.flow).or_else(blocked).unwrap_or_default();
         let error = NodeError::new("flow_stalled", message);
         self.ending = Some(Ending::Failed { node, error });

@@ -7,7 +7,7 @@ use contexture_session::records::{DocumentKey, Record, StreamKey};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::runs::{Began, RUNNING, key_of};
+use crate::running_turns::{RUNNING, TurnKey, key_of};
 
 /// The kind of the streams that hold events.
 pub(crate) const EVENTS: &str = "events";
@@ -19,7 +19,7 @@ pub(crate) fn events_of(session: &SessionKey) -> StreamKey {
 
 /// An event that was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct StoredEvent {
     /// Its number in the session.
     pub(crate) number: u64,
     /// The event as JSON: its `type`, what it says, and the thread and turn it is about.
@@ -28,7 +28,7 @@ pub(crate) struct Told {
 
 /// What is read of an event to sort it.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Label {
+pub(crate) struct EventLabel {
     #[serde(rename = "type", default)]
     pub(crate) kind: String,
     #[serde(default)]
@@ -37,14 +37,14 @@ pub(crate) struct Label {
     pub(crate) turn: Option<String>,
 }
 
-impl From<Record> for Told {
+impl From<Record> for StoredEvent {
     fn from(record: Record) -> Self {
         Self { number: record.number, data: record.data.into() }
     }
 }
 
-impl Told {
-    pub(crate) fn label(&self) -> Label {
+impl StoredEvent {
+    pub(crate) fn label(&self) -> EventLabel {
         serde_json::from_str(&self.data).unwrap_or_default()
     }
 
@@ -65,20 +65,20 @@ impl Told {
 
 /// An event on its way to the log.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Telling {
+pub(crate) struct TurnEvent {
     /// The session that is told.
     pub(crate) session: SessionKey,
     /// The turn it is about.
-    pub(crate) began: Began,
+    pub(crate) turn_key: TurnKey,
     /// The event.
     pub(crate) event: contexture_agent::Event,
 }
 
-impl Telling {
+impl TurnEvent {
     /// Adds another one to this one if they are pieces of one text, so that what is told in a hurry is told at once.
-    pub(crate) fn absorb(&mut self, other: &Telling) -> bool {
+    pub(crate) fn absorb(&mut self, other: &TurnEvent) -> bool {
         use contexture_agent::Event::{TextDelta, ThinkingDelta};
-        if self.session != other.session || self.began != other.began {
+        if self.session != other.session || self.turn_key != other.turn_key {
             return false;
         }
         match (&mut self.event, &other.event) {
@@ -98,7 +98,7 @@ impl Telling {
 
     /// Returns the key of the document that says that the turn runs.
     pub(crate) fn running(&self) -> DocumentKey {
-        key_of(&self.session, RUNNING, &self.began)
+        key_of(&self.session, RUNNING, &self.turn_key)
     }
 
     /// Returns the event as it is kept. The token of an approval is told to whoever runs the turn, and is kept nowhere.
@@ -110,8 +110,8 @@ impl Telling {
         if let Some(Value::Object(approval)) = object.get_mut("approval") {
             approval.remove("token");
         }
-        object.insert("thread".to_owned(), Value::from(self.began.thread.as_str()));
-        object.insert("turn".to_owned(), self.began.turn.as_str().into());
+        object.insert("thread".to_owned(), Value::from(self.turn_key.thread.as_str()));
+        object.insert("turn".to_owned(), self.turn_key.turn.as_str().into());
         Value::Object(object).to_string()
     }
 }

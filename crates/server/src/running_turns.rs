@@ -20,9 +20,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Problem;
+use crate::event_log::TurnEvent;
 use crate::event_writer::EventWriter;
 use crate::metrics::Metrics;
-use crate::told::Telling;
 
 /// The kind of the documents that say which turns run. Whoever finds one whose writer is lost puts an end to its turn.
 pub(crate) const RUNNING: &str = "running";
@@ -31,7 +31,7 @@ pub(crate) const TURN: &str = "turn";
 
 /// What is asked of the agent.
 #[derive(Debug)]
-pub(crate) enum Job {
+pub(crate) enum TurnJob {
     /// A new turn.
     Run(Box<RunRequest>),
     /// A decision about a turn that waits.
@@ -42,13 +42,13 @@ pub(crate) enum Job {
 
 /// A turn to run.
 #[derive(Debug)]
-pub(crate) struct Task {
+pub(crate) struct TurnTask {
     /// The session whose events it tells; nobody hears of a turn that is not kept.
     pub(crate) session: Option<SessionKey>,
     pub(crate) thread: Thread,
     pub(crate) prompt: Prompt,
     pub(crate) agent: Agent,
-    pub(crate) job: Job,
+    pub(crate) job: TurnJob,
     /// What was asked for, so that it can be tried again.
     pub(crate) asked: Option<Value>,
     /// Where events go besides, as they happen.
@@ -57,45 +57,45 @@ pub(crate) struct Task {
 
 /// What is known of a turn once it has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Began {
+pub(crate) struct TurnKey {
     pub(crate) thread: ThreadId,
     pub(crate) turn: String,
 }
 
 /// What was asked for in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct AskedFor {
+pub(crate) struct StoredTurnRequest {
     pub(crate) prompt: String,
     pub(crate) request: Value,
 }
 
 /// A turn that was given to the server.
-pub(crate) struct Handle {
+pub(crate) struct TurnHandle {
     /// Says when it has begun; nothing comes of one that is refused before.
-    pub(crate) began: oneshot::Receiver<Began>,
+    pub(crate) turn_key: oneshot::Receiver<TurnKey>,
     /// What it came to. By then everything it said is written, unless the store takes nothing.
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops it.
     pub(crate) cancel: CancellationToken,
     /// The tokens of approvals that it asked for.
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: ApprovalTokens,
     /// Whether it took too long, or the server stops: then nobody asked for it to be stopped.
-    pub(crate) stopped: Stopped,
+    pub(crate) stop_cause: StopCause,
 }
 
 /// Why a turn was stopped that nobody asked to be stopped.
 #[derive(Clone, Debug)]
-pub(crate) struct Stopped {
-    is_late: Arc<AtomicBool>,
+pub(crate) struct StopCause {
+    timed_out: Arc<AtomicBool>,
     stop: CancellationToken,
     timeout: Duration,
 }
 
-impl Stopped {
+impl StopCause {
     /// Returns the problem that an error of the turn is.
     pub(crate) fn problem(&self, err: AgentError) -> Problem {
         match err {
-            AgentError::Cancelled if self.is_late.load(Ordering::Relaxed) => {
+            AgentError::Cancelled if self.timed_out.load(Ordering::Relaxed) => {
                 Problem::new("turn_timeout", format!("the turn took longer than {:?}", self.timeout))
                     .hint("`server.turn_timeout_seconds` of contexture.toml is the limit")
             }
@@ -109,9 +109,9 @@ impl Stopped {
 
 /// The tokens that decide about approvals, by their ids. They are in memory only.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tokens(Arc<Mutex<BTreeMap<String, String>>>);
+pub(crate) struct ApprovalTokens(Arc<Mutex<BTreeMap<String, String>>>);
 
-impl Tokens {
+impl ApprovalTokens {
     fn add(&self, event: &Event) {
         if let Event::ApprovalRequired { approval } = event {
             let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +126,7 @@ impl Tokens {
 
 /// All turns that run here.
 #[derive(Clone, Debug)]
-pub(crate) struct Runs(Arc<Inner>);
+pub(crate) struct RunningTurns(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -140,7 +140,7 @@ struct Inner {
     metrics: Metrics,
 }
 
-impl Runs {
+impl RunningTurns {
     pub(crate) fn new(
         event_writer: EventWriter,
         time: Arc<dyn Time>,
@@ -166,50 +166,54 @@ impl Runs {
     }
 
     /// Starts a turn.
-    pub(crate) fn start(&self, mut task: Task) -> Result<Handle, Problem> {
+    pub(crate) fn start(&self, mut task: TurnTask) -> Result<TurnHandle, Problem> {
         if self.0.tasks.is_closed() {
             let problem = Problem::new("shutting_down", "the server stops and begins no more turns");
             return Err(problem.retry_after(1));
         }
         let cancel = self.0.stop.child_token();
         match &mut task.job {
-            Job::Run(request) => request.cancel = cancel.clone(),
-            Job::Decide(_, token) => *token = cancel.clone(),
-            Job::Answer(request) => request.cancel = cancel.clone(),
+            TurnJob::Run(request) => request.cancel = cancel.clone(),
+            TurnJob::Decide(_, token) => *token = cancel.clone(),
+            TurnJob::Answer(request) => request.cancel = cancel.clone(),
         }
-        let (say_began, began) = oneshot::channel();
-        let (say_outcome, outcome) = oneshot::channel();
-        let tokens = Tokens::default();
+        let (started_sender, turn_key) = oneshot::channel();
+        let (outcome_sender, outcome) = oneshot::channel();
+        let tokens = ApprovalTokens::default();
         let (stop, timeout) = (self.0.stop.clone(), self.0.timeout);
-        let stopped = Stopped { is_late: Arc::default(), stop, timeout };
-        let driver = Driver {
-            runs: self.clone(),
+        let stop_cause = StopCause { timed_out: Arc::default(), stop, timeout };
+        let driver = TurnDriver {
+            running_turns: self.clone(),
             key: task.thread.key().clone(),
             session: task.session,
-            asked: task.asked.map(|request| AskedFor { prompt: task.prompt.id().to_owned(), request }),
+            asked: task
+                .asked
+                .map(|request| StoredTurnRequest { prompt: task.prompt.id().to_owned(), request }),
             tap: task.tap,
             tokens: tokens.clone(),
             cancel: cancel.clone(),
-            say_began: Some(say_began),
-            began: None,
-            early: Vec::new(),
+            started_sender: Some(started_sender),
+            turn_key: None,
+            buffered: Vec::new(),
             has_ended: false,
             usage: Usage::default(),
-            is_late: Arc::clone(&stopped.is_late),
+            timed_out: Arc::clone(&stop_cause.timed_out),
         };
         let run = match task.job {
-            Job::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
-            Job::Decide(decision, cancel) => task.agent.decide(&task.prompt, &task.thread, decision, cancel),
-            Job::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
+            TurnJob::Run(request) => task.agent.run(&task.prompt, &task.thread, *request),
+            TurnJob::Decide(decision, cancel) => {
+                task.agent.decide(&task.prompt, &task.thread, decision, cancel)
+            }
+            TurnJob::Answer(request) => task.agent.answer(&task.prompt, &task.thread, *request),
         };
         let work = async move {
             let result = driver.drive(run).await;
             // Nobody may be waiting any more.
-            let _ = say_outcome.send(result);
+            let _ = outcome_sender.send(result);
         };
         // The turn goes on in the trace of the request that asked for it.
         self.0.tasks.spawn(work.in_current_span());
-        Ok(Handle { began, outcome, cancel, tokens, stopped })
+        Ok(TurnHandle { turn_key, outcome, cancel, tokens, stop_cause })
     }
 
     /// Whether a turn runs here.
@@ -236,41 +240,41 @@ impl Runs {
 }
 
 /// Sees one turn through.
-struct Driver {
-    runs: Runs,
+struct TurnDriver {
+    running_turns: RunningTurns,
     key: ThreadKey,
     session: Option<SessionKey>,
-    asked: Option<AskedFor>,
+    asked: Option<StoredTurnRequest>,
     tap: Option<mpsc::UnboundedSender<Event>>,
-    tokens: Tokens,
+    tokens: ApprovalTokens,
     cancel: CancellationToken,
-    say_began: Option<oneshot::Sender<Began>>,
-    began: Option<Began>,
+    started_sender: Option<oneshot::Sender<TurnKey>>,
+    turn_key: Option<TurnKey>,
     /// What was said before the turn began.
-    early: Vec<Event>,
+    buffered: Vec<Event>,
     /// Whether its end was told.
     has_ended: bool,
     /// What its calls cost so far.
     usage: Usage,
     /// Whether it took too long.
-    is_late: Arc<AtomicBool>,
+    timed_out: Arc<AtomicBool>,
 }
 
-impl Driver {
+impl TurnDriver {
     async fn drive(mut self, mut run: Run) -> Result<Outcome, AgentError> {
-        let began = tokio::time::Instant::now();
-        let timeout = tokio::time::sleep(self.runs.0.timeout);
+        let started = tokio::time::Instant::now();
+        let timeout = tokio::time::sleep(self.running_turns.0.timeout);
         let mut timeout = std::pin::pin!(timeout);
         let mut waits = true;
         loop {
             tokio::select! {
                 event = run.next() => match event {
-                    Some(event) => self.hear(event),
+                    Some(event) => self.on_event(event),
                     None => break,
                 },
                 () = &mut timeout, if waits => {
                     waits = false;
-                    self.is_late.store(true, Ordering::Relaxed);
+                    self.timed_out.store(true, Ordering::Relaxed);
                     self.cancel.cancel();
                 }
             }
@@ -279,34 +283,34 @@ impl Driver {
         let status = match &result {
             Ok(outcome) => outcome.status.as_str(),
             // A turn that never began was refused.
-            Err(_) if self.began.is_none() => "refused",
+            Err(_) if self.turn_key.is_none() => "refused",
             Err(AgentError::Cancelled) => "interrupted",
             Err(_) => "failed",
         };
-        self.runs.0.metrics.turn(status, began.elapsed());
+        self.running_turns.0.metrics.turn(status, started.elapsed());
         self.end(result.as_ref().err());
-        self.runs.0.event_writer.flushed_soon().await;
+        self.running_turns.0.event_writer.flush_with_timeout().await;
         // Only now: who looks for lost turns leaves those alone that run here.
-        self.leave();
+        self.unregister();
         result
     }
 
-    fn hear(&mut self, event: Event) {
-        self.runs.0.metrics.heard(&event);
+    fn on_event(&mut self, event: Event) {
+        self.running_turns.0.metrics.observe_event(&event);
         self.tokens.add(&event);
         self.note(&event);
         if let Event::TurnStart { thread, turn } = &event
-            && self.began.is_none()
+            && self.turn_key.is_none()
         {
             self.begin(thread, turn);
         }
         if let Some(tap) = &self.tap {
             let _ = tap.send(event.clone());
         }
-        match (&self.began, &self.session) {
-            (Some(_), Some(_)) => self.tell(event),
+        match (&self.turn_key, &self.session) {
+            (Some(_), Some(_)) => self.emit(event),
             // A turn that never began was refused: whoever asked for it hears why, and nobody else.
-            (None, Some(_)) => self.early.push(event),
+            (None, Some(_)) => self.buffered.push(event),
             (_, None) => {}
         }
     }
@@ -314,28 +318,32 @@ impl Driver {
     fn begin(&mut self, thread: &str, turn: &str) {
         let thread = ThreadId::parse(thread).unwrap_or_else(|_| self.key.thread.clone());
         self.key.thread = thread.clone();
-        let began = Began { thread, turn: turn.to_owned() };
-        self.runs.running().insert((self.key.clone(), began.turn.clone()), self.cancel.clone());
-        self.began = Some(began.clone());
+        let turn_key = TurnKey { thread, turn: turn.to_owned() };
+        self.running_turns.running().insert((self.key.clone(), turn_key.turn.clone()), self.cancel.clone());
+        self.turn_key = Some(turn_key.clone());
         if let Some(session) = &self.session {
-            let at = self.runs.0.time.now();
-            let put = |kind: &str, data: String| Document { key: key_of(session, kind, &began), at, data };
+            let at = self.running_turns.0.time.now();
+            let put = |kind: &str, data: String| Document { key: key_of(session, kind, &turn_key), at, data };
             let asked = self.asked.as_ref().and_then(|it| serde_json::to_string(it).ok());
             let running = put(RUNNING, String::new());
             let puts = [running].into_iter().chain(asked.map(|it| put(TURN, it))).collect();
-            self.runs.0.event_writer.write(Writes { puts, ..Writes::default() });
+            self.running_turns.0.event_writer.write(Writes { puts, ..Writes::default() });
         }
-        for event in std::mem::take(&mut self.early) {
-            self.tell(event);
+        for event in std::mem::take(&mut self.buffered) {
+            self.emit(event);
         }
-        if let Some(say) = self.say_began.take() {
-            let _ = say.send(began);
+        if let Some(sender) = self.started_sender.take() {
+            let _ = sender.send(turn_key);
         }
     }
 
-    fn tell(&self, event: Event) {
-        let (Some(session), Some(began)) = (&self.session, &self.began) else { return };
-        self.runs.0.event_writer.tell(Telling { session: session.clone(), began: began.clone(), event });
+    fn emit(&self, event: Event) {
+        let (Some(session), Some(turn_key)) = (&self.session, &self.turn_key) else { return };
+        self.running_turns.0.event_writer.emit(TurnEvent {
+            session: session.clone(),
+            turn_key: turn_key.clone(),
+            event,
+        });
     }
 
     /// Notes what is needed for the end of a turn that breaks off.
@@ -361,26 +369,26 @@ impl Driver {
         if let Some(err) = err.filter(|_| !self.has_ended && !is_unrecorded) {
             let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
             let (reason, usage) = (Some(err.to_string()), self.usage);
-            self.tell(Event::TurnEnd { status, reason, usage, client_calls: Vec::new() });
+            self.emit(Event::TurnEnd { status, reason, usage, client_calls: Vec::new() });
         }
     }
 
-    fn leave(&self) {
-        if let Some(began) = &self.began {
-            self.runs.running().remove(&(self.key.clone(), began.turn.clone()));
+    fn unregister(&self) {
+        if let Some(turn_key) = &self.turn_key {
+            self.running_turns.running().remove(&(self.key.clone(), turn_key.turn.clone()));
         }
     }
 }
 
 /// Returns the key of a document about a turn.
-pub(crate) fn key_of(session: &SessionKey, kind: &str, began: &Began) -> DocumentKey {
-    let name = format!("{}:{}", began.thread, began.turn);
+pub(crate) fn key_of(session: &SessionKey, kind: &str, turn_key: &TurnKey) -> DocumentKey {
+    let name = format!("{}:{}", turn_key.thread, turn_key.turn);
     DocumentKey::of_session(&session.tenant, &session.session, kind, name)
 }
 
 /// Returns the session and the turn that a document is about.
-pub(crate) fn turn_of(key: &DocumentKey) -> Option<(SessionKey, Began)> {
+pub(crate) fn turn_of(key: &DocumentKey) -> Option<(SessionKey, TurnKey)> {
     let (thread, turn) = key.name.rsplit_once(':')?;
     let session = SessionKey { tenant: key.tenant.clone(), session: key.session.clone()? };
-    Some((session, Began { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() }))
+    Some((session, TurnKey { thread: ThreadId::parse(thread).ok()?, turn: turn.to_owned() }))
 }
