@@ -12,7 +12,7 @@ use contexture_session::{
 };
 use futures::executor::block_on;
 
-use crate::going_on::said;
+use crate::resuming::said;
 use crate::threads::{Counting, Ticking, words};
 
 /// Does what it is asked for, and says once that it is not available.

@@ -6,7 +6,7 @@ use contexture_session::{SessionConfig, SessionId, Thread, import};
 use futures::executor::block_on;
 use serde_json::Value;
 
-use crate::going_on::{Processes, exported, said};
+use crate::resuming::{Processes, exported, said};
 use crate::threads::{run, shown};
 
 fn prepend(thread: &Thread, key: &str, texts: &str) -> bool {
