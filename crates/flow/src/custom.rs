@@ -62,7 +62,7 @@ impl Nodes {
         Self::default()
     }
 
-    /// Adds a node that is told nothing.
+    /// Adds a node without configuration.
     #[must_use]
     pub fn add(self, name: impl Into<String>, node: impl Node) -> Self {
         let node: Arc<dyn Node> = Arc::new(node);
@@ -72,7 +72,7 @@ impl Nodes {
         })
     }
 
-    /// Adds a node that is made of what the flow tells it, its `config` (null if there is none); or it says what is wrong with that.
+    /// Adds a node that is built from the flow's `config` (null if there is none); the constructor may reject it.
     #[must_use]
     pub fn add_with<N: Node>(
         self,
@@ -100,7 +100,7 @@ impl Nodes {
     fn unknown(&self, name: &str) -> FlowFault {
         let known: Vec<String> = self.0.keys().map(|it| format!("`{it}`")).collect();
         let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-        let fault = FlowFault::new("flow_unknown_type", format!("nobody has registered a node `{name}`"));
+        let fault = FlowFault::new("flow_unknown_type", format!("no node `{name}` is registered"));
         fault.at(["name"]).hint(hint)
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct FlowNode {
     pub(crate) may_repeat: bool,
     /// Its lazy inputs that something leads to.
     pub(crate) lazy: Arc<[String]>,
-    /// Runs when somebody asks for its outputs, not when its inputs come.
+    /// Runs when its outputs are pulled, not when its inputs arrive.
     pub(crate) is_pulled: bool,
     /// Whose default thread is its own.
     pub(crate) scope: usize,

@@ -73,9 +73,9 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 /// How the scheduler treats a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// Whether it may be run again if nobody knows how far it came: what it does twice is as if it had done it once.
+    /// Whether it may run again when its progress is unknown: running it twice has the same effect as once.
     pub is_repeatable: bool,
-    /// Whether it always waits for somebody: only then may a loop go through it.
+    /// Whether it always waits for an answer; a loop must contain such a node.
     pub pauses: bool,
     /// Whether it writes to its thread: then no other such node runs on that thread at the same time.
     pub writes: bool,
@@ -97,12 +97,12 @@ impl Default for Traits {
     }
 }
 
-/// What a node came to.
+/// The result of one step of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// It is done; an output that is not named gives nothing.
     Done(BTreeMap<String, PortValue>),
-    /// It waits for somebody, and is called again with the answer.
+    /// It waits for an answer, and is called again with it.
     Wait(Question),
     /// It wants lazy inputs, and is called again with them.
     Pull(Vec<String>),
@@ -115,7 +115,7 @@ impl Step {
     }
 }
 
-/// What somebody is asked.
+/// A question to a person or program outside the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// What kind of answer it is.
@@ -134,13 +134,13 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
-    /// Somebody's input.
+    /// Free input.
     Input,
     /// Whether a tool may be called.
     Approval,
 }
 
-/// What somebody answered.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The wait's id.
@@ -155,8 +155,8 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeError {
-    /// A stable code. `store_unavailable` says that the store of the run is away: the run is left then, and the node repeated when somebody takes it up
-    /// again, so it is nothing for a node's other errors.
+    /// A stable code. `store_unavailable` means that the run's store can't be reached: the driver leaves the run, and
+    /// the node is repeated when the run is driven again. Do not use it for other errors.
     pub code: String,
     /// What went wrong.
     pub message: String,
@@ -188,7 +188,7 @@ pub struct NodeContext {
     pub thread: Thread,
     /// The thread as it was when the node began.
     pub snapshot: Arc<Snapshot>,
-    /// What somebody answered, if the node has waited.
+    /// The answer, if the node has waited.
     pub answer: Option<Answer>,
     /// Whether the author said that what is not known to be done may be done again.
     pub may_repeat: bool,
@@ -208,7 +208,7 @@ pub(crate) struct EventSink {
     pub(crate) sender: UnboundedSender<EmittedEvent>,
 }
 
-/// Something that a node tells.
+/// An event that a node emits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EmittedEvent {
     pub(crate) node: usize,
@@ -233,7 +233,7 @@ impl NodeContext {
         self.lazy.iter().any(|it| it == port) && !self.inputs.contains_key(port)
     }
 
-    /// Tells those who follow the run of something that happens in a model call.
+    /// Emits an event of a model call to followers of the run.
     pub fn emit(&self, event: Event) {
         self.emit_in_turn(None, event);
     }

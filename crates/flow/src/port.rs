@@ -85,7 +85,7 @@ impl JsonType {
             JsonType::Any => true,
             JsonType::String => value.is_string(),
             JsonType::Number => value.is_number(),
-            // JSON Schema takes 5.0 for an integer as well, and who answers is checked with it.
+            // JSON Schema accepts 5.0 as an integer, and answers are checked with it.
             JsonType::Integer => {
                 value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0)
             }
@@ -111,7 +111,7 @@ impl DataType {
         Self { json, schema: None }
     }
 
-    /// Says what is wrong with a value, if anything is.
+    /// Returns why a value does not fit.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         if !self.json.holds(value) {
             return Err(format!("{} is expected, not {}", self.json, type_of(value)));
@@ -130,7 +130,7 @@ impl DataType {
     }
 }
 
-/// Says what is wrong with a value first, if it does not fit a schema.
+/// Returns the first reason why a value does not fit a schema.
 pub(crate) fn fits(schema: &Value, value: &Value) -> Result<(), String> {
     let validator = SchemaValidator::new(schema).map_err(|err| err.to_string())?;
     match validator.faults(value).into_iter().next() {
@@ -180,8 +180,8 @@ fn data_type(value: Value) -> Result<DataType, String> {
                 _ => JsonType::Any,
             };
             let schema = Value::Object(map);
-            check_depth(&schema).map_err(|why| format!("this JSON Schema can't be used: {why}"))?;
-            SchemaValidator::new(&schema).map_err(|err| format!("this JSON Schema can't be used: {err}"))?;
+            check_depth(&schema).map_err(|why| format!("cannot use this JSON Schema: {why}"))?;
+            SchemaValidator::new(&schema).map_err(|err| format!("cannot use this JSON Schema: {err}"))?;
             Ok(DataType { json, schema: Some(schema) })
         }
         other => Err(format!("a type is a name such as `string`, or a JSON Schema, not {}", type_of(&other))),

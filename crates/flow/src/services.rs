@@ -9,9 +9,10 @@ use contexture_session::{Records, Session, SessionError, StoreError, Tenant, Thr
 
 use crate::run::Library;
 
-/// What nodes work with besides their inputs and their thread. The threads of the run are opened here, and nowhere else.
+/// What nodes work with besides their inputs and their thread. The threads of the run are opened here, and nowhere
+/// else.
 pub struct Services {
-    /// Who runs prompts and tools.
+    /// Runs prompts and tools.
     pub agent: Agent,
     /// Where prompts are found.
     pub library: Arc<dyn Library>,

@@ -59,7 +59,7 @@ impl PortValue {
         }
     }
 
-    /// Says what is wrong with the value where a port expects a type, if anything is.
+    /// Returns why the value does not fit a port's type.
     pub fn check(&self, of: &PortType) -> Result<(), String> {
         match (self, of) {
             (_, PortType::Signal)

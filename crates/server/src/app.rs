@@ -66,7 +66,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Returns who hears of model calls.
+    /// Returns the watcher of model calls.
     pub(crate) fn watcher(&self) -> Watchers {
         self.watchers.clone()
     }
@@ -95,7 +95,7 @@ impl App {
     }
 }
 
-/// A server: routes, and what goes on behind them.
+/// A server: its routes and its background tasks.
 #[derive(Debug)]
 pub struct Server {
     app: App,
@@ -157,13 +157,13 @@ impl Server {
         &self.app.0.config
     }
 
-    /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
+    /// Whether there is an API key, revoked or not; then every request needs one.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
         self.app.0.gate.has_keys().await
     }
 
-    /// Lets nobody in without a key from now on, whatever becomes of the keys. A server that was started with keys, or has
-    /// ever seen one, does so by itself.
+    /// Requires a key from now on, even if all keys are deleted. A server that started with keys, or has ever seen
+    /// one, does this by itself.
     pub fn require_keys(&self) {
         self.app.0.gate.require_keys();
     }
@@ -173,20 +173,20 @@ impl Server {
         self.app.0.audit.note(&AuditEvent::new(SERVER, act, target));
     }
 
-    /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
+    /// Returns the routes. [`background`](Self::background) must run alongside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
         let router = layers::around(openapi::serve(router, openapi), &self.app);
         router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
-    /// Does what goes on behind the routes, until the server is stopped.
+    /// Runs the background tasks until the server is stopped.
     pub async fn background(&self) {
         background::work(&self.app).await;
     }
 
-    /// Lets running turns come to their end, or interrupts them, and runs of flows too, or leaves them to others; then ends streams and
-    /// background work.
+    /// Lets running turns come to their end, or interrupts them, and runs of flows too, or leaves them to others; then
+    /// ends streams and background work.
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
         tokio::join!(self.app.0.running_turns.stop(grace), self.app.0.drivers.stop(grace));
@@ -195,7 +195,7 @@ impl Server {
     }
 }
 
-/// Says how runs are driven. A server gives a sign of life for its runs as it does for its turns.
+/// Returns the configuration for driving runs. A server renews the leases of its runs as it does for its turns.
 fn runtime_config(config: &ServerConfig) -> RuntimeConfig {
     RuntimeConfig { lease: Duration::from_secs(config.lease_seconds.max(1)), ..RuntimeConfig::default() }
 }

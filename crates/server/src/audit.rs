@@ -1,4 +1,4 @@
-//! The audit log: who did what to the server and to what it keeps. One stream of the system, in the store.
+//! The audit log: administrative actions on the server and its data. One system stream in the store.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::event_writer::EventWriter;
 
 /// The kind of the stream.
 const AUDIT: &str = "audit";
-/// Who acts where no key is needed.
+/// The actor when no key is required.
 const ANONYMOUS: &str = "anybody";
-/// How many acts are read at once when those of one tenant are looked for.
+/// How many entries are read per page when filtering by tenant.
 const PAGE: usize = 500;
-/// How many pages are read for one answer; who asks goes on behind them.
+/// How many pages are read for one response; the caller continues after them.
 const PAGES: usize = 20;
 /// The server itself.
 pub(crate) const SERVER: &str = "server";
 
-/// Whose documents and streams belong to nobody else: keys and the audit log.
+/// The tenant of system data: keys and the audit log.
 pub(crate) fn system() -> Tenant {
     Tenant::default()
 }
@@ -33,7 +33,7 @@ pub(crate) fn stream() -> StreamKey {
 /// Something that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
-    /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
+    /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     pub actor: String,
     /// What, such as `key.created` or `session.deleted`.
     pub act: String,
@@ -54,7 +54,7 @@ impl AuditEvent {
         Self { actor, act, target, tenant: None, detail: None }
     }
 
-    /// Returns an act of whoever makes a request, on something of theirs.
+    /// Returns an event caused by a request, on data of the caller's tenant.
     pub fn of(caller: &Caller, act: &str, target: &str) -> Self {
         let actor = caller.key.as_ref().map_or_else(|| ANONYMOUS.to_owned(), |it| format!("key:{it}"));
         Self::new(&actor, act, target).of_tenant(&caller.tenant)
@@ -101,7 +101,7 @@ pub async fn audit_log(
     Ok(records.into_iter().map(entry).collect())
 }
 
-/// Returns the newest acts on what belongs to a tenant, and the number before which to go on, if there may be more.
+/// Returns the newest events on data of a tenant, and the number to continue before, if there may be more.
 pub(crate) async fn audit_log_of(
     records: &dyn Records,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! What goes on behind the routes: lost turns are looked for, runs that nobody drives are driven, old records and runs forgotten, changed files loaded.
+//! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::passes::{CHUNK, PASSES, RESULT};
 use crate::running_turns::TURN;
 use crate::{App, Problem};
 
-/// How often runs are looked for that nobody drives, at least.
+/// The longest pause between two searches for runs without a driver.
 const DUE_EVERY: Duration = Duration::from_secs(3);
 /// How often old records are forgotten.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
-/// How often runs are forgotten that are over: all runs are looked at for that.
+/// How often ended runs are pruned; this reads all runs.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
-/// How many at once, so that nobody waits long for the store.
+/// How many are pruned per call, so that the store is not blocked for long.
 const PRUNE_AT_ONCE: usize = 2000;
-/// How long is kept what counts for a moment only: marks of commits, and what instances tell each other.
+/// How long short-lived data is kept: commit markers and commands between instances.
 const SHORT_HOURS: u64 = 1;
-/// What a piece lives longer than the passes that need it: it is written anew only now and then.
+/// How much longer a chunk is kept than the passes that need it, since it is rewritten only now and then.
 const PIECE_SLACK_HOURS: u64 = 1;
 
 /// Does everything until the server stops.
@@ -43,7 +43,7 @@ pub(crate) async fn work(app: &App) {
     );
 }
 
-/// Waits; says whether to go on.
+/// Waits; returns whether to continue.
 pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(duration) => true,
@@ -56,21 +56,17 @@ async fn sweeps(app: &App) {
     let mut sweep = LostTurnSweep::default();
     while pause(app, every).await {
         if let Err(problem) = sweep.run(app).await {
-            tracing::warn!(
-                code = problem.code(),
-                detail = problem.detail(),
-                "lost turns can't be looked for"
-            );
+            tracing::warn!(code = problem.code(), detail = problem.detail(), "cannot check for lost turns");
         }
     }
 }
 
-/// Drives runs that nobody drives: those that were left when an instance started or stopped, and those of instances that are gone.
+/// Drives runs without a driver: those released when an instance started or stopped, and those of lost instances.
 async fn drives(app: &App) {
     let every = DUE_EVERY.min(Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3);
     loop {
         if let Err(err) = app.0.drivers.sweep().await {
-            tracing::warn!(code = err.code(), error = %err, "runs that are due can't be looked for");
+            tracing::warn!(code = err.code(), error = %err, "cannot look for due runs");
         }
         let goes_on = tokio::select! {
             goes_on = pause(app, every) => goes_on,
@@ -83,14 +79,10 @@ async fn drives(app: &App) {
 }
 
 async fn prunes(app: &App) {
-    // The first time at once: a server that is started often would never get to it otherwise.
+    // The first time runs immediately: a server that is restarted often would never get to it otherwise.
     loop {
         if let Err(problem) = prune(app).await {
-            tracing::warn!(
-                code = problem.code(),
-                detail = problem.detail(),
-                "old records can't be forgotten"
-            );
+            tracing::warn!(code = problem.code(), detail = problem.detail(), "cannot prune old records");
         }
         if !pause(app, PRUNE_EVERY).await {
             return;
@@ -134,8 +126,8 @@ async fn forgets(app: &App) {
         };
         match forgotten {
             Ok(ForgetReport { runs: 0, .. }) => {}
-            Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "runs that were over are forgotten"),
-            Err(err) => tracing::warn!(code = err.code(), error = %err, "runs can't be forgotten"),
+            Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "pruned ended runs"),
+            Err(err) => tracing::warn!(code = err.code(), error = %err, "cannot prune runs"),
         }
         if !pause(app, FORGET_EVERY).await {
             return;
@@ -158,7 +150,7 @@ async fn reloads(app: &App) {
     }
 }
 
-/// Loads what has changed. What is wrong is told, and the last good version stays.
+/// Loads changed files. Faults are logged, and the last good version stays.
 pub(crate) async fn reload(app: &App) {
     let loaded = app.loaded();
     let mut project = loaded.project.clone();
@@ -187,7 +179,7 @@ pub(crate) async fn reload(app: &App) {
     }
     match LoadedProject::load(project, faults, &app.0.agent, app.0.watcher()) {
         Ok(loaded) => app.0.loaded.set(loaded),
-        Err(err) => tracing::warn!(error = err, "the agent can't be made anew; the last one is used"),
+        Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }
 }
 

@@ -1,7 +1,8 @@
-//! What instances tell each other: to stop a turn that runs on another one.
+//! Commands between instances: stop a turn that runs on another one.
 //!
-//! There is one stream for all. Each instance has one place in it and waits there, whatever number of turns it runs; who
-//! reads of a turn that runs here stops it. What was said before an instance started is not for it: its turns are younger.
+//! All instances share one stream and read it from one position each, however many turns they run; an instance that
+//! reads a command for a turn of its own stops that turn. Commands from before an instance started do not concern it:
+//! its turns are younger.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::{App, Problem, background};
 
 /// The kind of the stream.
 pub(crate) const CONTROL: &str = "control";
-/// How many orders are read at once.
+/// How many commands are read per page.
 const PAGE: usize = 256;
 /// How long it waits where the store can't be asked.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -52,7 +53,7 @@ pub(crate) async fn handle_commands(app: &App) {
             () = app.0.stop.cancelled() => return,
         };
         if let Err(err) = done {
-            tracing::warn!(error = %err, "what other instances say can't be heard");
+            tracing::warn!(error = %err, "cannot read commands of other instances");
             if !background::pause(app, PAUSE).await {
                 return;
             }

@@ -1,4 +1,4 @@
-//! What clients are told of a session: its events, numbered, as the store keeps them.
+//! The events of a session, numbered, as stored.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) fn events_of(session: &SessionKey) -> StreamKey {
     StreamKey::of_session(&session.tenant, &session.session, EVENTS)
 }
 
-/// An event that was told.
+/// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredEvent {
     /// Its number in the session.
@@ -53,7 +53,7 @@ impl StoredEvent {
         serde_json::from_str(&self.data).ok()
     }
 
-    /// Returns the event as a frame of a stream of server-sent events. JSON has no line breaks of its own.
+    /// Returns the event as a server-sent event. JSON contains no line breaks.
     pub(crate) fn frame(&self) -> String {
         self.frame_with(&self.label().kind, &self.data)
     }
@@ -66,7 +66,7 @@ impl StoredEvent {
 /// An event on its way to the log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TurnEvent {
-    /// The session that is told.
+    /// The session that receives the event.
     pub(crate) session: SessionKey,
     /// The turn it is about.
     pub(crate) turn_key: TurnKey,
@@ -75,7 +75,7 @@ pub(crate) struct TurnEvent {
 }
 
 impl TurnEvent {
-    /// Adds another one to this one if they are pieces of one text, so that what is told in a hurry is told at once.
+    /// Merges another event into this one if both are deltas of one text, so bursts become one event.
     pub(crate) fn absorb(&mut self, other: &TurnEvent) -> bool {
         use contexture_agent::Event::{TextDelta, ThinkingDelta};
         if self.session != other.session || self.turn_key != other.turn_key {
@@ -91,7 +91,7 @@ impl TurnEvent {
         }
     }
 
-    /// Whether nothing of the turn follows, unless it goes on later.
+    /// Whether nothing of the turn follows, unless it is resumed later.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self.event, contexture_agent::Event::TurnEnd { .. })
     }
@@ -101,7 +101,7 @@ impl TurnEvent {
         key_of(&self.session, RUNNING, &self.turn_key)
     }
 
-    /// Returns the event as it is kept. The token of an approval is told to whoever runs the turn, and is kept nowhere.
+    /// Returns the event as stored. The token of an approval is sent to the client of the turn only, and never stored.
     pub(crate) fn data(&self) -> String {
         let mut object = match serde_json::to_value(&self.event) {
             Ok(Value::Object(object)) => object,

@@ -1,15 +1,15 @@
-//! The one who writes down what is told, before anybody hears it.
+//! Writes events to the store before they are published.
 //!
-//! Everything that many turns have to say at the same time is one commit: turns hand over what they say and go on, the
-//! event_writer takes whatever has come together, writes it, and only then hands it to those who listen. A store that is
-//! slow makes the pieces larger, not later ones lost; a store that is away is waited for, until the server stops.
+//! Events of concurrent turns share commits: turns hand over their events and continue; the event writer takes
+//! everything that is queued, writes it, and only then notifies subscribers. A slow store makes the commits larger but
+//! loses nothing; an unavailable store is retried until the server stops.
 //!
-//! A commit whose end is not known (the connection broke) is made again. So that nothing is told twice, each commit
-//! creates a document of its own and removes that of the one before: where it exists already, the commit had gone well.
+//! A commit whose outcome is unknown (the connection broke) is repeated. To avoid duplicates, each commit creates its
+//! own document and deletes that of the previous commit: if the document already exists, the commit had succeeded.
 //!
-//! What a turn says needs the document that says it runs, and its end removes that document in the same commit. So
-//! whoever tells the end first (its own instance, or one that holds it for lost) is the only one, and nothing of the turn
-//! is told behind it.
+//! Events of a turn require the document that marks the turn as running, and its end event deletes that document in
+//! the same commit. So only the first end counts (from the turn's own instance, or from one that considers it lost),
+//! and no event of the turn follows it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ use crate::event_log::{StoredEvent, TurnEvent, events_of};
 use crate::recent_events::RecentEvents;
 use crate::subscribers::{Subscribers, Subscription};
 
-/// The kind of the documents that tell whether a commit had gone well.
+/// The kind of the documents that mark a successful commit.
 pub(crate) const COMMIT: &str = "commit";
 /// How many records and documents go into one commit.
 const MAX_COMMIT: usize = 2000;
@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long the end of a turn, and that of the server, waits for a store that takes nothing.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// Writes down what is told. Clones share everything.
+/// Writes events to the store. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct EventWriter(Arc<Inner>);
 
@@ -65,7 +65,7 @@ enum PendingWrite {
 }
 
 impl PendingWrite {
-    /// Returns the session that is told.
+    /// Returns the session of an event.
     fn session(&self) -> Option<&SessionKey> {
         match self {
             PendingWrite::Event(turn_event) => Some(&turn_event.session),
@@ -128,8 +128,8 @@ impl EventWriter {
         self.pending().entries.len()
     }
 
-    /// Waits until everything that was handed over until now is written, but not for long if the store takes nothing: then it is
-    /// written when the store is back.
+    /// Waits until everything that was handed over until now is written, but not for long if the store takes nothing:
+    /// then it is written when the store is back.
     pub(crate) async fn flush_with_timeout(&self) {
         let _ = tokio::time::timeout(FLUSH, self.flush()).await;
     }
@@ -142,22 +142,22 @@ impl EventWriter {
         let _ = written.wait_for(|it| *it >= n_queued).await;
     }
 
-    /// Returns what a session was told after a number, if it is at hand.
+    /// Returns the events of a session after a number, if they are in memory.
     pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<StoredEvent>> {
         self.recent_events().after(session, number, max)
     }
 
-    /// Listens to what a session is told here.
+    /// Subscribes to the events of a session that are written here.
     pub(crate) fn subscribe(&self, session: &SessionKey) -> Subscription {
         self.0.subscribers.subscribe(session)
     }
 
-    /// Keeps nothing of a session at hand any more.
+    /// Removes a session's events from memory.
     pub(crate) fn forget(&self, session: &SessionKey) {
         self.recent_events().forget(session);
     }
 
-    /// Writes until it is told to stop, and then what is left; nothing more, if the store does not take it.
+    /// Writes until it is asked to stop, and then the rest of the queue, unless the store refuses it.
     pub(crate) async fn work(self, stop: CancellationToken) {
         let mut before = None;
         loop {
@@ -207,16 +207,16 @@ impl EventWriter {
                 }
                 Err(StoreError::Exists { .. }) => break,
                 Err(StoreError::NotFound { .. }) if self.drop_ended(&mut entries).await => {}
-                // No store ever takes it, and everybody else would wait for it.
+                // No store will ever accept it, and it would block everything behind it.
                 Err(err @ StoreError::NameTooLong { .. }) if self.drop_unwritable(&mut entries) => {
-                    tracing::error!(error = %err, "something that was told can't be written, and is left out");
+                    tracing::error!(error = %err, "an event can't be stored and is dropped");
                 }
                 Err(err) if stop.is_cancelled() => {
-                    tracing::error!(error = %err, entries = entries.len(), "what was told is not written: the server stops");
+                    tracing::error!(error = %err, entries = entries.len(), "events are not written: the server is stopping");
                     return None;
                 }
                 Err(err) => {
-                    tracing::warn!(error = %err, "what was told can't be written yet");
+                    tracing::warn!(error = %err, "events can't be written yet; retrying");
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => {}
@@ -230,7 +230,8 @@ impl EventWriter {
         Some(name)
     }
 
-    /// Drops what turns say whose end somebody else has told: they were held for lost. Says whether there were some.
+    /// Drops events of turns that another instance has ended because it considered them lost. Returns whether there
+    /// were any.
     async fn drop_ended(&self, entries: &mut Vec<PendingWrite>) -> bool {
         let begins: BTreeSet<DocumentKey> = entries.iter().flat_map(put_keys).collect();
         let needed: BTreeSet<DocumentKey> =
@@ -244,7 +245,7 @@ impl EventWriter {
         entries.len() < n_before
     }
 
-    /// Drops what no store takes. Says whether there was some.
+    /// Drops entries that no store accepts. Returns whether there were any.
     fn drop_unwritable(&self, entries: &mut Vec<PendingWrite>) -> bool {
         let n_before = entries.len();
         entries.retain(|it| self.writes_of(std::slice::from_ref(it)).0.check().is_ok());
@@ -278,7 +279,7 @@ impl EventWriter {
         (writes, sessions)
     }
 
-    /// Keeps what was written at hand.
+    /// Keeps written events in memory.
     fn cache_recent(&self, records: Vec<NewRecord>, sessions: Vec<Option<SessionKey>>, numbers: Vec<u64>) {
         let mut recent_events = self.recent_events();
         for ((record, session), number) in records.into_iter().zip(sessions).zip(numbers) {
@@ -305,11 +306,11 @@ fn commit_key(name: &str) -> DocumentKey {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) events: Vec<StoredEvent>,
-    /// Whether they were told here, so that the next ones probably are as well.
+    /// Whether they were written here, so the next ones probably will be too.
     pub(crate) is_recent: bool,
 }
 
-/// Returns the events of a session after a number, oldest first: from what is at hand, or from the store.
+/// Returns the events of a session after a number, oldest first, from memory or from the store.
 pub(crate) async fn events_after(
     event_writer: &EventWriter,
     session: &SessionKey,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::Problem;
 
-/// A JSON body. Unknown fields are refused where the type says so; what is wrong is told with its place.
+/// A JSON body. Unknown fields are refused where the type says so; errors name the location.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
@@ -53,7 +53,7 @@ fn is_json(content_type: &[u8]) -> bool {
 /// Reads a JSON text; no text is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    // A list would be read as the fields of the object in their order, which nobody means.
+    // Serde would read a list as the fields of the object in order, which is never intended.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::new("body_invalid", "the body can't be read: it is a list, not an object"));
     }

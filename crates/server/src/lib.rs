@@ -1,7 +1,7 @@
 //! Contexture over HTTP.
 //!
-//! [`Server`] turns a [`Project`](contexture_project::Project), an agent and a store into an [`axum::Router`]; it is
-//! stateless besides its leases, so that several of them on one store behave as one. The path of a request:
+//! [`Server`] turns a [`Project`](contexture_project::Project), an agent and a store into an [`axum::Router`]. It is
+//! stateless apart from its leases, so several servers on one store behave as one. The path of a request:
 //!
 //! ```text
 //! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
@@ -9,9 +9,9 @@
 //!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
-//! A turn belongs to the server, not to the connection that asked for it. Everything it says goes through the
-//! [event_writer](event_writer), which commits it to the store before anybody hears it: so whoever has heard something can go on
-//! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
+//! A turn belongs to the server, not to the connection that requested it. All its events go through the
+//! [event_writer](event_writer), which commits them to the store before they are published, so a client can continue
+//! after any event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
 
 mod app;
 mod audit;

@@ -18,7 +18,7 @@ pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Sen
 pub struct LoadedProject {
     /// The prompts and the configuration.
     pub project: Project,
-    /// Who runs them.
+    /// Runs the prompts.
     pub agent: Agent,
     /// What is wrong with the files as they are now; of each prompt the last good version is used.
     pub faults: Vec<Fault>,
@@ -59,7 +59,7 @@ impl LoadedProject {
     }
 }
 
-/// Says why a prompt or a flow can't be used.
+/// Explains why a prompt or a flow can't be used.
 fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
     let problem = Problem::from(err);
     if problem.code().starts_with("unknown_") && problem.place().is_none() {

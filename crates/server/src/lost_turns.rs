@@ -1,12 +1,13 @@
-//! Turns whose instance was lost: another instance records that they were interrupted, and tells it.
+//! Turns of lost instances: another instance records them as interrupted and publishes their end.
 //!
-//! Every instance looks for them. A turn that runs has a document; one whose writer gave no sign of life for the length of a
-//! lease is closed, and its end is told in the same commit that removes the document. That commit needs the document, as
-//! everything does that is told of the turn: so its end is told once, and last. What the log has of a turn that ended and its instance could not tell any more is told before.
+//! Every instance looks for them. A running turn has a document. If its lease has expired, the turn is closed, and its
+//! end event is published in the commit that deletes the document. Every event of a turn requires that document, so
+//! the end is published once, and last. If the turn had ended but its instance could not publish everything, the
+//! missing text is published first.
 //!
-//! The instance may be held up only. So a turn is closed in this order, whoever closes it: its lease is taken over, its
-//! document is replaced by another one ([`CLOSING`]), from where on its instance can tell nothing; then what clients were
-//! told of its answer goes into the log with its end, and at last that end is told.
+//! The instance may only be stalled. So every instance closes a turn in this order: it takes over the lease and
+//! replaces the document with another one ([`CLOSING`]), after which the turn's instance can't publish anything; then
+//! it writes the streamed part of the answer and the end to the log, and finally publishes the end.
 
 use std::collections::BTreeMap;
 
@@ -24,17 +25,18 @@ use crate::routes::event_range;
 use crate::running_turns::{RUNNING, TurnKey, key_of, turn_of};
 use crate::{App, Problem};
 
-/// The kind of the documents of turns that are being closed: their instances can't tell anything any more.
+/// The kind of the documents of turns that are being closed: their instances can't publish anything any more.
 const CLOSING: &str = "closing";
 /// How many items of a thread are read to find out how one of its newest turns ended.
 const NEWEST: usize = 1000;
-/// How many documents are looked at together.
+/// How many documents are read per page.
 const PAGE: usize = 500;
 
 /// Looks for turns whose writer was lost, again and again.
 #[derive(Debug, Default)]
 pub(crate) struct LostTurnSweep {
-    /// Turns that have ended without anybody saying so, and since when this is known. Their instance may be about to.
+    /// Turns that have ended but whose end is unpublished, and since when this is known. Their instance may still
+    /// publish it.
     unsent: BTreeMap<DocumentKey, Timestamp>,
 }
 
@@ -42,7 +44,7 @@ impl LostTurnSweep {
     /// Looks at all turns that are said to run. Returns how many were lost.
     pub(crate) async fn run(&mut self, app: &App) -> Result<usize, Problem> {
         let before = std::mem::take(&mut self.unsent);
-        // In this order: what is closed at the first look is told at the second.
+        // In this order: a turn that is closed in the first pass is published in the second.
         let n_running = self.check_all(app, RUNNING, &before).await?;
         Ok(n_running + self.check_all(app, CLOSING, &before).await?)
     }
@@ -69,7 +71,7 @@ impl LostTurnSweep {
         }
     }
 
-    /// Looks at one turn that is said to run. Says whether it was lost.
+    /// Checks one turn that is marked as running. Returns whether it was lost.
     async fn check_turn(
         &mut self,
         app: &App,
@@ -125,7 +127,7 @@ fn lease_ms(app: &App) -> i64 {
 /// How a turn ended.
 struct TurnEnding {
     status: TurnStatus,
-    /// What its model said and nobody was told.
+    /// The part of the answer that was not streamed.
     unsent: Option<String>,
 }
 
@@ -138,7 +140,7 @@ impl TurnEnding {
 /// Returns how a turn ended that is not open any more.
 async fn ended_as(app: &App, session: &SessionKey, turn_key: &TurnKey) -> Result<TurnEnding, Problem> {
     let sessions = app.0.sessions.of_tenant(session.tenant.clone());
-    // From the store: what this process knows of the thread is old while a writer of its own waits for another process.
+    // Read from the store: this process's snapshot is outdated while a local writer waits for another process.
     let items = sessions.open_thread(&turn_key.thread).await?.all(Some(Limit::Turns(NEWEST))).await?;
     let turns = contexture_history::turns(&items);
     let Some(turn) = turns.iter().find(|it| **it.id() == *turn_key.turn) else {
@@ -159,7 +161,7 @@ fn answer_text(turn: &Turn) -> String {
     texts.collect()
 }
 
-/// What clients were told of turns.
+/// Recovers the text that was streamed to clients.
 #[derive(Debug)]
 pub(crate) struct StreamedTextRecovery {
     pub(crate) records: Arc<dyn Records>,
@@ -188,7 +190,7 @@ impl LostTurnRecovery for StreamedTextRecovery {
 }
 
 impl StreamedTextRecovery {
-    /// From here on the instance of a turn can tell nothing of it.
+    /// After this, the turn's instance can't publish events of it.
     async fn fence_events(&self, session: &SessionKey, turn_key: &TurnKey) -> Result<(), StoreError> {
         let running = key_of(session, RUNNING, turn_key);
         let closing = key_of(session, CLOSING, turn_key);
@@ -199,21 +201,21 @@ impl StreamedTextRecovery {
             ..Writes::default()
         };
         match self.records.write(writes).await {
-            // Nothing was told of it, its end was told, or another instance was about to close it.
+            // It published nothing, its end was published, or another instance was about to close it.
             Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
             Err(err) => Err(err),
         }
     }
 }
 
-/// Returns the text of a turn that was told.
+/// Returns the text of a turn that was streamed to clients.
 async fn streamed_text(
     records: &dyn Records,
     session: &SessionKey,
     turn_key: &TurnKey,
 ) -> Result<String, StoreError> {
     let mut streamed = String::new();
-    // Where the answer begins that is being told: the ones before it are settled.
+    // Where the current answer starts; earlier answers are final.
     let mut begins = 0;
     let Some((first, last)) = event_range(records, session, turn_key).await? else { return Ok(streamed) };
     let mut after = first - 1;
@@ -229,7 +231,7 @@ async fn streamed_text(
             match event.event().filter(|_| is_mine) {
                 Some(Event::TextDelta { text }) => streamed.push_str(&text),
                 Some(Event::ToolResult { .. }) => begins = streamed.len(),
-                // What was told of it does not count.
+                // Text of a discarded attempt does not count.
                 Some(Event::AttemptDiscarded { .. }) => streamed.truncate(begins),
                 _ => {}
             }
@@ -238,7 +240,7 @@ async fn streamed_text(
     Ok(streamed)
 }
 
-/// Tells the end of a turn, unless another instance was faster. Says whether it did.
+/// Publishes the end of a turn, unless another instance was faster. Returns whether it did.
 async fn publish_end(
     app: &App,
     session: &SessionKey,
@@ -269,7 +271,7 @@ async fn publish_end(
     };
     match app.0.records.write(writes).await {
         Ok(_) => {
-            tracing::info!(thread = %turn_key.thread, turn = turn_key.turn, "a turn whose writer was lost is over");
+            tracing::info!(thread = %turn_key.thread, turn = turn_key.turn, "closed a turn of a lost writer");
             Ok(true)
         }
         Err(StoreError::NotFound { .. }) => Ok(false),

@@ -1,4 +1,4 @@
-//! What a client is told when something can't be done: a problem document (RFC 9457) with a stable code.
+//! Errors of the HTTP API: a problem document (RFC 9457) with a stable code.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -68,14 +68,14 @@ impl Problem {
         }
     }
 
-    /// Says where.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, at: impl Into<String>) -> Self {
         self.more.at = Some(at.into());
         self
     }
 
-    /// Says what may help.
+    /// Sets a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.more.hint = Some(hint.into());
@@ -144,7 +144,7 @@ impl Problem {
     }
 }
 
-/// Says which status a code has. Codes that nobody knows are the server's own failures.
+/// Returns the status of a code. Unknown codes are internal errors.
 fn status_of(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
@@ -206,7 +206,7 @@ impl IntoResponse for Problem {
             tracing::warn!(code = self.code, detail = self.detail, "a request failed");
         }
         let mut response = (status, Json(&self)).into_response();
-        // Whoever writes the log adds the id of the request.
+        // The request log adds the id of the request.
         response.extensions_mut().insert(self);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -1,4 +1,4 @@
-//! The newest events of sessions, for those who listen: what is not here is read from the store.
+//! The newest events of sessions, kept in memory for subscribers; older ones are read from the store.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,19 +23,19 @@ impl RecentEvents {
     /// Keeps an event.
     pub(crate) fn add(&mut self, session: SessionKey, told: StoredEvent) {
         if self.bytes > BYTES {
-            // Whoever still needs one of them reads it from the store.
+            // Subscribers that still need one of them read it from the store.
             *self = Self::default();
         }
         self.bytes += told.data.len();
         let events = self.sessions.entry(session).or_default();
-        // Another instance may have told something in between.
+        // Another instance may have written events in between.
         let is_next = events.back().is_none_or(|it| it.number + 1 == told.number);
         let n_gone = if is_next { (events.len() + 1).saturating_sub(EVENTS) } else { events.len() };
         self.bytes -= events.drain(..n_gone).map(|it| it.data.len()).sum::<usize>();
         events.push_back(told);
     }
 
-    /// Returns what a session was told after a number, if it is here.
+    /// Returns the events of a session after a number, if they are in memory.
     pub(crate) fn after(&self, session: &SessionKey, number: u64, max: usize) -> Option<Vec<StoredEvent>> {
         let events = self.sessions.get(session)?;
         let first = events.front()?.number;

@@ -91,14 +91,14 @@ impl RequestInfo {
     }
 }
 
-/// Returns the id that a client gave its request, if it can stand in a log.
+/// Returns the id that a client gave its request, if it is safe to log.
 fn client_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(REQUEST_ID)?.to_str().ok()?;
     let is_plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
     (!id.is_empty() && id.len() <= MAX_ID && id.bytes().all(is_plain)).then(|| id.to_owned())
 }
 
-/// Returns the name of a method; those that nobody knows have one together.
+/// Returns the name of a method; unknown methods share one name.
 fn method_name(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

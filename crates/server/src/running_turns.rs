@@ -1,4 +1,4 @@
-//! Turns that run: each in a task of its own, so that it goes on when the client that asked for it is gone.
+//! Running turns: each has its own task, so it continues when its client disconnects.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use crate::event_log::TurnEvent;
 use crate::event_writer::EventWriter;
 use crate::metrics::Metrics;
 
-/// The kind of the documents that say which turns run. Whoever finds one whose writer is lost puts an end to its turn.
+/// The kind of the documents that mark running turns. An instance that finds one with a lost writer ends its turn.
 pub(crate) const RUNNING: &str = "running";
 /// The kind of the documents that say what was asked for in a turn.
 pub(crate) const TURN: &str = "turn";
@@ -43,13 +43,13 @@ pub(crate) enum TurnJob {
 /// A turn to run.
 #[derive(Debug)]
 pub(crate) struct TurnTask {
-    /// The session whose events it tells; nobody hears of a turn that is not kept.
+    /// The session that receives its events; turns outside a session publish none.
     pub(crate) session: Option<SessionKey>,
     pub(crate) thread: Thread,
     pub(crate) prompt: Prompt,
     pub(crate) agent: Agent,
     pub(crate) job: TurnJob,
-    /// What was asked for, so that it can be tried again.
+    /// The original request, kept for retries.
     pub(crate) asked: Option<Value>,
     /// Where events go besides, as they happen.
     pub(crate) tap: Option<mpsc::UnboundedSender<Event>>,
@@ -73,17 +73,17 @@ pub(crate) struct StoredTurnRequest {
 pub(crate) struct TurnHandle {
     /// Says when it has begun; nothing comes of one that is refused before.
     pub(crate) turn_key: oneshot::Receiver<TurnKey>,
-    /// What it came to. By then everything it said is written, unless the store takes nothing.
+    /// The outcome of the turn. By then all its events are written, unless the store refuses writes.
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops it.
     pub(crate) cancel: CancellationToken,
     /// The tokens of approvals that it asked for.
     pub(crate) tokens: ApprovalTokens,
-    /// Whether it took too long, or the server stops: then nobody asked for it to be stopped.
+    /// Tells a timeout or a server shutdown apart from a requested stop.
     pub(crate) stop_cause: StopCause,
 }
 
-/// Why a turn was stopped that nobody asked to be stopped.
+/// Why a turn was stopped without a request to do so.
 #[derive(Clone, Debug)]
 pub(crate) struct StopCause {
     timed_out: Arc<AtomicBool>,
@@ -100,7 +100,8 @@ impl StopCause {
                     .hint("`server.turn_timeout_seconds` of contexture.toml is the limit")
             }
             AgentError::Cancelled if self.stop.is_cancelled() => {
-                Problem::new("shutting_down", "the server stops; the turn was interrupted").retry_after(1)
+                Problem::new("shutting_down", "the server is stopping; the turn was interrupted")
+                    .retry_after(1)
             }
             err => err.into(),
         }
@@ -168,7 +169,7 @@ impl RunningTurns {
     /// Starts a turn.
     pub(crate) fn start(&self, mut task: TurnTask) -> Result<TurnHandle, Problem> {
         if self.0.tasks.is_closed() {
-            let problem = Problem::new("shutting_down", "the server stops and begins no more turns");
+            let problem = Problem::new("shutting_down", "the server is stopping and accepts no more turns");
             return Err(problem.retry_after(1));
         }
         let cancel = self.0.stop.child_token();
@@ -208,10 +209,10 @@ impl RunningTurns {
         };
         let work = async move {
             let result = driver.drive(run).await;
-            // Nobody may be waiting any more.
+            // The receiver may be gone.
             let _ = outcome_sender.send(result);
         };
-        // The turn goes on in the trace of the request that asked for it.
+        // The turn belongs to the trace of its request.
         self.0.tasks.spawn(work.in_current_span());
         Ok(TurnHandle { turn_key, outcome, cancel, tokens, stop_cause })
     }
@@ -221,14 +222,14 @@ impl RunningTurns {
         self.running().contains_key(&(thread.clone(), turn.to_owned()))
     }
 
-    /// Stops a turn that runs here. Says whether there was one.
+    /// Stops a turn that runs here. Returns whether there was one.
     pub(crate) fn cancel(&self, thread: &ThreadKey, turn: &str) -> bool {
         let running = self.running();
         let token = running.get(&(thread.clone(), turn.to_owned()));
         token.inspect(|it| it.cancel()).is_some()
     }
 
-    /// Begins no more turns, lets those that run go on for a while, and then interrupts them.
+    /// Accepts no more turns, gives running ones some time, and then interrupts them.
     pub(crate) async fn stop(&self, grace: Duration) {
         self.0.tasks.close();
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
@@ -252,7 +253,7 @@ struct TurnDriver {
     turn_key: Option<TurnKey>,
     /// What was said before the turn began.
     buffered: Vec<Event>,
-    /// Whether its end was told.
+    /// Whether its end event was emitted.
     has_ended: bool,
     /// What its calls cost so far.
     usage: Usage,
@@ -290,7 +291,7 @@ impl TurnDriver {
         self.running_turns.0.metrics.turn(status, started.elapsed());
         self.end(result.as_ref().err());
         self.running_turns.0.event_writer.flush_with_timeout().await;
-        // Only now: who looks for lost turns leaves those alone that run here.
+        // Only now: the sweep for lost turns skips turns that are registered here.
         self.unregister();
         result
     }
@@ -309,7 +310,7 @@ impl TurnDriver {
         }
         match (&self.turn_key, &self.session) {
             (Some(_), Some(_)) => self.emit(event),
-            // A turn that never began was refused: whoever asked for it hears why, and nobody else.
+            // A turn that never began was refused: only its caller learns why.
             (None, Some(_)) => self.buffered.push(event),
             (_, None) => {}
         }
@@ -362,8 +363,8 @@ impl TurnDriver {
         }
     }
 
-    /// Tells the end of a turn that broke off, so that every turn that began has one. One whose end is not on record is left to
-    /// whichever instance closes it: then that end is told, and no other.
+    /// Emits the end of a turn that broke off, so that every started turn has one. If the end is not on record, the
+    /// instance that closes the turn publishes it, and no other.
     fn end(&self, err: Option<&AgentError>) {
         let is_unrecorded = matches!(err, Some(AgentError::Unrecorded(_)));
         if let Some(err) = err.filter(|_| !self.has_ended && !is_unrecorded) {

@@ -1,4 +1,4 @@
-//! Those who listen to what sessions are told here.
+//! Subscribers to the events of sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use contexture_session::SessionKey;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// All who listen, by session. Clones share everything.
+/// All subscribers, by session. Clones share everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscribers(Arc<Mutex<BTreeMap<SessionKey, SessionSubscribers>>>);
 
@@ -17,7 +17,7 @@ struct SessionSubscribers {
     notify: Arc<Notify>,
 }
 
-/// One who listens to a session.
+/// A subscription to a session.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     subscribers: Subscribers,
@@ -40,11 +40,11 @@ impl Subscribers {
         Subscription { subscribers: self.clone(), session: session.clone(), notify }
     }
 
-    /// Wakes those who listen to these sessions.
+    /// Wakes the subscribers of these sessions.
     pub(crate) fn wake<'a>(&self, sessions: impl Iterator<Item = &'a SessionKey>) {
         let mut last = None;
         for session in sessions {
-            // Pieces of one text often stand together.
+            // Deltas of one text are often adjacent.
             if last.replace(session) != Some(session)
                 && let Some(listening) = self.lock().get(session)
             {
@@ -55,7 +55,7 @@ impl Subscribers {
 }
 
 impl Subscription {
-    /// Comes when something is told from now on: look at what is there only after this was called.
+    /// Completes at the next event after this call. Read the existing events only after calling it.
     pub(crate) fn notified(&self) -> Notified<'_> {
         self.notify.notified()
     }

@@ -1,4 +1,4 @@
-//! Several who watch model calls: each hears of every call, in their order.
+//! Combines several watchers of model calls: each sees every call, in order.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The rules of leases, as one pure function.
 //!
-//! The number goes up with every change of the writer: a writer that shows no number is a new one, however short its write is,
-//! and every number that was given out before is worth nothing from then on.
+//! The number goes up with every change of the writer: a writer that shows no number is a new one, however short its
+//! write is, and every number that was given out before is worth nothing from then on.
 //!
 //! The in-memory store calls it; stores that decide in SQL are held to it by the conformance suite.
 
@@ -14,25 +14,25 @@ use crate::store::{Fence, Guard};
 /// The lease of a thread as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRow {
-    /// Who holds it, if anyone.
+    /// The holder's name, if the lease is held.
     pub owner: Option<Arc<str>>,
     /// The number of the last lease there was.
     pub fence: Fence,
-    /// When it ends.
+    /// When it expires.
     pub until: Timestamp,
 }
 
-/// Why a guard refuses a writer.
+/// The reason why a guard refuses a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseRefusal {
-    /// Someone else holds the lease.
+    /// Another writer holds the lease.
     Held,
     /// The writer's own was taken over or given back.
     Fenced(Fence),
 }
 
 impl LeaseRow {
-    /// Whether someone holds it at `now`.
+    /// Whether it is held at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.owner.is_some() && now < self.until
     }

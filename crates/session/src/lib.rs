@@ -12,8 +12,9 @@
 //! A write returns once it is durable. Within a process writers queue; across processes a turn's writer holds a lease,
 //! and every append says where it thinks the log ends, so two writers never both succeed.
 //!
-//! After a crash the same calls can be made again: a turn with a key goes on ([`TurnConfig::resume`]), and what is added
-//! ([`Thread::add_once`]), prepended ([`Thread::prepend_once`]) or created under a name ([`IsolatedStart::name`]) is there once.
+//! After a crash the same calls can be repeated: a turn with a key is resumed ([`TurnConfig::resume`]), and items that
+//! are added ([`Thread::add_once`]), prepended ([`Thread::prepend_once`]) or created under a name
+//! ([`IsolatedStart::name`]) exist once.
 //!
 //! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
 

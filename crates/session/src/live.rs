@@ -1,8 +1,8 @@
 //! A thread as this process knows it: one queue of writers, one snapshot.
 //!
-//! All handles to a thread share one [`LiveThread`]. Writers take its lock, so they queue in the order they came; across
-//! processes the store decides. A write is: take the newest snapshot, make items from it, append them where the
-//! snapshot ends. If the log has grown meanwhile, the snapshot is read anew and the items are made again.
+//! All handles to a thread share one [`LiveThread`]. Writers take its lock, so they queue in order of arrival; across
+//! processes the store decides. A write takes the newest snapshot, makes items from it, and appends them where the
+//! snapshot ends. If the log has grown in the meantime, the snapshot is reloaded and the items are made again.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::store::{Append, Fence, Guard, Store};
 use crate::view::changes_view;
 use crate::{NewItem, Snapshot, State, StoreError, ThreadKey, load};
 
-/// What all sessions of one store share.
+/// State shared by all sessions of one store.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -31,14 +31,14 @@ pub(crate) struct Shared {
     pub(crate) owner: Arc<str>,
     /// The counter's name, shared by all items.
     pub(crate) counter: Arc<str>,
-    /// The threads that someone in this process has a handle to: one queue of writers each.
+    /// The threads with a handle in this process: one queue of writers each.
     pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<LiveThread>>>,
     /// Asked when a lost turn is closed.
     pub(crate) lost_turn_recovery: OnceLock<Arc<dyn LostTurnRecovery>>,
 }
 
 impl Shared {
-    /// Returns a thread as this process knows it; it is read from the store if nobody has a handle to it.
+    /// Returns a thread as this process knows it; it is loaded from the store if this process has no handle to it.
     pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
         if let Some(live) = self.open_thread(&key) {
             return Ok(live);
@@ -62,7 +62,7 @@ impl Shared {
         self.known().get(key).and_then(Weak::upgrade)
     }
 
-    /// Makes sure that all handles to a thread share one queue, whoever opened it first.
+    /// Makes all handles to a thread share one queue, regardless of which was opened first.
     fn remember(&self, live: Arc<LiveThread>) -> Arc<LiveThread> {
         let mut known = self.known();
         if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
@@ -99,7 +99,7 @@ pub(crate) struct LiveThread {
     memory: RwLock<Option<ThreadMemory>>,
 }
 
-/// What somebody in this process remembers of a thread, besides the thread itself.
+/// A value that this process caches for a thread.
 pub(crate) type ThreadMemory = Arc<dyn Any + Send + Sync>;
 
 impl std::fmt::Debug for LiveThread {
@@ -108,12 +108,12 @@ impl std::fmt::Debug for LiveThread {
     }
 }
 
-/// What only the one who holds the lock may touch.
+/// State that only the holder of the lock may touch.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     /// The lease that this process holds, or held when a turn was dropped without an end.
     pub(crate) fence: Option<Fence>,
-    /// An append was begun and nobody waited for its end: the snapshot may be behind.
+    /// The caller of an append stopped waiting for its result: the snapshot may be outdated.
     is_stale: bool,
 }
 
@@ -132,7 +132,7 @@ impl LiveThread {
         Ok(LiveThread { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
     }
 
-    /// Returns a thread that begins as another one is in this snapshot, and that nobody else has.
+    /// Returns a private thread that starts with this snapshot of another one.
     pub(crate) fn detached(of: &LiveThread, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> LiveThread {
         let Shared { ports, config, owner, counter, .. } = &*of.shared;
         let (ports, config) = (ports.clone(), config.clone());
@@ -172,14 +172,16 @@ impl LiveThread {
         *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
-    /// Reads the thread anew. Only who holds the writer may call it, or an append of this process would be forgotten.
+    /// Reloads the thread. Only the holder of the writer lock may call it; otherwise an append of this process would
+    /// be lost from the snapshot.
     pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
         let snapshot = load::snapshot(&self.shared, &self.key).await?;
         self.set_snapshot(snapshot);
         Ok(())
     }
 
-    /// Reads the thread anew, unless somebody in this process writes: then nobody else does, and what is known is new.
+    /// Reloads the thread, unless a writer in this process holds the lock: then no other process writes, and the
+    /// snapshot is current.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
         match self.try_lock_writer() {
             Some(writer) => self.refresh(&writer).await,
@@ -187,7 +189,7 @@ impl LiveThread {
         }
     }
 
-    /// Takes the right to write, if nobody in this process has it.
+    /// Takes the writer lock if it is free.
     pub(crate) fn try_lock_writer(&self) -> Option<WriteGuard> {
         Arc::clone(&self.writer).try_lock_owned().ok()
     }
@@ -257,8 +259,8 @@ impl LiveThread {
         Ok(self.refresh(writer).await?)
     }
 
-    /// Makes sure that what was appended from here is known. To be called before something is looked up that decides what
-    /// is appended: if the log grows after that, the append is refused.
+    /// Makes sure that the snapshot contains every append from here. Call it before a lookup that decides what to
+    /// append: if the log grows after that, the append is refused.
     pub(crate) async fn refresh_if_stale(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
         if writer.is_stale {
             self.refresh(writer).await?;
@@ -267,7 +269,7 @@ impl LiveThread {
         Ok(())
     }
 
-    /// Appends once, behind the end of a turn whose writer was lost.
+    /// Appends once, after ending a turn whose writer was lost.
     pub(crate) async fn append_next(
         &self,
         writer: &mut WriteGuard,
@@ -297,7 +299,7 @@ impl LiveThread {
         if items.is_empty() {
             return Ok(());
         }
-        // What changes the view of older items is rare, and they are not at hand one by one.
+        // Items that change the view of older ones are rare, and the older ones are not loaded one by one.
         let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
@@ -333,7 +335,7 @@ impl LiveThread {
     }
 }
 
-/// A place among those who wait for a thread.
+/// A slot in the queue of writers waiting for a thread.
 struct QueueSlot<'a>(&'a AtomicUsize);
 
 impl Drop for QueueSlot<'_> {
@@ -366,10 +368,10 @@ impl Backoff {
     }
 }
 
-/// Why a turn was interrupted whose writer gave no sign of life.
+/// The recorded reason for a turn whose writer was lost.
 pub(crate) const LOST: &str = "its writer was lost";
 
-/// Returns what must be said before anything else is appended: a turn that nobody runs any more was interrupted.
+/// Returns the items that must precede any append: an in-flight turn without a writer is recorded as interrupted.
 ///
 /// A suspended turn waits on, unless a new turn begins (`begins`).
 pub(crate) fn closing(state: &State, begins: bool) -> Draft {

@@ -1,4 +1,4 @@
-//! Reads what is at hand of a thread from its store.
+//! Loads the recent turns of a thread from its store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
     let head = shared.store.head(key.clone()).await?;
     let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
     let after = read_after(&state);
-    // One more than wanted tells whether there are older ones.
+    // Reads one turn more than wanted to find out whether there are older ones.
     let newest = Span::NewestTurns(NewestTurns {
         turns: turns.saturating_add(1),
         tokens: None,
@@ -92,7 +92,7 @@ fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
     true
 }
 
-/// Reads one item.
+/// Reads one item by its position.
 pub(crate) async fn item_at(shared: &Shared, key: &ThreadKey, seq: Seq) -> Result<Option<Item>, StoreError> {
     let before = Seq(seq.0.saturating_sub(1));
     let items = shared.store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;

@@ -1,8 +1,8 @@
 //! Turns whose writer was lost.
 //!
-//! Whoever comes next takes the lease over, which fences the lost writer out, and records that the turn was interrupted. An
-//! application that knows more of the turn than its log says ([`LostTurnRecovery`]) is asked in between, when nothing can be added to
-//! the turn any more.
+//! The next writer takes over the lease, which fences out the lost writer, and records the turn as interrupted. Before
+//! that, once nothing can be appended to the turn any more, it asks [`LostTurnRecovery`] for what the application
+//! knows beyond the log.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use crate::session_error::SessionError;
 use crate::store::{Fence, Guard};
 use crate::{NewItem, Snapshot, State, StoreError, ThreadKey};
 
-/// Knows what a lost turn said that is not in its log, such as text that clients were told while the answer grew.
+/// Supplies output of a lost turn that is not in its log, such as text that was already streamed to clients.
 pub trait LostTurnRecovery: std::fmt::Debug + Send + Sync {
-    /// Returns what the turn in flight of a thread ends with. Its writer is fenced out, `snapshot` is the thread as it stands,
-    /// and the lease is held meanwhile, so this must not wait for long. It may be asked more than once about a turn.
+    /// Returns the items that end the in-flight turn of a thread. The lost writer is fenced out, `snapshot` is the
+    /// current thread, and the lease is held during the call, so it must be quick. It may be called more than once for
+    /// the same turn.
     fn items_for<'a>(
         &'a self,
         thread: &'a ThreadKey,
@@ -33,7 +34,7 @@ impl LiveThread {
         let Some(mut writer) = self.try_lock_writer() else { return Ok(None) };
         self.refresh(&writer).await?;
         let closed = match self.end_lost_turn(&mut writer, |fence| Guard::Release { fence }).await {
-            // In the second case this process was held up for longer than a lease, and taken over itself.
+            // In the second case this process was stalled for longer than a lease, and its own lease was taken over.
             Err(SessionError::Store(StoreError::Held { .. } | StoreError::Fenced { .. })) => return Ok(None),
             closed => closed?,
         };
@@ -49,8 +50,8 @@ impl LiveThread {
         Ok(())
     }
 
-    /// Returns what a new write has to show, after a turn in flight whose writer was lost has come to its end. Without
-    /// [`LostTurnRecovery`] that end is part of the write itself.
+    /// Returns the guard for a new write after the in-flight turn of a lost writer has been ended. Without a
+    /// [`LostTurnRecovery`] that ending is part of the write itself.
     pub(crate) async fn guard_after_lost(
         &self,
         writer: &mut WriteGuard,
@@ -67,8 +68,8 @@ impl LiveThread {
         })
     }
 
-    /// Takes the lease over from a lost writer and ends its turn, with a write that has this guard. Nothing if there is no turn
-    /// in flight.
+    /// Takes over the lease from a lost writer and ends its turn, with a write that has this guard. Returns `None` if
+    /// there is no turn in flight.
     async fn end_lost_turn(
         &self,
         writer: &mut WriteGuard,
@@ -81,7 +82,7 @@ impl LiveThread {
         let taken = self.shared.store.lease(self.key.clone(), Guard::Acquire { owner, ttl }).await?;
         writer.fence = taken;
         let Some(fence) = taken else { return Ok(None) };
-        // Only now does no one else write.
+        // From here on no other writer is active.
         self.refresh(writer).await?;
         let snapshot = self.snapshot();
         let Some(turn) = in_flight(snapshot.state()) else {
@@ -100,7 +101,7 @@ impl LiveThread {
 
 /// A lease that was taken over from a lost writer.
 struct TakenLease {
-    /// The turn that was ended with it; none if another writer did that meanwhile.
+    /// The turn that was ended with it; `None` if another writer ended it first.
     turn: Option<TurnNo>,
     fence: Fence,
 }

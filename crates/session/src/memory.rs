@@ -57,7 +57,7 @@ impl MemoryStore {
         Self { inner: Arc::default(), changes: Arc::new(watch::channel(()).0), time }
     }
 
-    /// Returns a store with one thread, which stands somewhere and whose items are elsewhere.
+    /// Returns a store with one thread that has a state but whose items live elsewhere.
     pub(crate) fn continuing(
         time: Arc<dyn Time>,
         session: &SessionId,

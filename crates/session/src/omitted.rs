@@ -1,4 +1,4 @@
-//! What of a thread is not at hand, and why.
+//! Which turns of a thread are not loaded, and why.
 
 use contexture_history::{Archived, Body, Item, TurnNo};
 
@@ -9,7 +9,7 @@ use crate::State;
 pub struct OmittedTurns {
     /// The turns, such as `t1..t7`.
     pub turns: String,
-    /// Why, such as `summarised in a3`.
+    /// The reason, such as `summarised in a3`.
     pub reason: String,
 }
 
@@ -27,7 +27,7 @@ impl OmittedTurns {
     }
 }
 
-/// Says what archives keep from the model.
+/// Lists the turns that archives hide from the model.
 pub(crate) fn archived(records: &[Item]) -> Vec<OmittedTurns> {
     let omitted = |item: &Item| match &item.body {
         Body::Summary(summary) => {
@@ -44,7 +44,7 @@ pub(crate) fn archived(records: &[Item]) -> Vec<OmittedTurns> {
     records.iter().filter_map(omitted).collect()
 }
 
-/// Returns the turns at hand whose hidden envelopes are left out.
+/// Returns the loaded turns whose hidden envelopes are left out.
 pub(crate) fn hidden_turns(state: &State, items: &[Item]) -> Vec<TurnNo> {
     let is_left_out = |it: &&Item| {
         it.seq <= state.aged_hidden

@@ -1,4 +1,4 @@
-//! What became of a turn, read from the log.
+//! The outcome of a turn, read from the log.
 
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
 
@@ -6,20 +6,20 @@ use crate::live::LiveThread;
 use crate::session_error::SessionError;
 use crate::store::{KeyedTurn, Span};
 
-/// What became of a turn.
+/// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutcome {
-    /// The turn.
+    /// The number of the turn.
     pub turn: TurnNo,
-    /// What became of it.
+    /// How the turn ended, or that it is still open.
     pub status: TurnStatus,
-    /// Why, where there is something to say.
+    /// The reason for that status, if there is one.
     pub reason: Option<String>,
     /// Everything that was appended to it.
     pub items: Vec<Item>,
 }
 
-/// Reads what became of a turn.
+/// Reads the outcome of a turn.
 pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
     const PAGE: usize = 256;
     let mut outcome =
@@ -42,7 +42,8 @@ pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnO
 }
 
 impl TurnOutcome {
-    /// Whether nobody can change it any more, or only who resumes it; with `resume` a bad end is none.
+    /// Whether the outcome can no longer change, except by resuming a suspended turn. With `resume` a failed or
+    /// interrupted turn is not final.
     pub(crate) fn is_final(&self, resume: bool) -> bool {
         match self.status {
             TurnStatus::InFlight => false,

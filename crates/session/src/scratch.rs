@@ -1,7 +1,7 @@
-//! A thread to try something on: it begins as another one is now, and nobody sees what is written to it.
+//! A scratch copy of a thread: it starts as the thread is now, and its writes stay private.
 //!
-//! Nothing is copied. What the thread had is read from its own store, where nothing is ever overwritten; what is written
-//! stays in memory, behind it.
+//! Nothing is copied. Existing items are read from the thread's own store, where nothing is ever overwritten; new
+//! items stay in memory.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::{
 };
 
 impl Thread {
-    /// Returns a thread that begins with exactly what [`get`](Thread::get) shows and whose writes reach nobody: they are
-    /// gone with its last handle. For model calls that read a thread and leave no trace in it.
+    /// Returns a thread that starts with exactly what [`get`](Thread::get) shows and whose writes are private: they
+    /// disappear with its last handle. Use it for model calls that read a thread and leave no trace in it.
     ///
-    /// It has the thread's name, so that what is made of it is the same to the byte. Idempotency keys of the thread are not
-    /// taken in it. It can't be forked. Making one reads nothing; what is older than the snapshot is read from the
-    /// thread's store when somebody asks for it, as long as the thread is there.
+    /// It has the same name as the thread, so requests built from it are the same to the byte. The thread's
+    /// idempotency keys are unused in it. It can't be forked. Creating one reads nothing; items older than the
+    /// snapshot are read from the thread's store on demand, as long as the thread exists.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -61,13 +61,13 @@ impl Thread {
     }
 }
 
-/// A store of one thread that goes on in memory behind what another store has of it.
+/// A store of one thread that keeps new items in memory, on top of another store.
 #[derive(Debug)]
 struct OverlayStore {
     before: Arc<dyn Store>,
-    /// Where the thread stood.
+    /// The state of the thread when the scratch copy was made.
     state: State,
-    /// What was written since.
+    /// Items written since.
     own: MemoryStore,
 }
 
@@ -98,7 +98,8 @@ impl OverlayStore {
         Ok(items)
     }
 
-    /// Reads what was there before. Others may have written to the thread since, so more is read by as much, and let go.
+    /// Reads items that existed before. Other writers may have appended since, so it reads that many more and drops
+    /// them.
     async fn read_before(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
         let now = self.before.head(key.clone()).await?;
         let now = now.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
@@ -117,7 +118,7 @@ fn widened(span: Span, was: &State, now: &State) -> Span {
         }
         Span::NewestTurns(wanted) => {
             let TurnNo(last) = now.turn;
-            // What others wrote must not use up the tokens.
+            // Items of other writers must not use up the token limit.
             let tokens = wanted.tokens.filter(|_| was.end == now.end);
             let turns = wanted.turns.saturating_add(more(was.turn.0, last));
             Span::NewestTurns(NewestTurns { turns, tokens, ..wanted })
@@ -161,7 +162,7 @@ impl Store for OverlayStore {
             if search.within == search::ranges_of(&self.state.archives) {
                 return self.before.search(key, search).await;
             }
-            // What is archived in memory only is in no index.
+            // Items archived only in memory are in no index.
             let mut items = Vec::new();
             for (first, last) in &search.within {
                 let seq = Seq(first.0.saturating_sub(1));

@@ -11,8 +11,8 @@ use crate::{ModelChoice, OmittedTurns, State, omitted, prepend};
 
 /// A thread at one moment, immutable: its state, its instructions and the newest turns.
 ///
-/// It holds as many turns as the session's `history_window` says, and the open one. Older turns stay in the store, so
-/// that neither taking a snapshot nor appending costs more when the thread is old.
+/// It holds the open turn and as many turns as `history_window` allows. Older turns stay in the store, so taking a
+/// snapshot or appending does not get slower as the thread grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     state: State,
@@ -20,9 +20,9 @@ pub struct Snapshot {
     turns: Vec<Arc<Turn>>,
     notes: BTreeMap<String, Arc<Value>>,
     omitted: Vec<OmittedTurns>,
-    /// The turns at hand whose hidden envelopes are left out.
+    /// The loaded turns whose hidden envelopes are left out.
     hidden: Vec<TurnNo>,
-    /// How many tool results of the turns at hand are old.
+    /// How many tool results in the loaded turns are old.
     n_old_results: usize,
 }
 
@@ -44,7 +44,7 @@ impl Snapshot {
         Self { state, instructions, turns, notes, omitted, hidden, n_old_results }
     }
 
-    /// Returns the snapshot after more items; `window` is how many turns stay at hand.
+    /// Returns the snapshot after more items; `window` is the number of turns to keep loaded.
     #[must_use]
     pub(crate) fn with(&self, items: &[Item], window: usize) -> Self {
         let mut next = self.clone();
@@ -53,8 +53,7 @@ impl Snapshot {
         next
     }
 
-    /// Lets go of turns outside of the window. Summaries stay: what they stand for is older than any window. So does what
-    /// was prepended.
+    /// Drops turns outside the window. Summaries and prepended messages stay, since they are older than any window.
     fn slide(&mut self, window: usize) {
         let is_open = self.state.open.is_some() && self.is_open_turn_loaded();
         let is_counted = |it: &Turn| !it.is_summary() && !it.is_leading();
@@ -123,7 +122,7 @@ impl Snapshot {
         open.is_some_and(|open| self.turns.last().is_some_and(|it| **it.id() == *open))
     }
 
-    /// Returns where the thread stands.
+    /// Returns the state of the thread.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -143,7 +142,7 @@ impl Snapshot {
         self.state.turn
     }
 
-    /// Returns the newest turns at hand, oldest first.
+    /// Returns the loaded turns, oldest first.
     pub fn turns(&self) -> &[Arc<Turn>] {
         &self.turns
     }
@@ -153,18 +152,17 @@ impl Snapshot {
         self.notes.get(key)
     }
 
-    /// Lists what of the thread is not among the turns at hand, with the reasons: what is summarised, left out, or
-    /// outside of the window.
+    /// Lists the turns that are not loaded, with the reasons: summarised, left out, or outside the window.
     pub fn omitted(&self) -> &[OmittedTurns] {
         &self.omitted
     }
 
-    /// Returns how many tool results of the turns at hand, from the oldest on, are old.
+    /// Returns how many tool results in the loaded turns, starting with the oldest, are old.
     pub fn n_old_results(&self) -> usize {
         self.n_old_results
     }
 
-    /// Returns the window over the turns at hand.
+    /// Returns the window over the loaded turns.
     pub fn history(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Window<'_, Arc<Turn>> {
         window(&self.turns, limit, counter)
     }

@@ -1,10 +1,9 @@
 //! Sessions as text: export, import, and copies.
 //!
-//! An exported session is JSONL: a line for the session, for each of its threads a line followed by its items, and a line
-//! that says how much there was.
-//! Everything a store keeps of a session is in it, so it moves between stores. An import reads and checks
-//! everything before it writes anything; if writing fails, what was written is removed again. Each thread is written
-//! whole or not at all; a process that is killed in between leaves the threads it has written.
+//! An exported session is JSONL: a line for the session, for each of its threads a line followed by its items, and a
+//! line that says how much there was. Everything a store keeps of a session is in it, so it moves between stores. An
+//! import reads and checks everything before it writes anything; if writing fails, what was written is removed again.
+//! Each thread is written whole or not at all; a process that is killed in between leaves the threads it has written.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::{SessionId, SessionKey, Sessions, State, StoreError, ThreadId, Thread
 
 /// The version of the format; a higher one is refused.
 const VERSION: u32 = 1;
-/// How many items are read at once.
+/// How many items are read per page.
 const PAGE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -78,10 +77,10 @@ struct EndLine {
     items: usize,
 }
 
-/// What an import wrote.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// The session's name.
+    /// The session's id.
     pub session: SessionId,
     /// How many threads it has.
     pub threads: usize,
@@ -132,7 +131,7 @@ async fn export_thread<E: From<SessionError>>(
 }
 
 fn line(line: &Line) -> Result<String, SessionError> {
-    // Writing can fail for a map with keys that are no text, which no item has.
+    // Serialising fails only for maps with non-string keys, which no item has.
     serde_json::to_string(line).map_err(|err| SessionError::Import { line: 0, detail: err.to_string() })
 }
 
@@ -268,7 +267,7 @@ fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, Sessio
     }
 }
 
-/// What was read so far.
+/// The lines read so far.
 #[derive(Default)]
 struct ImportReader {
     session: Option<SessionLine>,
@@ -351,7 +350,7 @@ impl ExportedThread {
     }
 }
 
-/// Returns the ranges of a log that an item is about, and where the records of archives it names stand.
+/// Returns the log ranges that an item refers to, and the positions of the archive records it names.
 fn ranges(body: &Body) -> Vec<(Seq, Seq)> {
     let of = |it: &Archived| [(it.first, it.last), (it.record, it.record)];
     match body {

@@ -18,22 +18,22 @@ use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 pub struct TurnConfig {
     /// The same key again gives the outcome of the first turn, not a second one.
     pub key: Option<String>,
-    /// Go on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was
-    /// interrupted. See [`Begun::Resumed`].
+    /// Resume the turn of that key if it did not complete: its writer was lost, it failed or it was interrupted. See
+    /// [`Begun::Resumed`].
     pub resume: bool,
-    /// What happens when a turn is already running.
+    /// What to do when a turn is already running.
     pub policy: Policy,
-    /// What the turn begins with: the user's message and its envelopes.
+    /// The first items: the user's message and its envelopes.
     pub items: Vec<NewItem>,
 }
 
-/// What came of beginning a turn.
+/// The result of beginning a turn.
 #[derive(Debug)]
 pub enum Begun {
     /// A turn that runs now.
     Running(RunningTurn),
-    /// The turn that the same key began before, which runs again (with [`TurnConfig::resume`] only). What it began with
-    /// and whatever followed is there already; nothing was appended but the record that it goes on.
+    /// The turn that the same key began before, running again (only with [`TurnConfig::resume`]). Its earlier items
+    /// are already in the log; only the record that it was resumed was appended.
     Resumed(RunningTurn),
     /// The turn that the same key began before.
     Replayed(TurnOutcome),
@@ -73,8 +73,8 @@ impl RunningTurn {
         self.put(guard, items.into_iter().map(|it| (self.turn, it)).collect()).await
     }
 
-    /// Archives a range of what the model reads, as it was read. [`SessionError::ViewChanged`] if somebody changed that
-    /// meanwhile; then nothing happened.
+    /// Archives a range of the view. Returns [`SessionError::ViewChanged`] and writes nothing if another writer
+    /// changed the view in the meantime.
     pub async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
         let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         let thread = self.live.key.thread.to_string();
@@ -97,12 +97,12 @@ impl RunningTurn {
         self.end(TurnStatus::Failed, Some(reason), items).await
     }
 
-    /// Ends the turn because someone stopped it, with what there is of it.
+    /// Ends the turn because it was stopped, with its partial items.
     pub async fn interrupt(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         self.end(TurnStatus::Interrupted, Some(reason), items).await
     }
 
-    /// Lets the turn wait for an answer from outside; [`Thread::resume`] goes on with it, in any process.
+    /// Suspends the turn until an outside answer arrives; [`Thread::resume`] continues it, in any process.
     pub async fn suspend(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         self.end(TurnStatus::Suspended, Some(reason), items).await
     }
@@ -130,8 +130,8 @@ impl RunningTurn {
         }
     }
 
-    /// Reads the log anew after it grew under the turn: an append of its own, whose caller did not wait for it, is no
-    /// harm; anything else means that someone took over.
+    /// Reloads the log after it grew during the turn. An append of this turn whose caller stopped waiting is harmless;
+    /// anything else means that another writer took over.
     async fn catch_up(&mut self, thread: String, backoff: &mut Backoff) -> Result<(), SessionError> {
         self.live.refresh(&self.writer).await?;
         let open = self.live.snapshot().state().open;
@@ -152,7 +152,7 @@ impl RunningTurn {
         Ok(())
     }
 
-    /// Waits for `work`, such as a model's answer, and gives signs of life meanwhile.
+    /// Waits for `work`, such as a model's answer, and renews the lease in the meantime.
     pub async fn while_alive<F: Future + Unpin>(&mut self, mut work: F) -> Result<F::Output, SessionError> {
         loop {
             let pause = self.live.shared.ports.time.sleep(self.live.shared.config.lease / 3);
@@ -203,7 +203,7 @@ async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> Result<Begun
     let mut writer = live.lock_writer(config.policy).await?;
     let mut backoff = Backoff::new(&live.shared.config);
     loop {
-        // What is known must not be older than what is looked up now.
+        // The snapshot must not be older than the key lookup that follows.
         live.refresh_if_stale(&mut writer).await?;
         let before = earlier_turn(live, config).await?;
         let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
@@ -295,7 +295,7 @@ async fn close(
     }
 }
 
-/// Makes a turn that did not come to its end the open one again, if it is the thread's newest still.
+/// Reopens a turn that did not complete, if it is still the newest turn of the thread.
 async fn resume_keyed(
     live: &LiveThread,
     writer: &mut WriteGuard,

@@ -1,9 +1,9 @@
 //! Appends: one statement that changes everything or nothing.
 //!
-//! The thread's row is updated if the log ends where the writer thinks it does, its guard lets it in and this program knows
-//! the tables still; all else
-//! is written from that row, so that a refused append writes nothing. One statement is one transaction: one round
-//! trip and one disk sync. An append that archives something takes a few statements more, in one transaction.
+//! The thread's row is updated if the log ends where the writer expects, the guard admits the writer, and this program
+//! still knows the tables; everything else is written from that row, so a refused append writes nothing. One statement
+//! is one transaction: one round trip and one disk sync. An append that archives something takes a few more
+//! statements, in one transaction.
 //!
 //! An append that lost its connection may have been carried out. It is tried again all the same: if it had been, it
 //! is refused, and then found in the log by its nonce.

@@ -1,7 +1,7 @@
 //! Large texts: stored once for each tenant, counted by the threads that refer to them.
 //!
-//! A text whose last reference goes away is removed. Writers that add one touch the text's row, and who removes it
-//! locks the row before it looks for references: one of the two waits for the other, whichever comes first.
+//! A text is removed with its last reference. Writers that add a reference touch the text's row, and removal locks the
+//! row before it looks for references, so one waits for the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::failure::Failure;
 
 const FETCH: &str = "SELECT hash, body FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2)";
 
-/// The rows are locked in the order of their names: two that do this at once do not wait for each other.
+/// The rows are locked in name order, so concurrent removals can't deadlock.
 const LOCK: &str = "\
     SELECT hash FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2) ORDER BY hash FOR UPDATE";
 
-/// A statement of its own, after the locks: it sees the references of all whom it had to wait for.
+/// A separate statement, after the locks: it sees the references of all writers it had to wait for.
 const REMOVE: &str = "\
     DELETE FROM {schema}.blobs AS blob WHERE tenant = $1 AND hash = ANY ($2) AND NOT EXISTS (
         SELECT FROM {schema}.blob_refs AS ref WHERE ref.tenant = $1 AND ref.hash = blob.hash

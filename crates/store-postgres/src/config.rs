@@ -61,7 +61,7 @@ impl PostgresConfig {
         Err(StoreError::Unavailable {
             place: "the database".to_owned(),
             detail: format!(
-                "{:?} is no name for a schema: at most 63 lower-case letters, digits and `_`, not starting with a digit or `pg_`",
+                "invalid schema name {:?}: at most 63 lower-case letters, digits and `_`, not starting with a digit or `pg_`",
                 self.schema
             ),
         })

@@ -92,7 +92,8 @@ impl Database {
         }
     }
 
-    /// Runs the first operation of all. A wrong address is reported at once; a server that is starting is waited for.
+    /// Runs the very first operation. A wrong address is reported immediately; a server that is starting is waited
+    /// for.
     pub(crate) async fn run_first<T, F, Fut>(&self, operation: F) -> Result<T, StoreError>
     where
         F: Fn(Client) -> Fut,
@@ -119,14 +120,14 @@ impl Database {
 }
 
 /// Begins a transaction in which each statement sees what was committed before it, whatever the server's default is.
-/// Who waits for a lock relies on that.
+/// Code that waits for a lock relies on that.
 pub(crate) async fn begin(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
     client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await
 }
 
-/// What a connection is told first, as far as the server knows these settings. Every statement here follows an index
-/// whatever its parameters are: one plan is enough, and one that was made while a table was small must not read it as
-/// a whole when it has grown. And what is acknowledged is on disk.
+/// The settings of a new connection, as far as the server knows them. Every statement here uses an index whatever its
+/// parameters are, so one plan is enough, and a plan made while a table was small must not scan it when it has grown.
+/// Acknowledged writes are on disk.
 const SETTINGS: &str = "\
     SELECT set_config(setting.name, wanted.value, false)
     FROM pg_settings AS setting

@@ -72,15 +72,15 @@ impl Database {
         Ok(Some(RemovedSession { threads, kinds }))
     }
 
-    /// Removes the streams and documents of a session that is locked, so that nobody writes more. Returns the kinds of
-    /// the streams.
+    /// Removes the streams and documents of a session, which is locked against writers. Returns the kinds of the
+    /// streams.
     async fn delete_kept(
         &self,
         transaction: &Transaction<'_>,
         key: &SessionKey,
     ) -> Result<Vec<String>, Failure> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
-        // The streams first: who forgets records of one has it locked.
+        // The streams first: pruning locks them.
         let rows = transaction.query(&self.sql(DELETE_STREAMS), &[&tenant, &session]).await?;
         transaction.execute(&self.sql(DELETE_RECORDS), &[&tenant, &session]).await?;
         transaction.execute(&self.sql(DELETE_DOCUMENTS), &[&tenant, &session]).await?;
@@ -116,7 +116,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Removes threads that are locked, so that nobody appends to them meanwhile.
+    /// Removes threads, which are locked against appends.
     async fn delete_logs(
         &self,
         transaction: &Transaction<'_>,

@@ -67,7 +67,7 @@ impl Failure {
         Failure::Damaged(format!("the row of item {first}: {why}"))
     }
 
-    /// Says that trying again is no remedy, if nobody knows whether it was done.
+    /// Marks a failure as final if the outcome of the operation is unknown.
     pub(crate) fn or_outcome_unknown(self) -> Failure {
         match self {
             Failure::Database(err) if of_error(&err) == Remedy::RetryAfterLoss => {
@@ -151,7 +151,7 @@ fn io_error(err: &tokio_postgres::Error) -> Option<&io::Error> {
     std::error::Error::source(err)?.downcast_ref()
 }
 
-/// Says what the database said, without the values it may have quoted.
+/// Returns the database's message, without the values it may have quoted.
 pub(crate) fn describe(err: &tokio_postgres::Error) -> String {
     match err.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::numbers::from_seq;
 use crate::rows;
 
-/// The source can't be removed meanwhile; appends to it go on.
+/// The source can't be removed during the copy; appends to it continue.
 const LOCK: &str = "\
     SELECT end_seq FROM {schema}.threads WHERE tenant = $1 AND thread = $2 FOR KEY SHARE";
 

@@ -1,4 +1,4 @@
-//! Leases: who may write, decided in SQL by the database's clock.
+//! Leases, checked in SQL by the database's clock.
 //!
 //! The rules are those of [`contexture_session::LeaseRow::admit`]. A guard is handed over as three parameters, of
 //! which the ones that it does not have are null:
@@ -141,7 +141,7 @@ pub(crate) fn held(guard: &Guard, fence: i64) -> Option<Fence> {
     matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(to_u64(fence)))
 }
 
-/// Says why the guard does not let a writer in; or that it would by now.
+/// Returns why the guard refuses a writer, or [`Failure::Raced`] if it no longer does.
 pub(crate) fn refused(key: &ThreadKey, guard: &Guard, current_lease: CurrentLease) -> Failure {
     let thread = key.thread.to_string();
     match guard {

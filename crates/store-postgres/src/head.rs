@@ -1,4 +1,4 @@
-//! Where a thread stands.
+//! The current state of a thread.
 
 use std::sync::Arc;
 

@@ -61,10 +61,10 @@ impl PostgresStore {
     ///
     /// The URL is PostgreSQL's, such as `postgres://user:password@host:5432/database?sslmode=require`. With
     /// `sslmode=require` the server's certificate must be valid for its name; `prefer`, the default, encrypts if the
-    /// server can and does not ask who it is; `disable` does not encrypt.
+    /// server supports it and does not verify the server; `disable` does not encrypt.
     ///
-    /// A server that is starting is waited for; one that can't be reached is an error at once. Tables of a newer
-    /// version are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
+    /// A server that is starting is waited for; an unreachable one is an error immediately. Tables of a newer version
+    /// are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
     pub async fn connect(url: &str, config: PostgresConfig) -> Result<PostgresStore, StoreError> {
         let database = Arc::new(Database::new(url, config)?);
         database.run_first(|client| migrate(&database, client)).await?;

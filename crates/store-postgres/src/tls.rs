@@ -1,8 +1,8 @@
 //! Encryption, by the URL's `sslmode`.
 //!
 //! - `disable`: none.
-//! - `prefer`, the default: if the server offers it, and then without asking who the server is, as PostgreSQL's own
-//!   programs do. It keeps out who listens, not who pretends. With `root_certificates` the server must prove it.
+//! - `prefer`, the default: if the server offers it, without verifying the server, as PostgreSQL's own programs do. It
+//!   protects against eavesdropping, not impersonation. With `root_certificates` the server is verified.
 //! - `require`: always, and the server's certificate must be valid for its name. PostgreSQL's own programs call
 //!   this `verify-full`, and so may the URL.
 

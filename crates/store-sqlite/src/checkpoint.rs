@@ -1,8 +1,8 @@
 //! Keeps the write-ahead log short without making appends wait for it.
 //!
-//! A thread of its own copies the log into the file while the writer goes on. What was appended meanwhile is copied by
-//! the writer itself, a few pages, so that the log is copied whole for a moment and starts anew. Only if readers
-//! prevent that for long does the writer wait for them, so the log never grows without bound.
+//! A separate thread copies the log into the file while the writer continues. The few pages appended in the meantime
+//! are copied by the writer itself, so that the log is briefly fully copied and restarts. Only if readers prevent that
+//! for long does the writer wait for them, so the log never grows without bound.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! One transaction for many changes.
 //!
-//! Each change is checked on its own inside the transaction; a refused one has written nothing. If SQLite fails at one
-//! of them, the transaction is undone and each is tried alone, so that nobody pays for another's trouble.
+//! Each change is checked separately inside the transaction; a refused one has written nothing. If SQLite fails at one
+//! of them, the transaction is rolled back and each is tried alone, so that one failing change does not affect the
+//! others.
 //!
-//! A transaction is made only in a file that this program understands and that is still where it was opened: a newer program
-//! may have changed the schema meanwhile, and what is written to a file that was removed is lost.
+//! A transaction is made only in a file that this program understands and that is still where it was opened: a newer
+//! program may have changed the schema meanwhile, and what is written to a file that was removed is lost.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(crate) trait Change: Send + 'static {
         false
     }
 
-    /// Who must hear of it once it is durable.
+    /// Returns what to notify once it is durable.
     fn touched(&self) -> Touched<'_> {
         Touched::Nothing
     }
@@ -47,7 +48,7 @@ pub(crate) enum Touched<'a> {
     Everything,
 }
 
-/// A change with the one who asked for it.
+/// A queued change with its reply channel.
 struct QueuedChange<C: Change> {
     change: C,
     outcome: Option<Result<C::Output, StoreError>>,
@@ -58,7 +59,7 @@ struct QueuedChange<C: Change> {
 pub(crate) trait Pending: Send {
     /// Makes the change and notes its outcome. An error means that the transaction must go.
     fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
-    /// Who must hear of it, if it was made.
+    /// Returns what to notify, if the change was made.
     fn touched(&self) -> Touched<'_>;
     /// Notes that it was not made.
     fn fail(&mut self, err: StoreError);
@@ -101,7 +102,7 @@ impl<C: Change> Pending for QueuedChange<C> {
 
     fn answer(self: Box<Self>, place: &StorePath) {
         let outcome = self.outcome.unwrap_or_else(|| Err(place.gone()));
-        // Whoever asked may have left; the change stands.
+        // The caller may be gone; the change stands.
         let _ = self.reply.send(outcome);
     }
 }
@@ -184,7 +185,7 @@ impl File {
         self.step("COMMIT").map_err(TransactionError::InBatch)
     }
 
-    /// Says why nothing can be written to the file, if that is so.
+    /// Returns why the file can't be written.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.check_version().and_then(|()| self.check_identity()).map_err(|err| self.error(&err))
     }

@@ -12,7 +12,7 @@ const REMEDY: &str = "what is readable can be copied into a new file with `Sqlit
 /// Why an operation did not happen.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It was looked at and refused. Nothing was written.
+    /// It was checked and refused. Nothing was written.
     Refused(StoreError),
     /// SQLite could not do it. Something may have been written; the transaction must go.
     Broken(Error),

@@ -1,8 +1,8 @@
 //! Whether the file at the path is the one that is open.
 //!
-//! A file that was removed or replaced while it is open can still be written, and all of that is gone when it is closed. So
-//! every commit looks whether path and open file are the same, before it is acknowledged. The write-ahead log counts as much
-//! as the file: what is committed is there first.
+//! A file that was removed or replaced while it is open can still be written, and all of that is gone when it is
+//! closed. So every commit looks whether path and open file are the same, before it is acknowledged. The write-ahead
+//! log counts as much as the file: what is committed is there first.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ fn file_id(metadata: &Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// Where files have no numbers, one that is there counts as the one that was opened: it can't be removed while it is open.
+/// Where files have no numbers, one that is there counts as the one that was opened: it can't be removed while it is
+/// open.
 #[cfg(not(unix))]
 fn file_id(_: &Metadata) -> FileId {
     FileId { device: 0, inode: 0 }
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!((alone.missing(), both.missing()), (None, None));
         std::fs::remove_file(&wal).expect("it was there");
         assert_eq!((alone.missing(), both.missing()), (None, Some(wal.as_path())));
-        // Another file under the same name; the first one stays, so that its number is not free.
+        // Another file under the same name; the first one stays, so that its inode is not reused.
         std::fs::rename(&path, folder.path().join("b.db")).expect("it was there");
         assert_eq!(alone.missing(), Some(path.as_path()));
         std::fs::write(&path, "a").expect("a file");

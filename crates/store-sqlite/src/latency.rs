@@ -1,9 +1,9 @@
-//! Who does the work: the caller's thread, or one of the store's own.
+//! Decides where an operation runs: on the caller's thread, or on one of the store's.
 //!
 //! Handing work to another thread and waking up for its answer takes up to 60 µs on a virtual machine, about half of a
-//! durable append. So an operation is done right where it was asked for if it is small, if it is the only one, and if
-//! the last ones were quick. Otherwise the store's threads do it: on a slow disk nobody's executor is held up, and
-//! appends that come together share one commit.
+//! durable append. So an operation runs inline if it is small, if it is the only one, and if the last ones were quick.
+//! Otherwise the store's threads run it: a slow disk then does not block the caller's executor, and concurrent appends
+//! share one commit.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ impl Default for LatencyTracker {
     }
 }
 
-/// An operation that was asked for. Dropped when it is done, or when nobody waits for it any more.
+/// A pending operation. Dropped when it is done or abandoned.
 #[derive(Debug)]
 pub(crate) struct Operation<'a>(&'a LatencyTracker);
 

@@ -3,10 +3,10 @@
 //! [`SqliteStore`] keeps the promises of [`Store`](contexture_session::Store) on one machine, for any number of
 //! processes. How it is built:
 //!
-//! * **A commit is a row.** All threads' commits are added at the end of one table; an index finds those of a thread in
-//!   their order. So a group of appends touches few pages, and a read touches what it returns.
-//! * **One writer.** Appends that are asked for at the same time share one transaction and one disk sync (`writer`,
-//!   `commit`); who may write and where the log ends is decided inside it.
+//! * **A commit is a row.** All threads' commits are added at the end of one table; an index finds those of a thread
+//!   in their order. So a group of appends touches few pages, and a read touches what it returns.
+//! * **One writer.** Concurrent appends share one transaction and one disk sync (`writer`, `commit`); leases and the
+//!   expected end are checked inside it.
 //! * **Durable.** A write-ahead log with `synchronous = FULL`: what was acknowledged survives a loss of power. The log
 //!   is copied into the file in the background (`checkpoint`).
 //! * **No runtime.** Small operations are done where they are polled as long as they are quick, everything else by

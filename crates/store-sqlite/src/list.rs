@@ -24,7 +24,7 @@ pub(crate) const USAGE: &str = r#"SELECT (SELECT count(*) FROM sessions WHERE te
     (SELECT count(*) FROM threads WHERE tenant = ?1), (SELECT coalesce(sum("end"), 0) FROM threads WHERE tenant = ?1),
     (SELECT count(*) FROM blobs WHERE tenant = ?1), (SELECT coalesce(sum(bytes), 0) FROM blobs WHERE tenant = ?1)"#;
 
-/// Returns where a thread stands.
+/// Returns the current state of a thread.
 pub(crate) fn head(
     conn: &Connection,
     place: &StorePath,

@@ -1,7 +1,7 @@
 //! Tells waiting readers that a thread or a stream has grown.
 //!
-//! Commits of this process wake them at once. Those of other processes are seen by a thread that looks, several times a
-//! second and only while somebody waits, whether anyone else has committed.
+//! Commits of this process wake waiters immediately. Commits of other processes are detected by a thread that polls
+//! several times a second, and only while there are waiters.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,11 +38,11 @@ impl From<StreamKey> for Topic {
     }
 }
 
-/// Who waits for what.
+/// The waiters, by topic.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     waiting: Mutex<WaitList>,
-    /// Somebody began to wait, or the store is closed.
+    /// A waiter was added, or the store is closed.
     news: Condvar,
 }
 
@@ -57,12 +57,12 @@ struct WaitList {
 struct Waiter {
     no: u64,
     after: u64,
-    /// Not looked at yet by the thread that watches other processes.
+    /// Not checked yet by the thread that watches other processes.
     is_new: bool,
     notify: oneshot::Sender<()>,
 }
 
-/// A place in the list of those who wait. Dropping it gives it up.
+/// An entry in the wait list. Dropping it removes the entry.
 #[derive(Debug)]
 pub(crate) struct Wait {
     notices: Arc<Notices>,
@@ -109,28 +109,28 @@ impl Notices {
         Wait { notices: Arc::clone(self), topic, no, notified }
     }
 
-    /// Wakes those who wait for a thread or a stream.
+    /// Wakes the waiters of a thread or a stream.
     pub(crate) fn wake(&self, topic: &Topic) {
         let waiters = self.lock().topics.remove(topic);
         notify(waiters.into_iter().flatten());
     }
 
-    /// Wakes those who wait for a thread.
+    /// Wakes the waiters of a thread.
     pub(crate) fn wake_thread(&self, key: &ThreadKey) {
-        // Most of the time nobody waits for anything.
+        // Most of the time there are no waiters.
         if !self.lock().topics.is_empty() {
             self.wake(&key.clone().into());
         }
     }
 
-    /// Wakes those who wait for any of the streams.
+    /// Wakes the waiters of any of the streams.
     pub(crate) fn wake_streams(&self, streams: &[StreamKey]) {
         if !self.lock().topics.is_empty() {
             streams.iter().for_each(|it| self.wake(&it.clone().into()));
         }
     }
 
-    /// Wakes everybody.
+    /// Wakes all waiters.
     pub(crate) fn wake_all(&self) {
         let topics = std::mem::take(&mut self.lock().topics);
         notify(topics.into_values().flatten());
@@ -142,7 +142,7 @@ impl Notices {
         self.news.notify_all();
     }
 
-    /// Sleeps until somebody waits; false once the store is closed.
+    /// Sleeps until there is a waiter; false once the store is closed.
     fn has_waiters(&self) -> bool {
         let idle = |it: &mut WaitList| it.topics.is_empty() && !it.closed;
         let waiting = self.news.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +167,7 @@ impl Notices {
     }
 }
 
-/// Outside of the lock: whoever is told may run right here.
+/// Outside of the lock: a woken task may run right here.
 fn notify(waiters: impl Iterator<Item = Waiter>) {
     for waiter in waiters {
         let _ = waiter.notify.send(());
@@ -187,7 +187,7 @@ pub(crate) fn watch(
     let run = move || {
         let mut seen = None;
         while notices.has_waiters() {
-            // Whoever waits reads the log next, and meets the trouble there.
+            // A waiter reads the log next, and gets the error there.
             if look(&conn, &notices, &mut seen).is_err() {
                 notices.wake_all();
             }
@@ -215,8 +215,8 @@ fn look(conn: &Connection, notices: &Notices, seen: &mut Option<i64>) -> rusqlit
     Ok(())
 }
 
-/// Whether who waits for a stream must look. One that is shorter than what was read went with its session, if somebody
-/// has written at all: there is nothing to be told about one that was never longer.
+/// Whether a waiter of a stream must check it. A stream shorter than what was read was deleted with its session; one
+/// that was never longer has no news.
 fn is_news(last: u64, after: u64, somebody_wrote: bool) -> bool {
     last > after || (last < after && somebody_wrote)
 }

@@ -1,7 +1,7 @@
 //! Opens the file: whose it is, which version it has, how connections behave.
 //!
 //! Nothing is written before the file is known to be ours and not newer than this program. A new or older file is
-//! brought up to date in one transaction, so two processes that start at once do it once.
+//! migrated in one transaction, so two processes that start together do it once.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
@@ -30,7 +30,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A commit of one turn is 1 to 8 KB. Smaller pages make a group of appends slower, larger ones a single append.
 pub(crate) const PAGE_BYTES: u32 = 8192;
-/// A write-ahead log that grew beyond this is cut when it starts anew.
+/// A write-ahead log that grew beyond this is truncated when it restarts.
 const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 
 /// What a file is before anything is done to it.
@@ -70,15 +70,16 @@ pub(crate) fn open_reader(path: &Path, place: &StorePath, busy: Duration) -> Res
     open().map_err(|err| place.error(&err))
 }
 
-/// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are open see
-/// what they have in memory.
+/// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are
+/// open see what they have in memory.
 pub(crate) fn probe_file(
     path: &Path,
     identity: &Identity,
     place: &StorePath,
     busy: Duration,
 ) -> Result<(), StoreError> {
-    // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and removes it.
+    // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and
+    // removes it.
     if let Some(missing) = identity.missing() {
         return Err(place.missing(missing));
     }
@@ -127,7 +128,7 @@ fn check_path(path: &Path, place: &StorePath) -> Result<(), StoreError> {
     }
 }
 
-/// Makes a file that nobody but its owner can read, if there is none. SQLite gives the files beside it the same mode.
+/// Creates a file that only its owner can read, if there is none. SQLite gives the files next to it the same mode.
 fn make_private(path: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -201,7 +202,7 @@ fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
     if read_state(conn)? == FileState::Ours(VERSION) {
         return Ok(());
     }
-    // Exclusive from the start; whoever comes second finds the work done.
+    // Exclusive from the start; a second process finds the work done.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let (application, version): (i32, u32) = (
         tx.pragma_query_value(None, "application_id", |row| row.get(0))?,

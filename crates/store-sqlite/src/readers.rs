@@ -1,7 +1,7 @@
-//! The threads that read, each with a connection of its own.
+//! The reader threads, each with its own connection.
 //!
-//! They share one queue. Of those that are idle the one that worked last takes the next question: its memory is still
-//! warm, and nobody else is woken. A question is one transaction, so it sees the file as it was at one moment.
+//! They share one queue. The idle thread that worked last takes the next query: its caches are still warm, and no
+//! other thread is woken. A query is one transaction, so it sees a consistent file.
 //!
 //! A small question that is alone is answered in the caller's thread, see [`LatencyTracker`].
 
@@ -66,7 +66,7 @@ impl Readers {
         count: usize,
     ) -> Result<(Readers, Vec<JoinHandle<()>>), StoreError> {
         let inline_conn = open_reader(path, place, busy)?;
-        // Nobody waits for other processes in a caller's thread.
+        // A query on a caller's thread never waits for other processes.
         inline_conn.busy_timeout(Duration::ZERO).map_err(|err| place.error(&err))?;
         let inline_conn = Mutex::new(inline_conn);
         let readers = Readers {
@@ -102,7 +102,7 @@ impl Readers {
         answer.map_err(|err| self.place.failure(err))
     }
 
-    /// Answers in this thread; nothing if somebody else has the connection or the file.
+    /// Answers on this thread; `None` if the connection or the file is busy.
     fn answer_inline<T>(
         &self,
         query: impl Fn(&Connection) -> Result<T, Failure>,
@@ -185,7 +185,7 @@ impl Queue {
         let current = std::thread::current();
         loop {
             let mut waiting = self.lock();
-            // Whoever was woken without a reason is still in the list.
+            // A thread that woke up spuriously is still in the list.
             waiting.idle.retain(|it| it.id() != current.id());
             if let Some(query) = waiting.queries.pop_front() {
                 return Some(query);

@@ -31,11 +31,11 @@ use crate::{list, read, search};
 pub struct SqliteConfig {
     /// By which leases end.
     pub time: Arc<dyn Time>,
-    /// How many threads read, each with a connection of its own.
+    /// How many reader threads there are, each with its own connection.
     pub readers: usize,
     /// How long to wait for another process that writes.
     pub busy: Duration,
-    /// How often to look for what other processes appended, while somebody waits for it.
+    /// How often to check for appends of other processes, while there are waiters.
     pub poll: Duration,
 }
 
@@ -48,9 +48,9 @@ impl SqliteConfig {
 
 /// Threads in one SQLite file. Clones share it.
 ///
-/// An append is on the disk before it returns. Several processes may use one file. It needs no runtime: small
-/// operations that are quick, as most are, are done where they are polled, all others by threads of its own. These end,
-/// after the work that is queued, when the last clone is dropped.
+/// An append is on disk before it returns. Several processes may use one file. It needs no runtime: small, quick
+/// operations, which most are, run where they are polled; all others run on the store's own threads. These end, after
+/// finishing the queue, when the last clone is dropped.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -76,7 +76,7 @@ pub struct SqliteStore {
 }
 
 struct Inner {
-    /// Nothing once the store is closing: the threads end when nobody can ask them any more.
+    /// `None` once the store is closing: the threads end when their queue is closed.
     writer: Option<Writer>,
     readers: Option<Readers>,
     notices: Arc<Notices>,
@@ -161,7 +161,8 @@ impl SqliteStore {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // One after the other: SQLite removes its log when the last connection closes, but not if two do so at once.
+        // One after the other: SQLite removes its log when the last connection closes, but not if two close
+        // concurrently.
         self.readers = None;
         self.notices.close();
         join(&mut self.reading);
@@ -173,7 +174,7 @@ impl Drop for Inner {
 fn join(threads: &mut Vec<JoinHandle<()>>) {
     let current = std::thread::current().id();
     for thread in threads.drain(..) {
-        // Whoever drops the last clone may be running in one of them: a waker called it.
+        // The last clone may be dropped on one of these threads, by a waker.
         if thread.thread().id() != current {
             let _ = thread.join();
         }

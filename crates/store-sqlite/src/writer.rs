@@ -21,7 +21,7 @@ use crate::identity::Identity;
 use crate::latency::{LatencyTracker, spin_until};
 use crate::notices::Notices;
 
-/// The most changes of one transaction, so that the first of them need not wait for ever.
+/// The most changes in one transaction, so that the first of them does not wait too long.
 const MAX_BATCH: usize = 512;
 /// How long to wait for a change that was asked for and is about to be queued.
 const GATHER: Duration = Duration::from_micros(100);
@@ -71,8 +71,8 @@ impl Writer {
         Ok((Writer { commands, shared }, thread))
     }
 
-    /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of many
-    /// changes, one is prepared while another is made.
+    /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of
+    /// many changes, one is prepared while another is made.
     pub(crate) async fn make<C: Change>(
         &self,
         prepare: impl FnOnce() -> Result<C, StoreError>,
@@ -89,7 +89,7 @@ impl Writer {
         answer.await.map_err(|_| self.shared.place.gone())?
     }
 
-    /// Makes a change in this thread and answers it. Returns it if somebody else is writing.
+    /// Makes a change on this thread and replies. Returns it if another thread is writing.
     fn make_inline(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
         let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
         let since = Instant::now();
@@ -126,7 +126,7 @@ impl WriterShared {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the outcome of a change to those who wait for it. Never with the lock: they may write next.
+    /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
         match change.touched() {
             Touched::Nothing => {}
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Makes changes at once in a file of at most so many pages. Returns who succeeded, and the names that are there.
+    /// Makes concurrent changes in a file of at most `pages` pages. Returns the outcomes, and the names in the file.
     fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("contexture.db");

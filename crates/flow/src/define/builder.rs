@@ -42,7 +42,7 @@ impl FlowBuilder {
         }
     }
 
-    /// Says what it is for.
+    /// Sets the description.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.definition.description = text.into();
         self
@@ -81,7 +81,7 @@ impl FlowBuilder {
         self
     }
 
-    /// Says how much a run may do.
+    /// Sets the limits of a run.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.definition.limits = limits;
         self

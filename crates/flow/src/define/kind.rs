@@ -14,7 +14,7 @@ pub enum NodeKind {
     Start,
     /// Asks a model, in one turn of a thread.
     LlmRequest(LlmConfig),
-    /// Waits for somebody's input.
+    /// Waits for user input.
     UserInput(UserInputConfig),
     /// Says something that the author has written.
     ManualInput(ManualInputConfig),
@@ -32,7 +32,7 @@ pub enum NodeKind {
     IntentRouter(IntentConfig),
     /// Chooses one of several ways by conditions.
     Branch(BranchConfig),
-    /// Goes several ways at once.
+    /// Starts several branches in parallel.
     Parallel(ParallelConfig),
     /// Brings several ways together.
     Join(JoinConfig),
@@ -79,7 +79,7 @@ pub struct Overrides {
     pub settings: Settings,
 }
 
-/// Waits for somebody's input.
+/// Waits for user input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserInputConfig {
@@ -89,7 +89,7 @@ pub struct UserInputConfig {
     /// What is expected; a text unless it says otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<DataType>,
-    /// Whether what is said is appended to the thread. By default it is if the node is told a thread.
+    /// Whether the input is appended to the thread. The default is yes if the node has a thread input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<bool>,
 }
@@ -100,7 +100,7 @@ pub struct UserInputConfig {
 pub struct ManualInputConfig {
     /// What is said: a Liquid template over the node's `data`.
     pub text: String,
-    /// Who says it.
+    /// The role of the message.
     #[serde(default = "user")]
     pub role: Role,
 }
@@ -134,7 +134,7 @@ pub struct NewThreadConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InjectConfig {
-    /// Where they stand.
+    /// Where they are inserted.
     #[serde(skip_serializing_if = "is_default")]
     pub position: Position,
     /// Messages that the author has written; those of the input come behind them.
@@ -142,7 +142,7 @@ pub struct InjectConfig {
     pub messages: Vec<Message>,
 }
 
-/// Where injected messages stand.
+/// Where injected messages are inserted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
@@ -175,7 +175,8 @@ pub struct ToolCallConfig {
 pub struct IntentConfig {
     /// The ways by name, and when each is right. Each name is an output.
     pub intents: IndexMap<String, String>,
-    /// A prompt of the project in the place of the built-in one. Its input has `text` and `intents`; it answers with a name.
+    /// A prompt of the project in the place of the built-in one. Its input has `text` and `intents`; it answers with a
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The model, `provider/model`.
@@ -187,14 +188,15 @@ pub struct IntentConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchConfig {
-    /// The ways by name, each with a Liquid condition over `value` and the node's inputs. The first that holds is taken, or `else`.
+    /// The ways by name, each with a Liquid condition over `value` and the node's inputs. The first that holds is
+    /// taken, or `else`.
     pub cases: IndexMap<String, String>,
     /// More inputs.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub inputs: IndexMap<String, DataType>,
 }
 
-/// Goes several ways at once.
+/// Starts several branches in parallel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelConfig {
@@ -231,12 +233,12 @@ pub struct CacheConfig {
     /// How long a value counts; as long as it is used if it does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
-    /// Who shares it.
+    /// Who shares the cache.
     #[serde(skip_serializing_if = "is_default")]
     pub scope: CacheScope,
 }
 
-/// Who shares what is remembered.
+/// Who shares cached values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheScope {
@@ -285,7 +287,7 @@ pub struct TransformConfig {
 pub struct CustomConfig {
     /// The name under which the application has registered it.
     pub name: String,
-    /// What it is told; the node makes of it what it likes.
+    /// The configuration; its meaning is up to the node.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub config: Value,
 }

@@ -21,7 +21,8 @@ pub struct NodeDefinition {
     pub retry: Retry,
     /// What happens when it fails.
     pub on_error: OnError,
-    /// Whether it may be run again if nobody knows how far it came when its process was lost. Each kind has its own answer.
+    /// Whether it may run again when its progress is unknown because its process was lost. Each kind has its own
+    /// default.
     pub repeat: Option<bool>,
 }
 
@@ -48,7 +49,7 @@ pub enum OnError {
     /// The run ends, with the node named.
     #[default]
     Fail,
-    /// The node's output `error` says why, and the run goes on.
+    /// The node's output `error` has the reason, and the run continues.
     Emit,
 }
 
@@ -81,28 +82,28 @@ impl NodeDefinition {
         self
     }
 
-    /// Says how long one attempt may take.
+    /// Sets the timeout of one attempt.
     #[must_use]
     pub fn timeout_seconds(mut self, seconds: f64) -> Self {
         self.timeout_seconds = Some(seconds);
         self
     }
 
-    /// Says how often it is tried again.
+    /// Sets how often it is retried.
     #[must_use]
     pub fn retry(mut self, max: u32, delay_seconds: f64) -> Self {
         self.retry = Retry { max, delay_seconds };
         self
     }
 
-    /// Says what happens when it fails.
+    /// Sets what happens when it fails.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// Says whether it may be run again if nobody knows how far it came.
+    /// Sets whether it may run again when its progress is unknown.
     #[must_use]
     pub fn repeat(mut self, repeat: bool) -> Self {
         self.repeat = Some(repeat);

@@ -1,4 +1,4 @@
-//! Reads a definition from JSON. Every fault names the field it is in, so that whoever knows the file finds the line.
+//! Parses a definition from JSON. Every fault names its field, so callers can map it to a line of the file.
 
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;

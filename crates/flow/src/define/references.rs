@@ -1,4 +1,4 @@
-//! What the nodes of a definition name besides each other: prompts and tools, which whoever has them can check.
+//! The prompts, tools and flows that the nodes of a definition name, so that callers can check them.
 
 use super::{FlowDefinition, NodeKind};
 

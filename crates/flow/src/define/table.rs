@@ -21,7 +21,7 @@ macro_rules! kinds {
             /// The names of all kinds.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
 
-            /// Returns the name of the kind, as it stands in `type`.
+            /// Returns the name of the kind, as in `type`.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(kinds!(@pattern $kind $(($config))?) => $name),+

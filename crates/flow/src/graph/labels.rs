@@ -1,10 +1,10 @@
-//! Where the labels of arrows stand: on their arrow, and not on each other if that can be helped.
+//! The positions of arrow labels: on their arrow, and not overlapping if possible.
 
 use std::collections::HashMap;
 
 use super::layout::{Point, Size};
 
-/// How far along the first piece of its arrow a label may stand, the best place first.
+/// How far along the first segment of its arrow a label may be, best position first.
 const PLACES: [f64; 3] = [0.5, 0.25, 0.75];
 /// With how many others between the same layers a label is compared.
 const MAX_COMPARED: usize = 200;

@@ -1,10 +1,10 @@
-//! Where the boxes of a picture stand, and which way its arrows go.
+//! The positions of a picture's boxes and the routes of its arrows.
 //!
 //! In come the sizes of boxes and the edges between them, out come places. The rule, in full:
 //!
-//! 1. Edges that close a loop are turned, for the time being, so that everything leads down.
-//! 2. A box stands one layer below the lowest box that leads to it. An edge over several layers gets a bend in each.
-//! 3. Boxes of a layer stand in the order of the middle of their neighbours above, then below, a few times over.
+//! 1. Edges that close a loop are temporarily reversed, so every edge points down.
+//! 2. A box is one layer below the lowest box that leads to it. An edge over several layers gets a bend in each.
+//! 3. Boxes of a layer are ordered by the mean position of their neighbours above, then below, a few times over.
 //! 4. Each box moves towards the middle of its neighbours as far as the others of its layer let it.
 //!
 //! By hand, because the crates that do it give no way for edges (`rust-sugiyama`), draw by themselves (`layout-rs`) or
@@ -22,7 +22,7 @@ const MARGIN: f64 = 24.0;
 const N_SWEEPS: usize = 8;
 /// How many ways are tried to break loops.
 const N_TRIES: usize = 8;
-/// How many bends a picture has at most; edges without them go straight. Nobody can read such a picture anyway.
+/// The maximum number of bends in a picture; beyond it edges are straight. Such a picture is unreadable anyway.
 const MAX_BENDS: usize = 20_000;
 
 /// How large a box is.
@@ -70,7 +70,8 @@ pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)], below: f64) -> La
     Layout { size: Size { width: right + MARGIN, height: bottom + MARGIN }, boxes, routes }
 }
 
-/// Returns the edges, those turned that close a loop. Which ones do depends on where one begins to look; the fewer the better.
+/// Returns the edges, those turned that close a loop. Which ones do depends on where one begins to look; the fewer the
+/// better.
 fn oriented(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let n_turned =
         |it: &Vec<(usize, usize)>| it.iter().zip(edges).filter(|(one, other)| one != other).count();
@@ -213,14 +214,14 @@ impl LayerGraph {
             for step in 0..self.layers.len() {
                 let layer = if is_down { step } else { self.layers.len() - 1 - step };
                 let key = |it: &usize| mean(&neighbours[*it], &rank).unwrap_or(rank[*it]);
-                // A stable sort: who has no reason to move stays.
+                // A stable sort: boxes without a reason to move keep their place.
                 self.layers[layer].sort_by(|one, other| key(one).total_cmp(&key(other)));
                 note(&mut rank, &self.layers[layer]);
             }
         }
     }
 
-    /// Finds how far to the right everything stands.
+    /// Computes the horizontal positions.
     fn spread(&mut self) {
         self.x = vec![0.0; self.sizes.len()];
         for layer in &self.layers {

@@ -79,7 +79,8 @@ pub(super) fn picture(flow: &FlowDefinition) -> Picture {
     let boxes: Vec<Node> = (!has_start).then_some(start).into_iter().chain(own).collect();
     let mut idx_of = HashMap::new();
     for (idx, shown) in boxes.iter().enumerate() {
-        // The implied start stands first; who uses its name for something else has a fault, and a node by that name.
+        // The implied start comes first. A definition that uses its name for another node is invalid, and shows that
+        // node.
         idx_of.insert(shown.name.clone(), idx);
     }
     let edges = flow.edges.iter().filter_map(|text| arrow(text, &idx_of));
@@ -106,7 +107,7 @@ fn node_of(id: &str, kind: &NodeKind, flow: &FlowDefinition) -> Node {
     Node { name: id.to_owned(), about, family: Family::of(kind) }
 }
 
-/// Says what a run is given.
+/// Describes the input of a run.
 fn inputs(flow: &FlowDefinition) -> String {
     match flow.inputs.is_empty() {
         true => START.to_owned(),

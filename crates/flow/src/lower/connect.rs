@@ -101,13 +101,13 @@ fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Flo
     })
 }
 
-/// Says what is wrong with the names of ports, which authors give in some kinds of nodes.
+/// Reports invalid port names; in some kinds of nodes the author chooses them.
 fn names(ports: &[Port], what: &str) -> Vec<FlowFault> {
     let mut faults = Vec::new();
     for (idx, port) in ports.iter().enumerate() {
         if !is_name(&port.name) {
             let shown: String = port.name.chars().take(40).collect();
-            faults.push(FlowFault::new("flow_invalid", format!("`{shown}` is no name for an {what}")));
+            faults.push(FlowFault::new("flow_invalid", format!("invalid {what} name `{shown}`")));
         } else if ports.iter().take(idx).any(|it| it.name == port.name) {
             let message = format!("two {what}s are called `{}`", port.name);
             faults.push(FlowFault::new("duplicate_id", message));
@@ -169,7 +169,7 @@ fn connect_edge(
         return Err(FlowFault::new("flow_invalid", message));
     }
     if source.outputs[output].targets.contains(&(to, input)) {
-        return Err(FlowFault::new("duplicate_id", "the same edge stands here twice"));
+        return Err(FlowFault::new("duplicate_id", "duplicate edge"));
     }
     nodes[from].outputs[output].targets.push((to, input));
     nodes[to].inputs[input].sources.push((from, output));

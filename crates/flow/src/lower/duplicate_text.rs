@@ -1,7 +1,7 @@
 //! What of a flow works, but hardly as it is meant: a text that a model is sent twice.
 //!
-//! `user_input` with `append`, and `manual_input`, write what is said into their thread. If it is also the `user` of a model
-//! call on the same thread, the model reads it in the history and once more as the message of the turn.
+//! `user_input` with `append`, and `manual_input`, write what is said into their thread. If it is also the `user` of a
+//! model call on the same thread, the model reads it in the history and once more as the message of the turn.
 
 use contexture_message::Role;
 
@@ -55,8 +55,8 @@ fn is_said(definition: &FlowDefinition, to: &Endpoint) -> bool {
     to.port.as_deref() == Some("user") && matches!(kind(definition, &to.node), Some(NodeKind::LlmRequest(_)))
 }
 
-/// Whether two nodes work on one thread: the second is handed the thread by the first, both have it from the same output, or
-/// neither is told one.
+/// Whether two nodes use the same thread: the first passes it to the second, both get it from the same output, or
+/// neither has a thread input.
 fn is_same_thread(edges: &[(Endpoint, Endpoint)], first: &str, second: &str) -> bool {
     let mut of_second = threads(edges, second).peekable();
     if of_second.peek().is_none() {
@@ -65,7 +65,7 @@ fn is_same_thread(edges: &[(Endpoint, Endpoint)], first: &str, second: &str) -> 
     of_second.any(|it| it.node == first || threads(edges, first).any(|own| own == it))
 }
 
-/// Returns the outputs that tell a node its thread.
+/// Returns the outputs connected to a node's `thread` input.
 fn threads<'a>(edges: &'a [(Endpoint, Endpoint)], node: &'a str) -> impl Iterator<Item = &'a Endpoint> {
     let told = move |it: &&(Endpoint, Endpoint)| it.1.node == node && it.1.port.as_deref() == Some("thread");
     edges.iter().filter(told).map(|(from, _)| from)

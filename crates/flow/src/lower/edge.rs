@@ -14,7 +14,7 @@ pub(crate) struct Endpoint {
 pub(crate) fn parse(text: &str) -> Result<(Endpoint, Endpoint), FlowFault> {
     let wrong = || {
         let shown: String = text.chars().take(80).collect();
-        let fault = FlowFault::new("flow_edge_invalid", format!("`{shown}` is no edge"));
+        let fault = FlowFault::new("flow_edge_invalid", format!("invalid edge `{shown}`"));
         fault.hint(Some("write `node.output -> node.input`, or `node -> node`".to_owned()))
     };
     let (from, to) = text.split_once("->").ok_or_else(wrong)?;

@@ -1,8 +1,8 @@
 //! Sub-flows and portals become plain edges.
 //!
-//! A sub-flow's nodes take its place, named `sub/node`; its start becomes a gate with the name of the sub-flow's node, which takes the
-//! sub-flow's inputs. What comes out of the sub-flow is an edge from the inner port. A portal is an edge from everything that goes in to
-//! everything that comes out. Later stages know neither.
+//! A sub-flow's nodes take its place, named `sub/node`; its start becomes a gate with the name of the sub-flow's node,
+//! which takes the sub-flow's inputs. What comes out of the sub-flow is an edge from the inner port. A portal is an
+//! edge from everything that goes in to everything that comes out. Later stages know neither.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,15 @@ use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, ST
 use crate::fault::FlowFault;
 use crate::port::DataType;
 
-/// How deep flows may stand in flows.
+/// How deep sub-flows may be nested.
 const MAX_DEPTH: usize = 16;
-/// How long a node's name may be, with those of the sub-flows around it: the name of a wait has it, and the names of documents have a limit.
+/// How long a node's name may be, with those of the sub-flows around it: the name of a wait has it, and the names of
+/// documents have a limit.
 const MAX_NAME: usize = 512;
 /// How many nodes a flow may have, with those of its sub-flows.
 const MAX_NODES: usize = 10_000;
-/// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to portals.
+/// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to
+/// portals.
 pub(super) const MAX_EDGES: usize = 50_000;
 
 /// A flow without sub-flows and portals.
@@ -82,9 +84,9 @@ pub(super) struct Expansion<'a> {
     pub(super) chain: Vec<String>,
 }
 
-/// Where a flow stands in the whole.
+/// The position of a flow within the whole.
 pub(super) struct FlowPosition {
-    /// What stands before the names of its nodes.
+    /// The prefix of its node names.
     prefix: String,
     /// The name of its start, in a sub-flow, and what its author said of that node.
     gate: Option<(String, NodeDefinition, usize)>,
@@ -102,7 +104,7 @@ impl FlowPosition {
     }
 }
 
-/// What a name of a flow stands for.
+/// What a node name refers to.
 pub(super) enum Local {
     Node(String),
     Sub { gate: String, outputs: IndexMap<String, Endpoint> },
@@ -166,7 +168,7 @@ impl Expansion<'_> {
         let at = position.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
-            let fault = FlowFault::new("flow_invalid", format!("`{shown}` is no name for a node"));
+            let fault = FlowFault::new("flow_invalid", format!("invalid node name `{shown}`"));
             let hint = "letters, digits, `_` and `-`, at most 64".to_owned();
             self.fault(fault.hint(Some(hint)), at);
             return None;
@@ -226,7 +228,7 @@ impl Expansion<'_> {
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
-            self.fault(FlowFault::new("flow_circular", format!("a flow is its own part: {circle}")), at);
+            self.fault(FlowFault::new("flow_circular", format!("a flow contains itself: {circle}")), at);
             return None;
         }
         if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {

@@ -1,4 +1,4 @@
-//! From a definition to a flow that can be run. Everything is checked once, here; all faults are found at once.
+//! Turns a definition into a runnable flow. Everything is checked once, here, and all faults are reported together.
 //!
 //! ```text
 //! definition ─▶ expand (sub-flows and portals become plain edges) ─▶ connect (ports and types) ─▶ check (inputs, loops) ─▶ Flow

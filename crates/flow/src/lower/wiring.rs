@@ -102,7 +102,7 @@ impl Expansion<'_> {
                 continue;
             }
             let wrong = || {
-                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is no `node.port`"))
+                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is not a `node.port`"))
             };
             let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
             match end {

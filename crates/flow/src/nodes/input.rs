@@ -15,7 +15,7 @@ use crate::node::{Node, NodeContext, NodeError, Question, QuestionKind, Step, Tr
 use crate::port::{DataType, JsonType, Port, PortType};
 use crate::value::PortValue;
 
-/// Waits for somebody's input.
+/// Waits for user input.
 #[derive(Debug)]
 pub(crate) struct UserInputNode {
     message: Template,

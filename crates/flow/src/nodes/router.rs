@@ -64,7 +64,7 @@ impl IntentNode {
         let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
         let said = match cx.services.agent.run(&prompt, &scratch, request).outcome().await {
             Ok(outcome) => outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text())),
-            // Small models name a way and forget the form. Who names none has said that none fits.
+            // Small models name a route but forget the format. An answer without a route means that none fits.
             Err(AgentError::OutputInvalid { output, .. }) => Value::String(output),
             Err(err) => return Err(error_of(err)),
         };

@@ -1,4 +1,4 @@
-//! What a driver writes: each commit needs the driver's fence, so that a driver that was taken over writes nothing more.
+//! What a driver writes: each commit requires the driver's fence, so a driver that was taken over can't write.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl Batch {
 }
 
 impl WriteGuard {
-    /// Writes a batch and what stands beside it as one commit, and returns the number of the batch's last event, if it has one. If it is not
-    /// known whether the commit was made, the driver gives up: whoever takes over finds out from the log.
+    /// Writes a batch and its extra records as one commit, and returns the number of the batch's last event, if there
+    /// is one. If the outcome of the commit is unknown, the driver gives up; the next driver learns it from the log.
     pub(crate) async fn write(
         &self,
         batch: Batch,

@@ -1,7 +1,7 @@
-//! Drives a run: begins nodes whose inputs are there, works on them, writes down what becomes of them.
+//! Drives a run: starts nodes whose inputs are available, executes them, and records the results.
 //!
-//! Whatever happens is first in the log and then acted upon: a node begins to work after the record of its start is durable, and what it
-//! gives is on record before anybody else begins with it. The end of one node and the start of the next are one commit.
+//! Everything is logged before it takes effect: a node executes after the record of its start is durable, and its
+//! outputs are durable before another node uses them. The end of one node and the start of the next are one commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct Driver {
     pub(super) batch: Batch,
     pub(super) emitted: EmittedEvents,
     pub(super) tasks: FuturesUnordered<Work>,
-    /// Nodes that somebody works on.
+    /// Nodes that are being executed.
     pub(super) working: BTreeSet<usize>,
     pub(super) event_sender: UnboundedSender<EmittedEvent>,
     pub(super) event_receiver: UnboundedReceiver<EmittedEvent>,
@@ -64,12 +64,12 @@ pub(super) enum Ending {
 pub(crate) enum DriveOutcome {
     /// It is over.
     Over,
-    /// Everything waits for somebody.
+    /// Everything waits for an answer.
     Waiting {
         /// How much of the inbox it had taken.
         taken: u64,
     },
-    /// The driver was told to leave it to others.
+    /// The driver was asked to release the run.
     Stopped,
 }
 
@@ -115,7 +115,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Decides what becomes of nodes that somebody worked on who is gone.
+    /// Recovers nodes orphaned by a lost driver.
     pub(super) fn recover_orphans(&mut self) {
         let is_runnable =
             |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
@@ -123,7 +123,7 @@ impl Driver {
         for idx in lost {
             let Some(node) = self.flow.node(idx) else { continue };
             if !node.is_repeatable {
-                let message = "it ran when its process was lost, and does not say that it may be repeated";
+                let message = "its process was lost while it ran, and it is not marked as repeatable";
                 self.fail(idx, NodeError::new("interrupted", message));
             } else if self.phase(idx) == Some(&Phase::Running) {
                 let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
@@ -140,7 +140,8 @@ impl Driver {
     pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<DriveOutcome, RunError> {
         let mut sources = self.wake_sources(stop);
         self.take_messages().await?;
-        // A node had failed when the last driver was lost. Nodes fail when a run is cancelled too, so that counts first.
+        // A node had failed when the previous driver was lost. Nodes also fail when a run is cancelled, so a
+        // cancellation takes precedence.
         if let Some((node, error)) = self.state.failure.clone() {
             self.stop_with(Ending::Failed { node, error });
         }
@@ -161,7 +162,7 @@ impl Driver {
         }
     }
 
-    /// Whether nobody works and nothing can begin.
+    /// Whether no node is executing and none can start.
     pub(super) fn is_idle(&self) -> bool {
         let is_runnable =
             |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(|it| it.is_runnable());
@@ -176,7 +177,7 @@ impl Driver {
             let (node, firing) = (Arc::clone(node), *firing);
             let max = self.flow.limits().max_steps;
             if self.state.steps >= max {
-                let message = format!("more than {max} nodes have run since somebody was waited for");
+                let message = format!("exceeded max_steps ({max}) since the last wait");
                 let error = NodeError::new("flow_max_steps", message);
                 return self.stop_with(Ending::Failed { node: node.to_string(), error });
             }
@@ -223,7 +224,7 @@ impl Driver {
         Ok(number)
     }
 
-    /// Returns what is to be written: what was told first, for it was told before.
+    /// Returns what must be written, emitted events first since they happened first.
     pub(super) fn take_batch(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.batch);
         let emitted = self.emitted.take(&self.flow);
@@ -231,7 +232,8 @@ impl Driver {
         batch
     }
 
-    /// Lets nodes work that nobody works on yet. Several may have been answered at once, so there may be more than may work at once.
+    /// Executes nodes that have no task yet. Several answers may arrive together, so there may be more nodes than
+    /// `max_concurrency` allows.
     pub(super) fn start_tasks(&mut self) {
         if self.ending.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What nodes tell while they work: kept for a moment, so that many small pieces of a text become one record.
+//! Events that nodes emit while they run, buffered briefly so that many small text deltas become one record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::event::RunEvent;
 use crate::flow::Flow;
 use crate::node::EmittedEvent;
 
-/// How long something that was told may wait for more.
+/// How long an emitted event may wait for more.
 const FLUSH_DELAY: Duration = Duration::from_millis(50);
 /// How long a piece of text may become.
 const MAX_DELTA_BYTES: usize = 16 * 1024;
 
-/// What was told and is not on record yet.
+/// Emitted events that are not recorded yet.
 #[derive(Default)]
 pub(crate) struct EmittedEvents {
     events: Vec<EmittedEvent>,
@@ -37,7 +37,7 @@ impl EmittedEvents {
         self.events.push(next);
     }
 
-    /// Returns when what was told should be on record, if there is anything.
+    /// Returns a timer for the next flush, if there is anything to flush.
     pub(crate) fn due(&mut self, time: &Arc<dyn Time>) -> Option<&mut BoxFuture<'static, ()>> {
         if self.events.is_empty() {
             return None;
@@ -45,7 +45,7 @@ impl EmittedEvents {
         Some(self.timer.get_or_insert_with(|| time.sleep(FLUSH_DELAY)))
     }
 
-    /// Takes everything that was told.
+    /// Takes all emitted events.
     pub(crate) fn take(&mut self, flow: &Flow) -> Vec<RunEvent> {
         (self.timer, self.is_due) = (None, false);
         let named = |EmittedEvent { node, turn, event }: EmittedEvent| {

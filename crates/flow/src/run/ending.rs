@@ -1,4 +1,4 @@
-//! How a driver leaves a run: it is over, or everything in it waits for somebody. And how a run ends that nobody can drive.
+//! How a driver leaves a run: it ended, or everything in it waits for an answer. Also ends runs that can't be driven.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ impl Driver {
         self.batch.deletes.push(self.guard.keys.fence(self.guard.epoch));
         self.leave(State::default()).await?;
         for (thread, approval) in approvals {
-            // Nobody can give it any more. If the turn can't be closed now, the thread's next one closes it.
+            // The approval can no longer be given. If the turn can't be closed now, the next turn of the thread closes
+            // it.
             let _ = close_turn(&services, &thread, &approval).await;
         }
         Ok(DriveOutcome::Over)
@@ -66,7 +67,7 @@ impl Driver {
         asked.collect()
     }
 
-    /// Leaves the run until somebody answers.
+    /// Releases the run until an answer arrives.
     pub(super) async fn release(mut self) -> Result<DriveOutcome, RunError> {
         let waiting = self.state.active.iter().filter_map(|idx| match self.phase(*idx) {
             Some(Phase::Waiting { wait, .. }) => Some(wait.clone()),
@@ -74,7 +75,7 @@ impl Driver {
         });
         let waits: Vec<String> = waiting.collect();
         if waits.is_empty() {
-            // Nodes ask for inputs that nobody can give.
+            // Nodes pull inputs that can never arrive.
             return self.end_stalled().await;
         }
         self.record_event(RunEvent::RunWait { waits });
@@ -96,7 +97,7 @@ impl Driver {
 
     pub(super) async fn leave(mut self, state: State) -> Result<(), RunError> {
         let mut batch = self.take_batch();
-        // Nobody else writes to the log, so the numbers are known before it is written.
+        // The log has no other writer, so the numbers are known before it is written.
         self.run_record.upto =
             self.run_record.upto.saturating_add(u64::try_from(batch.events.len()).unwrap_or(u64::MAX));
         self.run_record.is_driven = false;
@@ -118,12 +119,13 @@ async fn close_turn(services: &Services, thread: &ThreadId, approval: &str) -> R
 }
 
 impl Runtime {
-    /// Whether somebody told the run to stop, and no driver has taken note of it.
+    /// Whether a cancellation was requested that no driver has handled.
     pub(super) async fn is_cancelled(&self, keys: &Keys) -> Result<bool, RunError> {
         Ok(document(self.records(), keys.mark(CANCEL)).await?.is_some())
     }
 
-    /// Ends a run that nobody can drive any more, because its flow is gone or its state can't be read: otherwise it would be due for ever.
+    /// Ends a run that can't be driven any more, because its flow is gone or its state can't be read; otherwise it
+    /// would be due forever.
     pub(super) async fn end_cancelled(&self, keys: &Keys, mut run_record: RunRecord) -> Result<(), RunError> {
         let at = self.parts.time.now();
         let status = RunStatus::Cancelled;

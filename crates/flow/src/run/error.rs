@@ -45,16 +45,16 @@ pub enum RunError {
         /// What is wrong with it.
         why: String,
     },
-    /// The run came to its end before.
+    /// The run had already ended.
     #[error("run `{run}` is over: {}", .status.as_str())]
     Over {
         /// The run.
         run: String,
-        /// What became of it.
+        /// The final status.
         status: RunStatus,
     },
-    /// Somebody else drives the run, here or in another process.
-    #[error("run `{run}` is driven by somebody else")]
+    /// Another driver has the run, in this or another process.
+    #[error("run `{run}` has another driver")]
     Driven {
         /// The run.
         run: String,
@@ -70,7 +70,7 @@ pub enum RunError {
         why: String,
     },
     /// What is on record of the run can't be read.
-    #[error("what is on record of run `{run}` can't be read: {detail}")]
+    #[error("cannot read run `{run}`: {detail}")]
     Damaged {
         /// The run.
         run: String,

@@ -1,4 +1,4 @@
-//! What is on record of a run: its log is a list of these, and whoever follows the run is told them.
+//! The log of a run is a list of these events; followers receive them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub enum RunEvent {
         /// What it was given.
         input: Arc<Value>,
     },
-    /// Somebody took the run over after its driver was lost.
+    /// Another driver took over after the previous one was lost.
     #[serde(rename = "run.resume")]
     RunResume {},
     /// A node begins.
@@ -65,7 +65,7 @@ pub enum RunEvent {
         /// The inputs.
         ports: Vec<String>,
     },
-    /// A node waits for somebody.
+    /// A node waits for an answer.
     #[serde(rename = "node.wait")]
     NodeWait {
         /// The node.
@@ -75,7 +75,7 @@ pub enum RunEvent {
         /// What it waits for.
         wait: Wait,
     },
-    /// Somebody answered.
+    /// A wait was answered.
     #[serde(rename = "node.answer")]
     NodeAnswer {
         /// The node.
@@ -123,18 +123,18 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
     },
-    /// Everything that goes on in the run waits for somebody.
+    /// Everything in the run waits for an answer.
     #[serde(rename = "run.wait")]
     RunWait {
         /// The ids of what it waits for.
         waits: Vec<String>,
     },
-    /// The run came to its end; nothing follows.
+    /// The run ended; nothing follows.
     #[serde(rename = "run.end")]
     RunEnd {
-        /// What became of it.
+        /// The final status.
         status: RunStatus,
-        /// What it came to.
+        /// The outputs of the run.
         outputs: BTreeMap<String, Value>,
         /// The node that failed, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,7 +174,7 @@ impl RunEvent {
     }
 }
 
-/// What a run waits for. Whoever answers names the id.
+/// What a run waits for. An answer names its id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// Names it within the run.
@@ -187,25 +187,25 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Says why a value is no answer, if so.
+    /// Returns why a value is not a valid answer.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         fits(&self.asked.schema, value)
     }
 }
 
-/// What becomes of a run.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It goes on.
+    /// It is running, or can be continued by a driver.
     Running,
-    /// Everything that goes on in it waits for somebody.
+    /// Everything in it waits for an answer.
     Waiting,
-    /// It came to its end.
+    /// It ended normally.
     Completed,
     /// A node failed.
     Failed,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 

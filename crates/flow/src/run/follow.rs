@@ -1,4 +1,4 @@
-//! What happens in a run, for those who follow it.
+//! The event stream of a run.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::id::RunId;
 use super::run_record;
 use super::runtime::Runtime;
 
-/// How often is looked whether a run is still there in which nothing happens.
+/// How often a follower checks whether a silent run still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 impl Runtime {
@@ -54,7 +54,7 @@ impl Runtime {
                     }
                     let more = runtime.events(&run, after, 256).await?;
                     if more.is_empty() {
-                        // Whoever begins behind its end would wait for ever, and so would who follows a run that is gone.
+                        // A follower that starts after the last event, or follows a deleted run, would wait forever.
                         if runtime.is_heard(&run, after).await? {
                             return Ok(None);
                         }
@@ -75,10 +75,11 @@ impl Runtime {
         Ok(run_record.status.is_over() && self.extent(run).await?.last <= after)
     }
 
-    /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is still there.
+    /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is
+    /// still there.
     pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
         let grown = self.records().grown(self.keys(run).log(), after);
-        // Of a run that went just before, a store can't tell that it ever was: nothing would come of it any more.
+        // A store can't tell that a just-deleted run ever existed, so the stream would never end.
         match select(grown, self.parts.time.sleep(LOOK_EVERY)).await {
             Either::Left((grown, _)) => Ok(grown?),
             Either::Right(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! What comes to a run from outside: answers, and the word to stop. Anybody may put something in; the run's driver takes it out.
+//! Messages to a run from outside: answers and cancellation. Any process may add one; the run's driver takes them out.
 
 use contexture_history::Timestamp;
 use contexture_session::records::MAX_NAME_BYTES;
@@ -19,7 +19,7 @@ pub(crate) const CANCEL: &str = "cancel";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum InboxMessage {
-    /// Somebody answered.
+    /// An answer to a wait.
     Answer { wait: String, value: Value },
     /// The run is to stop.
     Cancel,
@@ -27,7 +27,7 @@ pub(crate) enum InboxMessage {
 
 /// Names the wait of a node: it says whose it is, and the how-manieth.
 pub(crate) fn wait_id(node: &str, firing: u32, n_waits: u32) -> String {
-    // No name has a colon, so no two nodes have one id. It stands in addresses, where a slash would not do.
+    // Names contain no colon, so ids are unique. The id is part of URLs, so it must not contain a slash.
     let node = node.replace('/', ":");
     match n_waits {
         0 => format!("{node}.{firing}"),
@@ -84,7 +84,7 @@ fn posted(keys: &Keys, message: &InboxMessage, mark: &str, at: Timestamp) -> Wri
     Writes { records: vec![record], puts: vec![mark], ..Writes::default() }
 }
 
-/// Says why a wait can't be answered: it was, or there never was one.
+/// Explains why a wait can't be answered: it already was, or it never existed.
 async fn not_open(records: &dyn Records, keys: &Keys, wait: &str) -> RunError {
     let run = keys.run.to_string();
     let run_record = match load(records, keys).await {
@@ -102,7 +102,7 @@ async fn not_open(records: &dyn Records, keys: &Keys, wait: &str) -> RunError {
     }
 }
 
-/// Whether a run has waited under that id, as far back as is looked: an id that never was is no reason to read a long log.
+/// Whether a run has waited under that id, as far back as we look: an unknown id is no reason to read a long log.
 async fn was_asked(records: &dyn Records, keys: &Keys, wait: &str) -> Result<bool, RunError> {
     const PAGE: usize = 256;
     const PAGES: usize = 8;

@@ -23,11 +23,11 @@ pub struct RunInfo {
     pub fingerprint: String,
     /// The session that it belongs to.
     pub session: SessionId,
-    /// What becomes of it.
+    /// The status of the run.
     pub status: RunStatus,
     /// What it was given.
     pub input: Value,
-    /// What it came to, as far as it is known.
+    /// The outputs known so far.
     pub outputs: BTreeMap<String, Value>,
     /// What it waits for.
     pub waits: Vec<Wait>,

@@ -1,11 +1,11 @@
-//! Where everything of a run is kept: two streams and a few documents, which go with the session, and what belongs to the tenant: definitions, which
-//! runs share, and idempotency keys.
+//! Where everything of a run is kept: two streams and a few documents, which go with the session, and what belongs to
+//! the tenant: definitions, which runs share, and idempotency keys.
 
 use contexture_session::{DocumentKey, StreamKey, Tenant};
 
 use super::id::RunId;
 
-/// The kind of the documents that say where runs stand.
+/// The kind of the documents that hold run records.
 pub(crate) const RUN: &str = "flow.run";
 /// The kind of the documents that say what waits for an answer.
 pub(crate) const WAIT: &str = "flow.wait";

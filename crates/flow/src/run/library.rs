@@ -26,9 +26,9 @@ pub struct EventContext<'a> {
     pub at: Timestamp,
 }
 
-/// What runs take from the application. It is asked each time somebody begins to drive a run, so that what was loaded anew counts.
+/// What runs need from the application. It is queried each time a run is taken, so a reload takes effect.
 pub trait Library: fmt::Debug + Send + Sync + 'static {
-    /// Returns who runs prompts and tools.
+    /// Returns the agent that runs prompts and tools.
     fn agent(&self) -> Agent;
 
     /// Returns a prompt by its id, or why there is none.
@@ -37,7 +37,8 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     /// Returns a flow by its id.
     fn flow(&self, id: &str) -> Option<Flow>;
 
-    /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs them.
+    /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs
+    /// them.
     fn nodes(&self) -> Nodes {
         Nodes::default()
     }
@@ -47,10 +48,10 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run
-    /// follows it.
+    /// Called for every event after it is recorded here, for metrics. To observe a run, follow it.
     fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
 
-    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or its next attempt, is not in it.
+    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or
+    /// its next attempt, is not in it.
     fn on_worked(&self, _kind: &'static str, _took: Duration) {}
 }

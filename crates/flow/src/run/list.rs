@@ -9,12 +9,12 @@ use super::keys;
 use super::run_record::{self, RunRecord};
 use super::runtime::Runtime;
 
-/// How many documents are read at once.
+/// How many documents are read per page.
 const PAGE: usize = 256;
 
 impl Runtime {
-    /// Lists runs, without what they wait for. A run of which nobody can read what is on record hides no other: it is listed as
-    /// damaged, whichever flow and status are asked for, for nobody knows its own.
+    /// Lists runs, without their waits. A run whose record can't be read does not hide others: it is listed as damaged
+    /// whatever flow and status are asked for, since its own are unknown.
     pub async fn list(&self, list: &RunList) -> Result<RunPage, RunError> {
         let mut page = RunPage::default();
         let mut after = list.after.as_ref().map(|it| self.keys(it).run());

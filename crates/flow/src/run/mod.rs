@@ -1,7 +1,7 @@
-//! Runs: what is on record of them, the state that the record gives, and who drives them.
+//! Runs: their log, the state it replays to, and their drivers.
 //!
-//! A run's log has one writer, its driver, and is all there is to know: [`state`] is what a replay of it gives. Whoever answers a wait or
-//! cancels a run puts that into the run's inbox; the driver takes it from there.
+//! A run's log has one writer, its driver, and is the only source of truth: [`state`] is the result of replaying it.
+//! Answers and cancellations are put into the run's inbox, from which the driver takes them.
 
 mod commit;
 mod driver;

@@ -1,4 +1,4 @@
-//! What becomes of a node when an attempt is over: it gives something, waits, asks for inputs, is tried again, or has failed.
+//! Handles the result of an attempt: the node finishes, waits, pulls inputs, is retried, or fails.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::value::PortValue;
 const MAX_QUEUE: usize = 1000;
 
 impl Driver {
-    /// Takes note of what a node came to.
+    /// Handles the result of a node.
     pub(super) fn done(&mut self, idx: usize, done: Result<Step, NodeError>) {
         self.working.remove(&idx);
-        // Whatever it told before is told before its end.
+        // Events that it emitted before go before its end.
         while let Ok(event) = self.event_receiver.try_recv() {
             self.emitted.add(event);
         }
@@ -37,7 +37,7 @@ impl Driver {
         let Some(node) = self.flow.node(idx) else { return };
         let wrong = outputs.iter().find_map(|(name, value)| {
             let Some(output) = node.outputs.iter().find(|it| it.port.name == *name) else {
-                return Some(format!("it gives `{name}`, and has no such output"));
+                return Some(format!("it returned `{name}`, which is not one of its outputs"));
             };
             value.check(&output.port.of).err().map(|why| format!("output `{name}`: {why}"))
         });
@@ -67,7 +67,7 @@ impl Driver {
         self.check_queues(idx);
     }
 
-    /// What comes round after round and is never taken would make every later step dearer.
+    /// Values that arrive every round and are never consumed would make every later step slower.
     fn check_queues(&mut self, idx: usize) {
         let Some(node) = self.flow.node(idx) else { return };
         let full = node.outputs.iter().flat_map(|it| &it.targets).find(|(to, input)| {
@@ -84,7 +84,7 @@ impl Driver {
 
     pub(super) fn wait(&mut self, idx: usize, asked: Question) {
         if let Err(why) = check_depth(&asked.schema).and_then(|()| check_depth(&asked.about)) {
-            return self.fail(idx, NodeError::new("flow_value_too_deep", format!("what it asks: {why}")));
+            return self.fail(idx, NodeError::new("flow_value_too_deep", format!("its question: {why}")));
         }
         let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
         let id = wait_id(&node.id, active.firing, active.n_waits);
@@ -102,11 +102,11 @@ impl Driver {
             node.inputs.iter().any(|it| it.port.name == *name && it.port.lazy && !it.sources.is_empty())
         };
         let Some(active) = &self.state.nodes[idx].active else { return };
-        // Who asks again for what was not given would ask for ever.
+        // A node that pulls an input again after nothing arrived would pull forever.
         let asked_before = ports.iter().find(|it| active.pulled.contains(it));
         let message = match ports.iter().find(|it| !can(it) || active.inputs.contains_key(*it)) {
-            Some(name) => Some(format!("it asks for input `{name}`, which nothing can give")),
-            None => asked_before.map(|name| format!("it asked for input `{name}`, and nothing came")),
+            Some(name) => Some(format!("it pulls input `{name}`, which has no source")),
+            None => asked_before.map(|name| format!("it pulled input `{name}` before, and nothing arrived")),
         };
         if let Some(message) = message {
             return self.fail(idx, NodeError::new("flow_missing_input", message));

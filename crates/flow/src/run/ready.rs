@@ -12,7 +12,7 @@ use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode};
 use crate::value::PortValue;
 
-/// The name under which the run's own input stands among the inputs of its start.
+/// The name of the run's input among the inputs of its start node.
 pub(crate) const RUN_INPUT: &str = "input";
 
 /// What a run has besides its state.
@@ -25,8 +25,8 @@ pub(crate) struct RunContext {
 }
 
 impl State {
-    /// Returns the next node that can begin, in the order of the flow. Nodes that can't are not looked at again until something
-    /// about them changes.
+    /// Returns the next node that can start, in flow order. A node that can't start is not checked again until
+    /// something about it changes.
     pub(crate) fn next_start(&mut self, flow: &Flow, run_context: &RunContext) -> Option<RunEvent> {
         if self.n_working() >= flow.limits().max_concurrency.max(1) as usize {
             return None;
@@ -57,13 +57,13 @@ impl State {
         found
     }
 
-    /// How many nodes work, as opposed to waiting for somebody or for other nodes.
+    /// How many nodes are executing, as opposed to waiting for an answer or for other nodes.
     fn n_working(&self) -> usize {
         let active = self.active.iter().filter_map(|idx| self.nodes[*idx].active.as_ref());
         active.filter(|it| it.is_runnable()).count()
     }
 
-    /// The threads that somebody writes to, or has a turn on that waits.
+    /// The threads that a node writes to or has a suspended turn on.
     fn busy_threads(&self, flow: &Flow) -> BTreeSet<ThreadId> {
         let writing = self.active.iter().filter(|idx| flow.node(**idx).is_some_and(|it| it.traits.writes));
         writing.filter_map(|idx| self.nodes[*idx].active.as_ref()?.thread.clone()).collect()
@@ -125,7 +125,8 @@ impl State {
         named.or_else(usual).unwrap_or(&run_context.main).clone()
     }
 
-    /// Says who waits for what in vain, once nothing works and nobody is waited for.
+    /// Names a node that waits for an input that will never arrive, once no node is executing or waiting for an
+    /// answer.
     pub(crate) fn stalled(&self, flow: &Flow) -> Option<(String, String)> {
         let mut starved = flow.nodes().iter().enumerate().filter_map(|(idx, node)| self.starved(idx, node));
         let first = starved.next()?;
@@ -136,7 +137,7 @@ impl State {
         Some((first.0, message))
     }
 
-    /// Says who can't begin because somebody who can't go on has the thread.
+    /// Names a node that can't start because a blocked node holds its thread.
     pub(crate) fn blocked(&self, flow: &Flow, run_context: &RunContext) -> Option<(String, String)> {
         self.startable.iter().find_map(|idx| {
             let node = flow.node(*idx).filter(|_| self.nodes[*idx].active.is_none())?;
@@ -150,7 +151,7 @@ impl State {
             };
             let holder = flow.node(*self.active.iter().find(has)?)?;
             let message =
-                format!("node `{}` can't begin: `{}` has the thread that it writes to", node.id, holder.id);
+                format!("node `{}` can't start: `{}` holds the thread that it writes to", node.id, holder.id);
             Some((node.id.to_string(), message))
         })
     }
@@ -168,7 +169,8 @@ impl State {
         if !is_wanted || lacks.is_empty() {
             return None;
         }
-        let message = format!("node `{}` waits in vain for input `{}`", node.id, lacks.join("`, `"));
+        let message =
+            format!("node `{}` waits for input `{}`, which never arrives", node.id, lacks.join("`, `"));
         Some((node.id.to_string(), message))
     }
 }

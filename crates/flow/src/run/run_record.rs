@@ -1,7 +1,7 @@
-//! The document that says where a run stands, and how it is read.
+//! The document with the state of a run, and how it is read.
 //!
-//! It is written when a driver takes the run up and when it lets it go. In between, the log is ahead of it: its state is that after the
-//! record `upto`.
+//! It is written when a driver takes the run up and when it lets it go. In between, the log is ahead of it: its state
+//! is that after the record `upto`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::state::State;
 use crate::flow::Flow;
 use crate::node::NodeError;
 
-/// How many records are read at once.
+/// How many records are read per page.
 const PAGE: usize = 256;
 
-/// Where a run stands, on record.
+/// The stored state of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) flow: String,
@@ -113,7 +113,7 @@ pub(crate) async fn document(
     Ok(records.documents(vec![key]).await?.into_iter().next())
 }
 
-/// Reads where a run stands.
+/// Loads the record of a run.
 pub(crate) async fn load(records: &dyn Records, keys: &Keys) -> Result<(RunRecord, Timestamp), RunError> {
     let document = document(records, keys.run()).await?;
     let document = document.ok_or_else(|| RunError::NotFound { run: keys.run.to_string() })?;
@@ -132,9 +132,9 @@ pub(crate) async fn marks(records: &dyn Records, keys: &Keys) -> Result<Vec<Docu
     Ok(documents.into_iter().map(|it| it.key).collect())
 }
 
-/// Lists the documents beside the one that says where a run stands.
+/// Lists the documents of a run other than its record.
 pub(crate) async fn documents_of(records: &dyn Records, keys: &Keys) -> Result<Vec<DocumentKey>, RunError> {
-    // Whoever tells a run to stop may have looked before its end, and write this only now.
+    // A cancel request may have checked the run before its end and write its mark only now.
     let mut found = vec![keys.due(), keys.mark(CANCEL)];
     for (kind, first) in
         [(keys::DUE, keys.mark("")), (keys::WAIT, keys.wait("")), (keys::FENCE, keys.fences())]

@@ -59,8 +59,8 @@ pub struct RuntimeParts {
 
 /// The runs of one tenant. Clones share everything.
 ///
-/// A run goes on while somebody drives it: [`start`](Self::start) puts it on record, [`drive`](Self::drive) takes it as far as it gets without
-/// anybody's help. Both may happen in different processes.
+/// A run makes progress while it is driven: [`start`](Self::start) records it, [`drive`](Self::drive) runs it until it
+/// ends or waits. The two may happen in different processes.
 #[derive(Clone)]
 pub struct Runtime {
     pub(super) parts: Arc<RuntimeParts>,
@@ -99,8 +99,8 @@ impl Runtime {
         self.parts.sessions.of_tenant(self.tenant.clone())
     }
 
-    /// Drives a run as far as it gets: until it is over, or everything in it waits for somebody. With `stop` the run is left to others
-    /// at once, without loss. [`RunError::Driven`] if somebody else drives it.
+    /// Drives a run until it ends or everything in it waits for an answer. Cancelling `stop` releases the run
+    /// immediately, without loss. Returns [`RunError::Driven`] if another driver has the run.
     pub async fn drive(&self, run: &RunId, stop: CancellationToken) -> Result<RunInfo, RunError> {
         let keys = self.keys(run);
         loop {
@@ -108,7 +108,7 @@ impl Runtime {
             let DriveOutcome::Waiting { taken } = driver.drive(stop.clone()).await? else {
                 return self.info(run).await;
             };
-            // Somebody may have answered just before the run was let go.
+            // An answer may have arrived just before the run was released.
             let messages = self.records().read(keys.inbox(), taken, 1).await?;
             if messages.is_empty() || stop.is_cancelled() {
                 return self.info(run).await;
@@ -233,12 +233,13 @@ impl Runtime {
         Ok(())
     }
 
-    /// Answers what a run waits for, once. The run goes on when somebody drives it; whoever drives it now hears of it.
+    /// Answers a wait, once. The run continues when it is driven; a current driver is notified.
     pub async fn answer(&self, run: &RunId, wait: &str, value: Value) -> Result<(), RunError> {
         inbox::answer(self.records(), &self.keys(run), wait, value, self.parts.time.now()).await
     }
 
-    /// Tells a run to stop, and returns its status before. It is over when somebody has driven it; whoever drives it now hears of it.
+    /// Requests cancellation of a run, and returns its status before. The run ends when it is driven; a current driver
+    /// is notified.
     pub async fn cancel(&self, run: &RunId) -> Result<RunStatus, RunError> {
         inbox::cancel(self.records(), &self.keys(run), self.parts.time.now()).await
     }
@@ -253,7 +254,7 @@ impl Runtime {
             run_record::waits(self.records(), &keys).await?
         };
         if run_record.status == RunStatus::Waiting && waits.is_empty() {
-            // Everything is answered, and nobody has taken the run up yet: it goes on.
+            // Everything is answered, and no driver has taken the run yet: it counts as running.
             run_record.status = RunStatus::Running;
         }
         Ok(run_record.info(&keys, at, waits))

@@ -36,7 +36,7 @@ pub struct RunStart {
 }
 
 impl Runtime {
-    /// Puts a run on record. It begins when somebody drives it.
+    /// Records a run. It starts when it is driven.
     pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
         let input = Arc::new(checked_input(flow, start.input)?);
         for _ in 0..TRIES {
@@ -52,7 +52,7 @@ impl Runtime {
             .into())
     }
 
-    /// Begins a run, if nobody else was faster with the same key.
+    /// Starts a run, unless another process was faster with the same key.
     async fn begin(
         &self,
         flow: &Flow,
@@ -128,7 +128,7 @@ impl Runtime {
         start_key::run_of(self.records(), &self.tenant, key, self.parts.time.now()).await
     }
 
-    /// Removes a session with everything in it, its runs and their start keys too. Says whether there was one.
+    /// Deletes a session and everything in it, including its runs and their start keys. Returns whether it existed.
     pub async fn delete_session(&self, session: &SessionId) -> Result<bool, RunError> {
         let now = self.parts.time.now();
         start_key::delete_session(&self.sessions(), self.records(), session, now).await
@@ -160,7 +160,7 @@ fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
     let mut map = match input {
         Value::Null => serde_json::Map::new(),
         Value::Object(map) => map,
-        _ => return Err(wrong("it is an object".to_owned())),
+        _ => return Err(wrong("it must be an object".to_owned())),
     };
     if let Some(name) = map.keys().find(|it| !flow.inputs().contains_key(*it)) {
         let known: Vec<&str> = flow.inputs().keys().map(String::as_str).collect();

@@ -1,12 +1,14 @@
-//! Where a run stands: what a replay of its log gives.
+//! The state of a run: the result of replaying its log.
 //!
-//! Each input of a node has a queue. What a node gives goes into the queues that its outputs lead to, in the order in which nodes end. A
-//! node begins when every input that it awaits has something, and takes one of each. The rule for the exceptions:
+//! Each input of a node has a queue. What a node gives goes into the queues that its outputs lead to, in the order in
+//! which nodes end. A node begins when every input that it awaits has something, and takes one of each. The rule for
+//! the exceptions:
 //!
 //! 1. An input that keeps its value has a queue of one: the newest value, which is not taken out.
-//! 2. A join that waits for any input counts rounds: the n-th value of each input belongs to round n. The first that comes starts the
-//!    join; what comes later of the same round is left aside.
-//! 3. A pulled node begins when somebody asks for it, with the newest value of each input; what it gives goes to who asked.
+//! 2. A join that waits for any input counts rounds: the n-th value of each input belongs to round n. The first that
+//!    comes starts the join; what comes later of the same round is left aside.
+//! 3. A pulled node starts when another node asks for it, with the newest value of each input; its outputs go to the
+//!    node that asked.
 //! 4. A node runs once at a time.
 //!
 //! Nothing here waits, reads a clock or writes anything.
@@ -24,11 +26,11 @@ use crate::lower::ERROR;
 use crate::node::{Answer, NodeError, Question};
 use crate::value::PortValue;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) nodes: Vec<NodeState>,
-    /// How many nodes have begun since somebody answered.
+    /// How many nodes have started since the last answer.
     pub(crate) steps: u32,
     /// What the run comes to, as far as it is known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -37,7 +39,7 @@ pub(crate) struct State {
     pub(crate) threads: Vec<Option<ThreadId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<RunStatus>,
-    /// The first node that failed and gave nobody its error, and that error: the run ends because of it.
+    /// The first node that failed without emitting its error, and that error: the run ends because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<(String, NodeError)>,
     /// Nodes whose queues have changed, or that have ended: only these may begin now.
@@ -48,7 +50,7 @@ pub(crate) struct State {
     pub(crate) active: BTreeSet<usize>,
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeState {
@@ -60,7 +62,7 @@ pub(crate) struct NodeState {
     pub(crate) arrived: Vec<u32>,
     /// How often it has begun.
     pub(crate) fired: u32,
-    /// Who asked for it: nodes and their inputs.
+    /// The nodes that asked for it, with their inputs.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) asked: VecDeque<(usize, usize)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +83,7 @@ pub(crate) struct Active {
     /// The lazy inputs that it has asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pulled: Vec<String>,
-    /// What somebody answered before, if the node has waited.
+    /// The last answer, if the node has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Answer>,
 }
@@ -96,12 +98,12 @@ pub(crate) enum Phase {
     Retrying,
     /// It has asked for these inputs.
     Pulling(Vec<usize>),
-    /// It waits for somebody.
+    /// It waits for an answer.
     Waiting { wait: String, asked: Question },
 }
 
 impl Active {
-    /// Whether somebody must work on it.
+    /// Whether the driver must execute it.
     pub(crate) fn is_runnable(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Retrying)
     }
@@ -201,7 +203,7 @@ impl State {
         self.active.insert(idx);
     }
 
-    /// Lets the nodes behind lazy inputs know that somebody wants them.
+    /// Asks the nodes behind lazy inputs for their outputs.
     fn ask(&mut self, flow: &Flow, idx: usize, ports: &[String]) {
         let Some(node) = flow.node(idx) else { return };
         let inputs = node.inputs.iter().enumerate();
@@ -259,7 +261,7 @@ impl State {
         }
     }
 
-    /// Gives what a pulled node made to the one who asked for it.
+    /// Delivers the outputs of a pulled node to the node that asked for it.
     fn deliver(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
         let Some((to, input)) = self.nodes[idx].asked.pop_front() else { return };
         let Some((from, target)) = flow.node(idx).zip(flow.node(to)) else { return };
@@ -311,7 +313,8 @@ impl Active {
 }
 
 impl Input {
-    /// Whether it counts for the rounds of a join: what only lets the node wait does not, nor what is kept, which is there in every round.
+    /// Whether it counts for the rounds of a join: what only lets the node wait does not, nor what is kept, which is
+    /// there in every round.
     pub(crate) fn is_round(&self) -> bool {
         self.port.name != crate::lower::AFTER && !self.keeps
     }

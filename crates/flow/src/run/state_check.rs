@@ -1,11 +1,12 @@
-//! Whether a state that was read fits its flow. A document may be damaged or older than the code, and the ports of a node of the application's
-//! own may have changed; everywhere else, numbers in a state are taken for those of nodes and inputs.
+//! Whether a state that was read fits its flow. A document may be damaged or older than the code, and the ports of a
+//! node of the application's own may have changed; everywhere else, numbers in a state are taken for those of nodes
+//! and inputs.
 
 use super::state::{NodeState, Phase, State};
 use crate::flow::Flow;
 
 impl State {
-    /// Says what does not fit the flow in a state that was read, if anything.
+    /// Returns why a loaded state does not fit the flow.
     pub(crate) fn check(&self, flow: &Flow) -> Result<(), &'static str> {
         let nodes = flow.nodes();
         if self.nodes.is_empty() {

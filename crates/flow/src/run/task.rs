@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
     pub(crate) may_repeat: bool,
 }
 
-/// Says what is wrong with what a node was given, if anything is.
+/// Returns why the inputs of a node are invalid.
 pub(crate) fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeError> {
     for input in &node.inputs {
         let Some(value) = active.inputs.get(&input.port.name) else { continue };
@@ -86,7 +86,7 @@ async fn in_time(it: Attempt) -> Result<Step, NodeError> {
     match select(work, sleep).await {
         Either::Left((done, _)) => done,
         Either::Right(((), work)) => {
-            // It is told, so that it leaves a thread in good order, and then let go.
+            // The node is cancelled first, so that it leaves its thread in good order, and then dropped.
             cancel.cancel();
             select(work, time.sleep(LETTING_GO)).await;
             let message = format!("it took longer than {} s", timeout.as_secs_f64());
@@ -122,6 +122,6 @@ pub(crate) fn cancelled() -> NodeError {
 }
 
 fn panicked() -> NodeError {
-    // What it said then is not told: it may quote anything.
+    // The panic message is not reported: it may quote anything.
     NodeError::new("panicked", "the node panicked")
 }

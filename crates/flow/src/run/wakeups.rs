@@ -1,4 +1,4 @@
-//! What a driver hears of, and what it does about it: nodes that are done, what they tell, letters, and the time.
+//! What wakes a driver, and how it reacts: finished nodes, emitted events, inbox messages and timers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::node::{EmittedEvent, NodeError, Step};
 /// The code of a [`StoreError::Unavailable`].
 const STORE_UNAVAILABLE: &str = "store_unavailable";
 
-/// What a driver heard of.
+/// The reason why a driver woke up.
 pub(super) enum Wakeup {
     Done(usize, Result<Step, NodeError>),
     Emitted(EmittedEvent),
@@ -51,7 +51,7 @@ impl Driver {
         let time = Arc::clone(&self.guard.time);
         Box::pin(async move {
             if records.grown(inbox, taken).await.is_err() {
-                // The store is away: asking at once again would only keep it busy.
+                // The store can't be reached: retrying immediately would only add load.
                 time.sleep(Duration::from_secs(1)).await;
             }
         })
@@ -65,7 +65,7 @@ impl Driver {
         let mut flush_timer = self.emitted.due(&self.guard.time);
         std::future::poll_fn(|cx| {
             use std::task::Poll::{Pending, Ready};
-            // Nodes come last: quick ones are always ready, and would let nobody else be heard.
+            // Tasks come last: fast ones are always ready and would starve the other sources.
             if sources.messages.poll_unpin(cx).is_ready() {
                 return Ready(Wakeup::Messages);
             }
@@ -118,7 +118,7 @@ impl Driver {
             Wakeup::Stop => {
                 self.emitted.is_due = true;
                 self.flush().await?;
-                // Nobody needs to wait for the lease: it is given up.
+                // Releases the lease, so the next driver need not wait for it to expire.
                 self.guard.beat(Timestamp(0)).await?;
                 return Ok(Some(DriveOutcome::Stopped));
             }
@@ -163,8 +163,8 @@ impl Driver {
     }
 }
 
-/// A node that could not reach the store has not failed: the driver leaves the run as it would if it could not write itself, and whoever
-/// takes it up repeats the node.
+/// A node that could not reach the store has not failed: the driver leaves the run, as it does when its own writes
+/// fail, and the next driver repeats the node.
 fn store_unavailable(error: NodeError) -> RunError {
     RunError::Store(StoreError::Unavailable {
         place: "the store of the run".to_owned(),

@@ -473,7 +473,7 @@ async fn what_a_run_is_given_is_checked_and_filled_in() {
         refused(json!({"who": "", "m": 0})).await,
         "input of flow `flow`: there is no `m`; there are: n, who"
     );
-    assert_eq!(refused(json!([1])).await, "input of flow `flow`: it is an object");
+    assert_eq!(refused(json!([1])).await, "input of flow `flow`: it must be an object");
 }
 
 #[tokio::test]

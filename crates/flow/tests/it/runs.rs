@@ -334,7 +334,7 @@ fn who_asks_for_something_that_does_not_come_is_not_asked_for_ever() {
         let info = one.run(&flow, "s", json!({})).await;
         let error = info.error.unwrap();
         assert_eq!((info.node.as_deref(), error.code.as_str()), (Some("memo"), "flow_missing_input"));
-        assert_eq!(error.message, "it asked for input `value`, and nothing came");
+        assert_eq!(error.message, "it pulled input `value` before, and nothing arrived");
     });
 }
 
@@ -361,7 +361,7 @@ fn who_can_never_begin_is_named() {
         let info = one.run(&flow, "s", json!({})).await;
         let error = info.error.unwrap();
         assert_eq!((info.node.as_deref(), error.code.as_str()), (Some("gives"), "flow_stalled"));
-        assert_eq!(error.message, "node `gives` can't begin: `asks` has the thread that it writes to");
+        assert_eq!(error.message, "node `gives` can't start: `asks` holds the thread that it writes to");
     });
 }
 

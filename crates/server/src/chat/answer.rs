@@ -50,7 +50,7 @@ impl StreamedText {
     }
 }
 
-/// What a client is told at the end.
+/// The final result for a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CompletionResult {
     pub(crate) streamed: StreamedText,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Problem;
 
-/// What an OpenAI client is told when something can't be done.
+/// An error as an OpenAI client expects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChatError {
     status: StatusCode,
@@ -79,7 +79,7 @@ impl<E: Into<Problem>> From<E> for ChatError {
     }
 }
 
-/// Says what OpenAI calls a problem; what it has no word for keeps ours.
+/// Returns OpenAI's name for a problem; problems without one keep ours.
 fn known(code: &str, status: StatusCode) -> (StatusCode, &str) {
     match code {
         "unauthorized" => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
@@ -104,8 +104,8 @@ fn is_openai_client(headers: &HeaderMap) -> bool {
         || agent.starts_with("AsyncOpenAI/")
 }
 
-/// Puts problem documents of these routes into OpenAI's shape, wherever they come from: also those of the gate before
-/// them. It must stand outside of everything that answers with problems.
+/// Converts problem documents of these routes into OpenAI's shape, including those of the gate. It must be outside of
+/// every layer that responds with problems.
 pub async fn in_openai_shape(request: Request, next: Next) -> Response {
     const LARGEST: usize = 64 * 1024;
     let path = request.uri().path();

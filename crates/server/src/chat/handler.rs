@@ -32,7 +32,7 @@ use crate::routes::{idempotency_key, unkept_sessions};
 use crate::running_turns::{StopCause, TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
-/// The prompt behind `provider/model`: it has nothing to say of its own.
+/// The prompt behind `provider/model`: it is empty.
 const BARE: &str = "chat-completions";
 
 /// Answer a conversation as OpenAI does; unmodified OpenAI clients can be used.
@@ -106,7 +106,7 @@ pub(crate) async fn complete(
     reply.send(turn, defers_text, session).await
 }
 
-/// Does the same as [`named`]. A schema that the client brings is compiled on a thread of its own.
+/// Does the same as [`named`]. A schema from the client is compiled on a separate thread.
 async fn prompt_of(
     loaded: &Arc<LoadedProject>,
     request: &ChatRequest,
@@ -186,8 +186,8 @@ fn scope(caller: &Caller, session: Option<&SessionKey>, request: &ChatRequest, n
     }
 }
 
-/// Makes the client's system messages the instructions of the thread: they stand behind the prompt's own words. A client
-/// that sends none leaves them as they are.
+/// Makes the client's system messages the instructions of the thread; they follow the prompt's own text. A client that
+/// sends none leaves them unchanged.
 async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), ChatError> {
     let Some(text) = request.instructions() else { return Ok(()) };
     if thread.get().instructions() != Some(text.as_str()) {
@@ -202,7 +202,7 @@ struct Turn {
     outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops it when the client is gone.
     guard: Option<DropGuard>,
-    /// Why it was stopped, if nobody asked for that.
+    /// Why it was stopped, if it was not requested.
     stop_cause: StopCause,
     /// Its thread and its name, once it has begun.
     place: Option<(String, String)>,
@@ -217,7 +217,7 @@ impl Turn {
         event
     }
 
-    /// Waits for the end. Nobody has to be stopped any more then.
+    /// Waits for the end, after which dropping the connection stops nothing.
     async fn outcome(&mut self) -> Result<Outcome, ChatError> {
         let outcome = (&mut self.outcome).await;
         self.guard.take().map(DropGuard::disarm);
@@ -259,7 +259,7 @@ impl Reply {
             return Ok(self.headed(Json(result.document(&self.meta)).into_response(), turn.place.as_ref()));
         }
         let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, defers_text);
-        // The first words decide: what fails before them has a status of its own.
+        // A failure before the first text has its own status code.
         let mut first = String::new();
         while first.is_empty() {
             let Some(event) = turn.next().await else { break };
@@ -293,7 +293,7 @@ impl Reply {
         Ok(self.headed(response, place.as_ref()))
     }
 
-    /// Returns what a turn came to. One that the same key had before says nothing again: the log does.
+    /// Returns the result of a turn. For a replayed turn it is read from the log.
     async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, ChatError> {
         match outcome.ended {
             contexture_agent::Ended::Replayed => {
@@ -307,7 +307,7 @@ impl Reply {
     fn headed(&self, mut response: Response, place: Option<&(String, String)>) -> Response {
         let (thread, turn) = place.cloned().unzip();
         let session = self.session.as_ref().map(|it| it.session.to_string());
-        // What is not kept has no place that anybody could look at.
+        // A turn outside a session has no thread or turn to look up.
         let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
         let named = [
             ("x-contexture-session", session),

@@ -1,7 +1,8 @@
-//! Finds the place of a request in a session: the thread that it goes on with, and what is to be done there.
+//! Locates a request in a session: the thread that it continues, and what to do there.
 //!
 //! The main thread and the newest branches are asked what the client's list means for them; the best one is taken. A
-//! branch is a copy of the thread up to the place where it was left: nothing is lost, and nothing is stored twice in it.
+//! branch is a copy of the thread up to the place where it was left: nothing is lost, and nothing is stored twice in
+//! it.
 
 use contexture_history::{Item, Limit, TurnNo};
 use contexture_message::{Message, Part, Role, ToolOutput, ToolResult};
@@ -16,9 +17,9 @@ use crate::Problem;
 const LABEL: &str = "chat";
 /// The note that a client sends its whole history.
 const NOTE: &str = "contexture.chat";
-/// How many branches are looked at.
+/// How many branches are considered.
 const BRANCHES: usize = 8;
-/// How many items of a thread are looked at.
+/// How many items of a thread are considered.
 const ITEMS: usize = 512;
 
 /// What is to be done on a thread.
@@ -55,7 +56,7 @@ impl From<LocateError> for Problem {
     }
 }
 
-/// A thread that a request may go on with.
+/// A thread that a request may continue.
 struct Candidate {
     thread: Thread,
     stored: StoredThread,
@@ -76,7 +77,7 @@ impl Candidate {
     }
 }
 
-/// Returns the newest items of a thread: as many as are looked at.
+/// Returns the newest items of a thread, up to the limit.
 pub(crate) async fn recent(thread: &Thread) -> Result<Vec<Item>, SessionError> {
     thread.all(Some(Limit::Turns(ITEMS))).await
 }
@@ -130,7 +131,7 @@ async fn apply_match(
         Recognised::Branches { at: Some(at), .. } => {
             let branch = Candidate::of(thread.fork(Some(at), Some(LABEL.to_owned())).await?).await?;
             match recognise(&branch.stored, client_history, hints) {
-                // A copy ends where the list goes on; whatever else it is, the user's words are new there.
+                // A copy ends where the list continues; in every other case the user's message is new there.
                 Recognised::Branches { .. } | Recognised::Foreign | Recognised::Retried(_) => {
                     match client_history.results.first() {
                         Some((call, _)) => Err(LocateError::Unexpected(call.clone())),

@@ -21,7 +21,7 @@ pub(crate) struct ModelView {
     id: String,
     /// Always `model`.
     object: &'static str,
-    /// Nobody knows: always 0.
+    /// Unknown: always 0.
     created: u64,
     /// `contexture` for prompts, the provider for models.
     owned_by: String,

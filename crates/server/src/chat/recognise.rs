@@ -1,20 +1,22 @@
 //! Aligns what a client sends with what is stored.
 //!
-//! In come a thread as a client knows it and the client's list, out comes what the list means for that thread. The rule,
-//! in full:
+//! In come a thread as a client knows it and the client's list, out comes what the list means for that thread. The
+//! rule, in full:
 //!
-//! 1. The list is a known part, up to its last assistant message, and a new part behind it: results of tools and what the
-//!    user says. System messages are instructions and no part of it.
-//! 2. The known part is looked for from the newest end of the thread back, comparing backwards until the list or what is
-//!    at hand of the thread is used up. So a client may leave out its oldest messages, and a thread may be compacted.
+//! 1. The list is a known part, up to its last assistant message, and a new part behind it: results of tools and what
+//!    the user says. System messages are instructions and no part of it.
+//! 2. The known part is searched for from the newest end of the thread, comparing backwards until the list or the
+//!    loaded part of the thread is used up. So a client may leave out its oldest messages, and a thread may be
+//!    compacted.
 //! 3. Where it ends at the thread's end, the new part continues the thread, or answers the calls that it waits for.
 //! 4. Where it ends earlier, something was edited or is asked for again: the thread branches there. The same request
 //!    again, if it says that it is one, is given the turn that it has had.
-//! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for one
-//!    that is known to send everything.
-//! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result that
-//!    nothing waits for, and that is not stored, is unexpected.
-//! 7. Turns that failed or were stopped may be known in part: a client heard less than was said, or dropped all of it.
+//! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
+//!    one that is known to send everything.
+//! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
+//!    that nothing waits for, and that is not stored, is unexpected.
+//! 7. Turns that failed or were stopped may be known in part: a client received less than was generated, or dropped
+//!    all of it.
 //!
 //! Nothing is read or written here.
 
@@ -89,14 +91,14 @@ pub(crate) struct Hints {
     pub(crate) resends: bool,
     /// It says that it sends a request again.
     pub(crate) is_retry: bool,
-    /// What the user says is rewritten before it is stored, so that it can't be compared.
+    /// The user's messages are rewritten before they are stored, so they can't be compared.
     pub(crate) rewrites: bool,
 }
 
 /// What a list means for a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Recognised {
-    /// It goes on where the thread ends, with what the user says, if anything.
+    /// It continues at the end of the thread, with a user message, if there is one.
     Continues(Vec<Part>),
     /// It has nothing but what the user says next.
     OnlyUser(Vec<Part>),
@@ -111,9 +113,9 @@ pub(crate) enum Recognised {
     Retried(TurnNo),
     /// It has a result that nothing waits for; this is the call.
     Unexpected(String),
-    /// It goes on at an earlier place.
+    /// It continues at an earlier position.
     Branches {
-        /// The end of the copy that it goes on with; nothing of the thread is shared without one.
+        /// The end of the copy that it continues; without one nothing of the thread is shared.
         at: Option<Seq>,
         /// How much is shared.
         shared: usize,
@@ -136,7 +138,7 @@ impl Recognised {
     }
 }
 
-/// Says what a list means for a thread.
+/// Matches a client's list with a thread.
 pub(crate) fn recognise(stored: &StoredThread, client_history: &ClientHistory, hints: Hints) -> Recognised {
     if client_history.is_only_user() && !client_history.results.is_empty() {
         return only_results(stored, client_history, hints);
@@ -152,7 +154,7 @@ pub(crate) fn recognise(stored: &StoredThread, client_history: &ClientHistory, h
     }
 }
 
-/// Says what results mean that come without the calls they belong to.
+/// Matches results that come without their calls.
 fn only_results(stored: &StoredThread, client_history: &ClientHistory, hints: Hints) -> Recognised {
     let newest = stored.turns.last().filter(|it| is_over(it.1)).map(|it| it.0);
     let is_known = client_history.results.iter().all(|it| stored.answered.contains(&it.0));
@@ -162,7 +164,7 @@ fn only_results(stored: &StoredThread, client_history: &ClientHistory, hints: Hi
     }
 }
 
-/// Says what results mean at the end of a thread; `is_stored` says which calls may have their results by now.
+/// Matches results at the end of a thread; `is_stored` tells which calls may already have their results.
 fn answers(
     stored: &StoredThread,
     client_history: &ClientHistory,
@@ -181,7 +183,7 @@ fn answers(
     }
 }
 
-/// Whether a turn came to something that can be answered again.
+/// Whether a turn has an outcome that can be returned again.
 fn is_over(status: TurnStatus) -> bool {
     matches!(status, TurnStatus::Completed | TurnStatus::Suspended)
 }
@@ -197,11 +199,11 @@ fn only_user(stored: &StoredThread, client_history: &ClientHistory, hints: Hints
     if hints.resends || (n_turns == 1 && stored.is_whole) {
         let behind = align.behind(0, client_history);
         let is_other = matches!(behind, Recognised::Branches { .. }) && !align.says_again(0, client_history);
-        // One turn does not tell whether a client sends everything; other words are taken as more of them.
+        // One turn does not reveal whether a client sends everything; different text counts as a new message.
         return if is_other && !hints.resends { Recognised::OnlyUser(user()) } else { behind };
     }
     let newest = stored_tokens.iter().rposition(|it| matches!(it.token, HistoryToken::User(_))).unwrap_or(0);
-    // A client that sends only what is new may well say the same twice; two turns do not tell yet whether it does.
+    // A client that sends only new messages may repeat itself; two turns do not reveal yet whether it does.
     let is_again = (hints.is_retry || n_turns <= 2) && align.says_again(newest, client_history);
     if is_again { align.behind(newest, client_history) } else { Recognised::OnlyUser(user()) }
 }
@@ -245,7 +247,7 @@ impl Align<'_> {
         }
     }
 
-    /// Says what the new part means behind a place.
+    /// Matches the new part at a position.
     fn behind(&self, position: usize, client_history: &ClientHistory) -> Recognised {
         let at = position.checked_sub(1).map(|it| self.stored_tokens[it].after);
         let Some(next) = self.stored_tokens.get(position) else { return self.at_the_end(client_history) };
@@ -262,7 +264,8 @@ impl Align<'_> {
         answers(self.stored, client_history, |call| self.stored.answered.contains(call))
     }
 
-    /// Returns the turn that a request had before, if it says that it is sent again and the turn came to something.
+    /// Returns the turn that the same request had before, if the request is marked as a retry and the turn has an
+    /// outcome.
     fn is_retry_of(&self, position: usize, client_history: &ClientHistory) -> Option<TurnNo> {
         let turn = self.stored_tokens.get(position)?.turn;
         let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == turn);
@@ -289,7 +292,7 @@ impl Align<'_> {
         }
     }
 
-    /// Returns what the user says beyond the newest turn, if that one broke and the client has heard nothing of it.
+    /// Returns the user's text beyond the newest turn, if that turn broke off and the client received nothing of it.
     fn rest_after_broken(&self, next: &StoredToken, client_history: &ClientHistory) -> Option<Vec<Part>> {
         let HistoryToken::User(before) = &next.token else { return None };
         let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == next.turn);

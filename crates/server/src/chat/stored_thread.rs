@@ -1,7 +1,7 @@
 //! A stored thread as this endpoint shows it to a client.
 //!
-//! A client hears what the user said, the text of the model and the calls of its own tools. Calls of tools that ran here
-//! are not shown to it, nor is anything hidden. Both sides of the comparison are made of the same [`HistoryToken`]s.
+//! A client sees the user's messages, the model's text and the calls of its own tools. Calls of tools that ran here
+//! and hidden items are not visible to it. Both sides of the comparison use the same [`HistoryToken`]s.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use contexture_agent::waiting_calls;
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
 use contexture_message::{Message, Part, Role, ToolCall};
 
-/// Something that both sides have heard.
+/// An element that both sides know.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HistoryToken {
     /// The user's words and media; messages that follow each other are one.
@@ -76,7 +76,7 @@ fn results_of(message: &Message) -> impl Iterator<Item = String> + '_ {
 pub(crate) struct StoredToken {
     pub(crate) token: HistoryToken,
     pub(crate) turn: TurnNo,
-    /// The end of a copy that has heard this and nothing behind it.
+    /// Where a copy that contains this token and nothing after it ends.
     pub(crate) after: Seq,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct StoredToken {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredThread {
     tokens: Vec<StoredToken>,
-    /// What became of the turns, in order.
+    /// The statuses of the turns, in order.
     pub(crate) turns: Vec<(TurnNo, TurnStatus)>,
     /// Whether the thread has nothing older than this.
     pub(crate) is_whole: bool,
@@ -151,17 +151,18 @@ impl StoredThread {
         self.tokens.is_empty() && self.is_whole
     }
 
-    /// Returns what became of a turn.
+    /// Returns the status of a turn.
     pub(crate) fn status(&self, turn: TurnNo) -> TurnStatus {
         self.turns.iter().find(|it| it.0 == turn).map_or(TurnStatus::Completed, |it| it.1)
     }
 
-    /// Returns what a client has heard that knows these calls and no others; neighbours of one kind are joined.
+    /// Returns the tokens known to a client that knows these calls and no others; adjacent tokens of one kind are
+    /// joined.
     pub(crate) fn tokens_known_to(&self, calls: &BTreeSet<&str>) -> Vec<StoredToken> {
         let mut joined: Vec<StoredToken> = Vec::new();
         for stored in &self.tokens {
             if matches!(&stored.token, HistoryToken::Call(id) if !calls.contains(id.as_str())) {
-                // What is left out still belongs to what was heard before it.
+                // A skipped call still belongs to the token before it.
                 if let Some(last) = joined.last_mut().filter(|it| it.turn == stored.turn) {
                     last.after = stored.after;
                 }

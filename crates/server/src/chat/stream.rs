@@ -73,7 +73,7 @@ impl ChunkWriter {
         frames.into_iter().filter_map(|it| self.frame(it, result)).map(|it| it.to_sse()).collect()
     }
 
-    /// Puts the stamp on a chunk; without being asked for, usage is not told.
+    /// Adds the metadata to a chunk; usage is removed unless the client asked for it.
     fn frame(&self, frame: Frame, result: Option<&CompletionResult>) -> Option<Frame> {
         let Ok(mut chunk) = serde_json::from_str::<Value>(&frame.data) else { return Some(frame) };
         let is_usage = chunk["choices"].as_array().is_some_and(Vec::is_empty);

@@ -195,7 +195,7 @@ proptest! {
         runtime.block_on(async {
             let fixture = fixture(script).await;
             let mut kept: Vec<Message> = Vec::new();
-            // Until it has sent an answer back, nobody can know that this client keeps its history.
+            // Until it has sent an answer back, the server can't know that this client keeps its history.
             let mut resent = false;
             for (n, act) in acts.into_iter().enumerate() {
                 let last_user = kept.iter().rposition(|it| it.role == Role::User);

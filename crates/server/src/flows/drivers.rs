@@ -1,7 +1,7 @@
-//! Runs that are driven here: each in a task of its own, so that it goes on when the client that asked for it is gone.
+//! Runs driven by this instance: each has its own task, so it continues when its client disconnects.
 //!
-//! So many at the same time as the configuration says; what is beyond that is on record as due, and comes when there is a place, here or
-//! on another instance. A run that waits for somebody has no task and no place.
+//! The configuration limits how many run concurrently; the others are recorded as due and start when a slot is free,
+//! here or on another instance. A waiting run has neither a task nor a slot.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// How many runs are looked at together.
+/// How many due runs are read per sweep.
 const MAX_DUE: usize = 1000;
 /// How long a run is left alone that can't be driven: each try costs the store something, and fills the log.
 const STUCK_PAUSE: Duration = Duration::from_secs(60);
@@ -35,13 +35,13 @@ pub(crate) struct Drivers(Arc<Inner>);
 struct Inner {
     runtime: Runtime,
     slots: Arc<Semaphore>,
-    /// Whether somebody wanted a place when there was none.
+    /// Whether a slot was requested when none was free.
     is_slot_wanted: AtomicBool,
-    /// Says that there is a place again that somebody wanted.
+    /// Notified when a requested slot is free again.
     free: Notify,
     /// Runs that could not be driven, and since when.
     stuck: Mutex<BTreeMap<Key, Instant>>,
-    /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
+    /// The due run that was taken last. The next sweep continues after it, so no run waits forever.
     swept: Mutex<Option<Key>>,
     /// Runs that are driven here. No run has two tasks here, however late its driver's signs of life are.
     driven: Mutex<BTreeMap<Key, DriveRequest>>,
@@ -107,8 +107,8 @@ impl Drivers {
         self.0.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due. A run
-    /// that is driven here keeps its driver, which hears of what is new.
+    /// Drives a run if a slot is free. Returns whether there was one; otherwise the run stays due. A run that is
+    /// driven here keeps its driver, which is notified of changes.
     pub(crate) fn drive(&self, tenant: &Tenant, run: &RunId) -> bool {
         if self.is_stopping() {
             return false;
@@ -132,14 +132,14 @@ impl Drivers {
                 drivers.0.free.notify_one();
             }
         };
-        // The run goes on in the trace of the request that asked for it.
+        // The run belongs to the trace of its request.
         self.0.tasks.spawn(work.in_current_span());
         true
     }
 
     fn note(&self, run: Key, done: Result<RunInfo, RunError>) {
         match done {
-            // Somebody else drives it, or it is gone with its session.
+            // Another driver has it, or it was deleted with its session.
             Ok(_) | Err(RunError::Driven { .. } | RunError::NotFound { .. }) => {
                 self.stuck().remove(&run);
             }
@@ -153,7 +153,7 @@ impl Drivers {
         }
     }
 
-    /// Drives what nobody drives.
+    /// Drives runs that have no driver.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
         self.stuck().retain(|_, since| since.elapsed() < STUCK_PAUSE);
         let after = self.swept().clone();
@@ -173,12 +173,12 @@ impl Drivers {
         self.0.runtime.forget(before).await
     }
 
-    /// Waits until there is a place that somebody wanted.
+    /// Waits until a requested slot is free.
     pub(crate) async fn slot_freed(&self) {
         self.0.free.notified().await;
     }
 
-    /// Takes no more runs, lets those that are driven go on for a while, and then leaves them to others, without loss.
+    /// Takes no more runs, gives driven ones some time, and then releases them, without loss.
     pub(crate) async fn stop(&self, grace: Duration) {
         self.0.tasks.close();
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {

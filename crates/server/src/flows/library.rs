@@ -38,7 +38,7 @@ impl Library for ProjectLibrary {
         self.loaded.get().project.flow_parts().nodes.clone()
     }
 
-    /// Turns of runs are told to those who listen to the session, as all others are.
+    /// Turns of runs are published to the session's subscribers like all other turns.
     fn extra_records(&self, about: EventContext<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
         let session = SessionKey { tenant: about.tenant.clone(), session: about.run.session().clone() };
         let told = events.iter().filter_map(|it| match it {

@@ -1,7 +1,7 @@
 //! API keys: what they look like, and what is kept of them.
 //!
-//! A key is `ctx_ID_SECRET`. The id may be seen; the secret is 256 bits long and shown once. Its SHA-256 is what is kept: a
-//! secret that long can't be guessed, so a slow hash would only make every request slower.
+//! A key is `ctx_ID_SECRET`. The id may be seen; the secret is 256 bits long and shown once. Its SHA-256 is what is
+//! kept: a secret that long can't be guessed, so a slow hash would only make every request slower.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every key begins with, so that one that lies around is recognised.
+/// The prefix of every key, so that a leaked one is easy to recognise.
 const PREFIX: &str = "ctx_";
 /// How long the id of a key may be; ours are shorter.
 const MAX_ID: usize = 40;
@@ -128,14 +128,14 @@ impl StoredKey {
         (Self { key, hash: hash(&secret) }, token)
     }
 
-    /// Whether somebody who says this may come in now.
+    /// Whether a presented key is accepted now.
     pub(super) fn opens(&self, presented: &PresentedKey<'_>, now: Timestamp) -> bool {
         let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(presented.secret).as_bytes()));
         is_same && self.key.revoked.is_none() && self.key.expires.is_none_or(|it| now < it)
     }
 }
 
-/// A key that somebody says. It may be any.
+/// A key as a client presents it; not verified yet.
 #[derive(Clone, Copy)]
 pub(super) struct PresentedKey<'a> {
     pub(super) id: &'a str,

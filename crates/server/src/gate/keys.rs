@@ -1,4 +1,4 @@
-//! The keys in a store: made and revoked by whoever looks after it, and looked up by every instance that serves it.
+//! The keys in a store: created and revoked by an administrator, and looked up by every instance.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +15,11 @@ use crate::audit::{self, AuditEvent};
 
 /// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
 const KEY: &str = "key";
-/// How many are read at once.
+/// How many keys are read per page.
 const PAGE: usize = 500;
 /// How old what an instance knows of keys may be: so long a key that was revoked may still open.
 const FRESH: Duration = Duration::from_secs(2);
-/// How long the store may take to tell.
+/// How long to wait for the store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The keys in a store.
@@ -50,7 +50,8 @@ impl Keys {
         Self { records }
     }
 
-    /// Makes a key. What is returned beside it is shown to its owner, and can't be had again. The audit log says who did it.
+    /// Creates a key. The returned token is shown to its owner once and can't be recovered. The audit log records the
+    /// actor.
     pub async fn create(
         &self,
         new: NewKey,
@@ -83,8 +84,8 @@ impl Keys {
         Ok(ids.iter().map(String::as_str).filter(|it| !is_there(it)).collect())
     }
 
-    /// Revokes a key; one that is revoked already stays as it is, and one that can't be read is removed, which opens the
-    /// server for the other keys again. Nothing if there is none of the name.
+    /// Revokes a key; one that is revoked already stays as it is, and one that can't be read is removed, which opens
+    /// the server for the other keys again. Nothing if there is none of the name.
     pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
         let found = self.records.documents(vec![key_of(id)]).await?;
         let Some(found) = found.first() else { return Ok(None) };
@@ -125,7 +126,7 @@ impl Keys {
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             let own = page.iter().filter(|it| it.key.session.is_none());
-            // A key that can't be read is an error: without it there might seem to be none, and everybody would be let in.
+            // An unreadable key is an error: otherwise the list might look empty, and everyone would be let in.
             all.extend(own.map(stored).collect::<Result<Vec<_>, _>>()?);
             if is_last {
                 return Ok(all);
@@ -157,7 +158,7 @@ fn document(stored: &StoredKey, at: Timestamp) -> Result<Document, StoreError> {
 pub(super) struct KeyCache {
     keys: Keys,
     cached: RwLock<Option<CachedKeys>>,
-    /// One reads them anew, the others wait.
+    /// One task reloads the keys while the others wait.
     reading: tokio::sync::Mutex<()>,
     /// Whether a key is needed even if there is none. It never becomes false again.
     is_required: AtomicBool,
@@ -169,7 +170,7 @@ struct CachedKeys {
     keys: Arc<BTreeMap<String, StoredKey>>,
 }
 
-/// Who a key belongs to.
+/// The result of checking a key.
 pub(super) enum KeyCheck {
     /// There never were any keys, so none is needed.
     NotRequired,
@@ -194,12 +195,12 @@ impl KeyCache {
         Ok(!self.fresh(now).await?.is_empty())
     }
 
-    /// Lets nobody in without a key from now on.
+    /// Requires a key from now on.
     pub(super) fn require(&self) {
         self.is_required.store(true, Ordering::Release);
     }
 
-    /// Looks at what somebody says.
+    /// Checks the key that a request presents.
     pub(super) async fn check(&self, text: Option<&str>, now: Timestamp) -> Result<KeyCheck, StoreError> {
         let keys = self.fresh(now).await?;
         if keys.is_empty() && !self.is_required.load(Ordering::Acquire) {

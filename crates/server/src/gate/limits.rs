@@ -54,7 +54,7 @@ impl Limits {
         let usage = keys
             .entry(key.id.clone())
             .or_insert_with(|| KeyUsage { bucket: Bucket::full(per_minute, now), running: Arc::default() });
-        // What runs is looked at first: who is refused for that has spent nothing.
+        // Concurrency is checked first, so a request refused for it does not count against the rate limit.
         if concurrent > 0 && usage.running.load(Ordering::Relaxed) >= concurrent {
             let text = format!("{concurrent} requests of this key run at the same time, which is its limit");
             return Err(Problem::new("rate_limited", text).retry_after(1));

@@ -1,9 +1,10 @@
-//! The gate: who may come in, and how often.
+//! The gate: authentication and rate limits.
 //!
-//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. That stays so
-//! while the server runs: keys that are gone or can't be read open nothing. Where there never was a key
-//! everybody who can reach the socket is the default tenant, which is why only this machine can (see
-//! [`Listener`](crate::Listener)), and why web pages are looked at closely (`site.rs`). Whatever is wrong with a key, the answer is the same, and says nothing of it.
+//! Once a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. That holds for
+//! as long as the server runs: deleted or unreadable keys open nothing. If there never was a key, every caller who can
+//! reach the socket is the default tenant. That is why the socket is then bound to this machine only (see
+//! [`Listener`](crate::Listener)), and why web pages are checked (`origin.rs`). Whatever is wrong with a key, the
+//! response is the same and reveals nothing.
 
 mod key;
 mod keys;
@@ -28,7 +29,7 @@ pub use keys::Keys;
 use keys::{KeyCache, KeyCheck};
 use limits::{DefaultLimits, Limits, RunningRequest};
 
-/// Decides who may come in.
+/// Authenticates and limits requests.
 #[derive(Debug)]
 pub(crate) struct Gate {
     key_cache: KeyCache,
@@ -57,7 +58,7 @@ impl Gate {
         self.key_cache.any(self.time.now()).await
     }
 
-    /// Lets nobody in without a key from now on.
+    /// Requires a key from now on.
     pub(crate) fn require_keys(&self) {
         self.key_cache.require();
     }
@@ -99,7 +100,7 @@ pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Nex
         Ok((caller, running)) => {
             request.extensions_mut().insert(caller.clone());
             let mut response = next.run(request).await;
-            // Whoever writes the log outside wants to know who it was.
+            // The request log needs the caller.
             response.extensions_mut().insert(caller);
             // A stream of events runs until its end.
             guarded(response, running)

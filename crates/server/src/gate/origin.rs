@@ -1,8 +1,8 @@
-//! Web pages: whom a browser speaks for, where no key says it.
+//! Checks on web pages, for servers without API keys.
 //!
-//! Without keys everybody on this machine may come in, and so may every web page that is open in a browser on it: a page can
-//! post to any address, and can have its own name lead to this machine (DNS rebinding). A browser says whose page it
-//! is and which name it used. So without a key
+//! Without keys every local user may call, and so may every web page in a local browser: a page can post to any
+//! address, and can point its own host name to this machine (DNS rebinding). A browser reports the page's origin and
+//! the host name it used. So without a key
 //!
 //! 1. the name in `Host` is one of this machine (`localhost`, `127.0.0.1`, `[::1]`), or the host of an origin that the
 //!    configuration allows;
@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Uri, header};
 
 use crate::Problem;
 
-/// Refuses a request that a web page makes which nobody allowed.
+/// Refuses a request from a web page that is not allowed.
 pub(super) fn check(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     let text = |name: header::HeaderName| headers.get(name).map(|it| it.to_str().unwrap_or("?"));
     // HTTP/2 has the name in its own place.

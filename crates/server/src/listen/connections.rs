@@ -1,7 +1,7 @@
 //! The connections that are open: how many there may be, and which of them are idle.
 //!
-//! Every connection takes a file, and so do calls of models and the store. So there are never so many connections that none
-//! are left for those; and when all places are taken, who comes takes the place of the one that has been idle for longest.
+//! Connections, model calls and the store all use file descriptors, so the number of connections is limited. When the
+//! limit is reached, a new connection replaces the one that has been idle the longest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 /// How many files are left for everything else, at least, where there are that many.
 const MIN_RESERVE: u64 = 64;
 
-/// Returns how many connections there may be: as many as are configured, and no more than leave a quarter of the files that
-/// the process may open for model calls and the store.
+/// Returns how many connections there may be: as many as are configured, and no more than leave a quarter of the files
+/// that the process may open for model calls and the store.
 pub(super) fn max_connections(configured: u32, files: Option<u64>) -> usize {
     let spare = files.map(|it| it - (it / 4).max(MIN_RESERVE).min(it / 2));
     let max_connections = u64::from(configured).min(spare.unwrap_or(u64::MAX)).max(1);
@@ -40,7 +40,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Counts what happens, which is all the time that is needed to know who has been idle for longest.
+    /// A logical clock: enough to know which connection has been idle the longest.
     now: u64,
     /// Idle connections by when they became so. One that has a request is not among them.
     idle: BTreeMap<u64, CancellationToken>,

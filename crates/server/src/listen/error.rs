@@ -6,7 +6,7 @@ use contexture_session::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address says nothing.
-    #[error("`server.listen`: `{address}` is no address: {why}")]
+    #[error("`server.listen`: invalid address `{address}`: {why}")]
     Address {
         /// The address.
         address: String,
@@ -14,7 +14,7 @@ pub enum ListenError {
         why: String,
     },
     /// The address can't be had.
-    #[error("`{address}` can't be listened on: {source}")]
+    #[error("cannot listen on `{address}`: {source}")]
     Bind {
         /// The address.
         address: String,
@@ -36,7 +36,7 @@ pub enum ListenError {
         missing: &'static str,
     },
     /// A file of TLS can't be used.
-    #[error("`server.{key}`: `{path}` can't be used: {why}")]
+    #[error("`server.{key}`: cannot use `{path}`: {why}")]
     TlsFile {
         /// The key of the configuration.
         key: &'static str,
@@ -62,7 +62,7 @@ impl ListenError {
         }
     }
 
-    /// Says what may help.
+    /// Returns a hint on how to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Address { .. } => Some("write an address and a port, such as `127.0.0.1:4747`"),

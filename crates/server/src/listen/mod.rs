@@ -1,8 +1,8 @@
 //! Listens: takes connections, guards them against clients that dawdle, and lets them come to their end.
 //!
-//! A connection must bring its first request soon and every head of a request in time; how long a body and an answer may
-//! take is for the routes to say. There are never more connections than leave files for model calls (`open.rs`). When the server stops no new connection is taken, those that are there finish what
-//! they are at, and who does not come to an end is cut off.
+//! A connection must send its first request and every request head in time; the routes limit bodies and responses. The
+//! number of connections leaves enough file descriptors for model calls (`connections.rs`). On shutdown no new
+//! connections are accepted, open ones finish their requests, and those that take too long are closed.
 
 mod connections;
 mod error;
@@ -57,13 +57,13 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens where the configuration says. Beyond this machine it does so only if there are keys. Paths of files start
-    /// in `folder`.
+    /// Listens where the configuration says. Beyond this machine it does so only if there are keys. Paths of files
+    /// start in `folder`.
     pub async fn bind(server: &Server, folder: &Path) -> Result<Self, ListenError> {
         let config = server.config();
         let tls = tls::acceptor(config, folder)?;
         let addresses = addresses(&config.listen).await?;
-        // Keys that can't be read are found out about here, and not by whoever comes first.
+        // Unreadable keys are reported at startup, not at the first request.
         let has_keys = server.has_keys().await?;
         if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback()) {
             server.require_keys();
@@ -83,7 +83,7 @@ impl Listener {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Serves until `stop` comes, and then lets what runs come to its end.
+    /// Serves until `stop` resolves, and then shuts down gracefully.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let url = self.url();
         let server_side = ConnectionServer::new(server.config(), server.router(), self.tls);
@@ -148,7 +148,7 @@ impl ConnectionServer {
         loop {
             let next = async {
                 match socket.accept().await {
-                    // Whoever comes while nobody can be hung up on waits, and those behind in the system's queue.
+                    // When no connection can be closed, the new one waits, and later ones wait in the system's queue.
                     Ok((stream, _)) => Ok((stream, self.open.acquire().await)),
                     Err(err) => Err(err),
                 }
@@ -162,7 +162,7 @@ impl ConnectionServer {
                     self.connections.spawn(self.connection(stream, place));
                 }
                 Err(err) => {
-                    tracing::warn!(error = %err, "a connection can't be taken");
+                    tracing::warn!(error = %err, "cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -183,7 +183,7 @@ impl ConnectionServer {
             place: Arc::clone(&place),
         };
         async move {
-            // Small pieces of a stream leave at once.
+            // Sends small chunks of a stream immediately.
             let _ = stream.set_nodelay(true);
             let serve_http = async {
                 match tls {
@@ -206,7 +206,7 @@ impl ConnectionServer {
     /// Waits until all connections have ended, for a while.
     async fn close(&self) {
         self.connections.close();
-        // Nothing is lost with those who have not asked for anything.
+        // Closing idle connections loses nothing.
         self.open.disconnect_idle();
         if tokio::time::timeout(LAST_GRACE, self.connections.wait()).await.is_err() {
             self.cut.cancel();

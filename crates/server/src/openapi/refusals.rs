@@ -42,12 +42,12 @@ refusals! {
     }
     /// What a route says that names something.
     NotThere {
-        "404": "There is no such thing, or it is not yours.",
+        "404": "It does not exist, or belongs to another tenant.",
     }
     /// What a route says that takes a body.
     Unusable {
         "415": "The body is not JSON.",
-        "422": "The request can be read, and can't be done: `code` says why.",
+        "422": "The request is valid but can't be done: `code` says why.",
     }
     /// What a route says about what the project's author wrote.
     Broken {
@@ -63,14 +63,14 @@ refusals! {
     }
     /// What a route says about things that are kept for a while.
     Expired {
-        "410": "It is not kept any more.",
+        "410": "It has expired.",
     }
     /// What a route says that calls a model.
     Failed {
         "502": "The model, or a source of context, failed: `code` says how.",
         "504": "The turn took too long.",
     }
-    /// What a route says that is for whoever looks after the server.
+    /// Responses of routes for administrators.
     NotAdmin {
         "403": "This needs an administrator's key.",
     }
@@ -112,7 +112,7 @@ impl IntoResponses for ChatRefused {
         let texts = [
             ("400", "The request can't be read, or can't be done."),
             ("401", "A valid API key is needed."),
-            ("404", "There is no such model."),
+            ("404", "Unknown model."),
             ("408", "The request took too long."),
             ("409", "It does not go with what is there now."),
             ("413", "The body is too large."),

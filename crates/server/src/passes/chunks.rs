@@ -29,7 +29,7 @@ pub(crate) fn split(document: &mut Value) -> Vec<Chunk> {
     chunks.into_iter().map(|(hash, data)| Chunk { hash, data }).collect()
 }
 
-/// Returns the hashes that stand in a document.
+/// Returns the hashes in a document.
 pub(crate) fn hashes(document: &mut Value) -> Vec<String> {
     let mut hashes = Vec::new();
     for list in LISTS {
@@ -57,12 +57,12 @@ fn elements<'a>(document: &'a mut Value, [outer, inner]: [&str; 2]) -> impl Iter
     list.into_iter().flatten()
 }
 
-/// Returns the hash of a text: 160 bits, as hex digits. Nobody but the server puts texts under them.
+/// Returns the hash of a text: 160 bits, as hex digits. Only the server stores texts under these hashes.
 pub(crate) fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(20).map(|it| format!("{it:02x}")).collect()
 }
 
-/// Returns the beginning of a hash as a number: enough to tell texts apart, in a fifth of the memory.
+/// Returns the start of a hash as a number: enough to distinguish texts, in a fifth of the memory.
 pub(crate) fn short(hash: &str) -> u128 {
     hash.get(..32).and_then(|it| u128::from_str_radix(it, 16).ok()).unwrap_or_default()
 }

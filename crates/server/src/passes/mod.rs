@@ -1,8 +1,8 @@
-//! What models saw: every call's request and Explanation, kept so that it can be shown, compared and sent again.
+//! Passes: the request and Explanation of every model call, stored so they can be shown, compared and sent again.
 //!
-//! A pass is one record in a stream of its session, numbered like events are; its id is `session.number`. What it says is
-//! cut into [pieces](chunks), each kept once under the hash of what it says: a long conversation whose next call adds two
-//! messages adds two pieces. Records and pieces are forgotten after `passes_retention_hours`.
+//! A pass is one record in a stream of its session, numbered like events are; its id is `session.number`. What it says
+//! is cut into [pieces](chunks), each kept once under the hash of what it says: a long conversation whose next call
+//! adds two messages adds two pieces. Records and pieces are forgotten after `passes_retention_hours`.
 
 mod chunks;
 mod recorder;

@@ -49,7 +49,7 @@ pub(crate) struct Manifest {
     pub(crate) thread: String,
     pub(crate) turn: String,
     pub(crate) step: u32,
-    /// Where the thread's log ended when the model was called: the answer stands behind it.
+    /// Where the thread's log ended when the model was called; the answer follows it.
     #[serde(default)]
     pub(crate) end: Option<Seq>,
     pub(crate) prompt: String,
@@ -64,7 +64,7 @@ pub(crate) struct Manifest {
 /// What went over the wire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wire {
-    /// Who it was for.
+    /// The provider and model it was sent to.
     pub(crate) target: Target,
     /// The hash of the body.
     pub(crate) hash: String,
@@ -130,11 +130,11 @@ impl StoredPass {
     }
 }
 
-/// How many items of a log are looked at in search of an answer: notes stand before it, never many.
+/// How many items of a log are searched for an answer; a few notes may precede it.
 const MAX_BEHIND: usize = 64;
 
-/// Returns what the model answered, read from the thread's log; nothing while there is no answer, if the call failed, or
-/// if the thread is gone.
+/// Returns what the model answered, read from the thread's log; nothing while there is no answer, if the call failed,
+/// or if the thread is gone.
 pub(crate) async fn answer(
     sessions: &Sessions,
     stored_pass: &StoredPass,
@@ -171,7 +171,7 @@ pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) ->
             false => Problem::not_found("pass", &id.to_string()),
         });
     };
-    let stored_pass = StoredPass::of(&id.session, record).ok_or_else(|| damaged(id, "it is no pass"))?;
+    let stored_pass = StoredPass::of(&id.session, record).ok_or_else(|| damaged(id, "it is not a pass"))?;
     let mut stored_pass = with_results(records, tenant, vec![stored_pass])
         .await?
         .pop()

@@ -30,7 +30,7 @@ pub(crate) struct DecisionRequest {
     token: String,
     /// What was decided.
     verdict: VerdictName,
-    /// Why, where a call is denied; the model is told.
+    /// Why a call is denied; the model receives it.
     #[serde(default)]
     reason: Option<String>,
 }
@@ -42,7 +42,7 @@ enum VerdictName {
     Deny,
 }
 
-/// Decide about a tool call that waits. Once everything is decided the turn goes on, and this is its answer.
+/// Decide about a tool call that waits. Once all calls are decided the turn continues, and this is its answer.
 ///
 /// The id is that of the request, `thread:turn:call`. A forged or repeated decision changes nothing.
 #[utoipa::path(
@@ -94,7 +94,7 @@ pub(crate) struct Waits {
     /// The turn that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
-    /// The calls that a person must decide about. Their tokens were told once, to whoever ran the turn.
+    /// The calls that need a decision. Their tokens were sent once, to the client of the turn.
     #[schema(value_type = Vec<shapes::PendingApproval>)]
     approvals: Vec<Value>,
     /// The calls whose results the client has not sent yet.

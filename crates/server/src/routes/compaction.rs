@@ -73,7 +73,7 @@ pub(crate) struct ArchiveView {
     turns: (String, String),
     /// Whether the model reads its summary now; else a larger one took its place.
     holds: bool,
-    /// What stands in the place of what it covers.
+    /// What replaces the covered items.
     summary: String,
     /// What that was before, in tokens.
     tokens_before: u32,

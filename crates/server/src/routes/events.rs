@@ -1,8 +1,8 @@
 //! The events of a session, as a stream that can be taken up again behind any of them.
 //!
-//! A connection knows one thing: the number of the event it sent last. It reads what comes after it, from what is at hand
-//! or from the store, as fast as its client takes it, and waits when there is nothing. So a slow client costs no memory and
-//! loses nothing, and another instance can go on where one broke off.
+//! The state of a connection is the number of the last event it sent. It reads later events, from memory or from the
+//! store, as fast as its client accepts them, and waits when there are none. So a slow client costs no memory and
+//! loses nothing, and another instance can continue after a break.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -36,11 +36,11 @@ use crate::running_turns::{ApprovalTokens, TurnKey};
 use crate::subscribers::Subscription;
 use crate::{App, Caller, Problem};
 
-/// How many events are read at once.
+/// How many events are read per page.
 const PAGE: usize = 256;
-/// What says that a connection stands.
+/// The heartbeat of a connection.
 pub(super) const ALIVE: &[u8] = b": alive\n\n";
-/// How long a stream whose events are told by this instance waits before it looks whether another one has told some.
+/// How long a stream whose events come from this instance waits before it checks for events of other instances.
 const LOCAL_WAIT: Duration = Duration::from_millis(250);
 
 /// Where a stream begins.
@@ -48,18 +48,18 @@ const LOCAL_WAIT: Duration = Duration::from_millis(250);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
-    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default everything
-    /// that is kept.
+    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default
+    /// everything that is kept.
     #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
     after: Option<String>,
 }
 
 /// Follow the events of a session.
 ///
-/// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
+/// Each frame has an `id`; pass it as `Last-Event-ID` to continue right after that event, on any instance.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", operation_id = "follow_events", tag = "turns",
-    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
+    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
         (status = 200, description = "Events as they happen; the `data` of each frame is a `SessionEvent`.", body = shapes::EventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Expired,
@@ -88,9 +88,9 @@ pub(crate) struct Follow {
     after: u64,
     ready: VecDeque<StoredEvent>,
     turn: Option<TurnFilter>,
-    /// Hears what is told here.
+    /// Notified of events written here.
     subscription: Arc<Subscription>,
-    /// Whether what was read last was told here.
+    /// Whether the last events read were written here.
     is_local: bool,
     heartbeat: Duration,
     last_sent: Instant,
@@ -100,7 +100,7 @@ pub(crate) struct Follow {
 struct TurnFilter {
     turn_key: TurnKey,
     stream_end: StreamEnd,
-    /// Whether it was told that the turn failed.
+    /// Whether an error event of the turn was sent.
     has_failed: bool,
     tokens: ApprovalTokens,
     /// Stops the turn when the connection is dropped before its end.
@@ -111,7 +111,7 @@ struct TurnFilter {
 enum StreamEnd {
     /// Behind everything that is written when this comes.
     With(oneshot::Receiver<Result<Outcome, AgentError>>),
-    /// Behind everything that is written now, and this frame: the turn's end is not on record, and can't be told.
+    /// After everything written so far, and this frame: the turn's end is not on record and can't be published.
     Now(Option<String>),
     /// Behind the end of the turn.
     AtItsEnd,
@@ -163,7 +163,7 @@ impl Follow {
         self
     }
 
-    /// Follows a turn that was told before: to its last event, or to its end if it still runs.
+    /// Follows a turn that was published before: to its last event, or to its end if it still runs.
     pub(crate) fn of_finished_turn(mut self, turn_key: TurnKey, last: Option<u64>) -> Self {
         let stream_end = last.map_or(StreamEnd::AtItsEnd, StreamEnd::Behind);
         self.turn = Some(TurnFilter {
@@ -245,7 +245,7 @@ impl Follow {
         let is_local = self.turn.is_some() || self.is_local;
         let grown = async move {
             if is_local {
-                // What comes next is probably told here, too, and then the store need not be asked.
+                // The next events are probably written here too, and then the store need not be queried.
                 tokio::time::sleep(LOCAL_WAIT).await;
             }
             records.grown(stream, after).await
@@ -272,7 +272,7 @@ impl Follow {
         }
     }
 
-    /// Returns the frame of an event, if this connection is told of it.
+    /// Returns the frame of an event, if this connection should send it.
     fn frame(&mut self, event: &StoredEvent) -> Option<String> {
         let Some(turn) = &mut self.turn else { return Some(event.frame()) };
         let label = event.label();
@@ -299,7 +299,7 @@ fn unrecorded_frame(err: AgentError) -> Option<String> {
     Some(format!("event: error\ndata: {}\n\n", serde_json::to_value(event).ok()?))
 }
 
-/// Adds the token to a request for approval: it is for whoever runs the turn, and in no log.
+/// Adds the token to a request for approval: only the client of the turn gets it, and it is never logged.
 fn with_token(data: &str, tokens: &ApprovalTokens) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(data) else { return data.to_owned() };
     let token = value["approval"]["id"].as_str().and_then(|it| tokens.get(it));

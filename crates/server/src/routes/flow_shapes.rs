@@ -50,7 +50,7 @@ fn faults(loaded: &LoadedProject, id: &str) -> Vec<FaultView> {
     let own = loaded.faults.iter().filter(|it| file.is_some() && it.file.as_deref() == file);
     let own: Vec<FaultView> = own.map(FaultView::from).collect();
     match loaded.project.flow(id) {
-        // Before the first reload nobody has collected what is wrong.
+        // Before the first reload the faults have not been collected.
         Err(err) if own.is_empty() => err.faults.iter().map(FaultView::from).collect(),
         _ => own,
     }
@@ -116,13 +116,13 @@ pub(crate) struct RunView {
     fingerprint: String,
     /// The session that it belongs to.
     session: String,
-    /// What becomes of it.
+    /// The status of the run.
     #[schema(value_type = shapes::RunStatus)]
     status: RunStatus,
     /// What it was given.
     #[schema(value_type = Object)]
     input: Value,
-    /// What it came to; nothing before its end.
+    /// Its outputs; empty before its end.
     outputs: BTreeMap<String, Value>,
     /// What it waits for: `POST /v1/runs/{id}/waits/{wait}` answers. A list of runs does not say.
     waits: Vec<WaitView>,
@@ -135,7 +135,7 @@ pub(crate) struct RunView {
     /// When it was begun.
     #[schema(format = DateTime)]
     created: String,
-    /// When somebody last took it up or let it go.
+    /// When a driver last took or released it.
     #[schema(format = DateTime)]
     updated: String,
 }

@@ -1,4 +1,4 @@
-//! For whoever looks after the server: is it alive, can it work, what did it do.
+//! Operations: liveness, readiness, metrics and the audit log.
 
 use axum::Json;
 use axum::Router;
@@ -29,7 +29,7 @@ struct Health {
     status: &'static str,
 }
 
-/// Says what this is to whoever opens the address in a browser.
+/// Describes the server to a person who opens the address in a browser.
 async fn welcome() -> Json<Value> {
     Json(
         json!({"name": "contexture", "openapi": "/openapi.json", "health": "/healthz", "openai_base_url": "/v1"}),
@@ -44,7 +44,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if app.0.running_turns.is_stopping() {
         return Err(Problem::new("shutting_down", "the server stops"));
     }
-    // Where the store is, and what it says, is for the log alone: nobody had to show a key.
+    // The store's location and error are logged only: this route needs no key.
     match app.0.readiness.ask(&*app.0.records, &*app.0.time).await {
         Outcome::Ready => Ok(Json(Health { status: "ready" })),
         Outcome::Failed => Err(Problem::new("store_unavailable", "the store can't be written")),
@@ -100,7 +100,7 @@ pub(crate) struct ActView {
     /// When.
     #[schema(format = DateTime)]
     time: String,
-    /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
+    /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     actor: String,
     /// What, such as `key.created`.
     act: String,
@@ -122,8 +122,8 @@ impl From<AuditEntry> for ActView {
     }
 }
 
-/// Who did what to the server: the audit log. Needs an administrator's key where keys are needed; one of a tenant sees what
-/// was done to what belongs to that tenant, one of the default tenant sees everything.
+/// Read the audit log. Needs an administrator's key where keys are required; a key of a tenant sees events on that
+/// tenant's data, a key of the default tenant sees everything.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_acts", tag = "operations", params(AuditQuery),
     responses((status = 200, description = "A page of the log.", body = AuditPage), Refused, NotAdmin)
@@ -142,7 +142,7 @@ pub(crate) async fn audited(
             let before = acts.last().filter(|it| acts.len() == limit && it.number > 1).map(|it| it.number);
             (acts, before)
         }
-        // What is done to others, and to the server, is for those to know who look after it.
+        // Only administrators of the default tenant see events on the server and on other tenants.
         false => audit::audit_log_of(&*app.0.records, &caller.tenant, before, limit).await?,
     };
     Ok(Json(AuditPage { acts: acts.into_iter().map(ActView::from).collect(), before }))

@@ -15,9 +15,9 @@ use crate::event_log::{StoredEvent, TurnEvent, events_of};
 use crate::running_turns::TurnKey;
 use crate::{App, Problem};
 
-/// How many events are read at once.
+/// How many events are read per page.
 const PAGE: usize = 256;
-/// How many pages are looked through for a turn; one that is older is told in short.
+/// How many pages are searched for a turn; an older one is replayed in short form.
 const PAGES: usize = 40;
 
 /// Answers with the events of the turn that a key began before, from its first one on; if it still runs, as they come.
@@ -40,8 +40,8 @@ pub(crate) async fn replay_events(
 
 /// Finds the first and the last event of a turn.
 ///
-/// An instance that was held up tells what it has of a turn behind what another one told of the next: turns of one thread can
-/// be told at the same time. What stands before the start of a turn and is of an earlier one ends the search.
+/// A stalled instance may publish events of a turn after another instance has published events of the next turn, so
+/// turns of one thread can overlap. An event of an earlier turn before the start of this one ends the search.
 pub(crate) async fn event_range(
     records: &dyn Records,
     session: &SessionKey,
@@ -77,7 +77,7 @@ fn turn_no(turn: &str) -> u64 {
     turn.strip_prefix('t').and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-/// Answers with what a turn came to that had its time before: its events are not told again.
+/// Responds with the outcome of an old turn; its events are not replayed.
 pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
     let turn_key = TurnKey { thread: outcome.thread.clone(), turn: outcome.turn.to_string() };
     let turn_event = |event: Event| TurnEvent { session: session.clone(), turn_key: turn_key.clone(), event };

@@ -71,7 +71,7 @@ impl ResultOf {
     }
 }
 
-/// Send the results of tools that the client ran; the turn goes on once none is missing.
+/// Send the results of tools that the client ran; the turn continues once none is missing.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
     params(TurnPath, ThreadQuery),

@@ -1,6 +1,6 @@
 //! Runs of flows: start, list, show, answer, stop, drive on.
 //!
-//! A run belongs to nobody's connection: whatever is asked here is put on record, and the run is driven beside.
+//! A run is independent of connections: requests are recorded, and the run is driven in the background.
 
 use axum::Json;
 use axum::extract::State;
@@ -36,13 +36,14 @@ pub(crate) struct NewRun {
     /// What it is given: an object with the flow's inputs.
     #[schema(value_type = Option<Object>, required = false)]
     input: Value,
-    /// Answers when the run is over or waits for somebody; otherwise at once.
+    /// Responds when the run ends or waits for an answer; otherwise immediately.
     wait: bool,
 }
 
-/// Start a run of a flow: JSON, or server-sent events by `Accept: text/event-stream`, which end when the run is over or waits for somebody.
+/// Start a run of a flow: JSON, or server-sent events with `Accept: text/event-stream`, which end when the run ends or
+/// waits for an answer.
 ///
-/// The run goes on when the client is gone. The same `Idempotency-Key` again gives the first run.
+/// The run continues when the client disconnects. Repeating the `Idempotency-Key` returns the first run.
 #[utoipa::path(
     post, path = "/v1/flows/{id}/runs", operation_id = "start_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
     responses(
@@ -87,7 +88,7 @@ fn check_open(app: &App) -> Result<(), Problem> {
     }
 }
 
-/// Waits until a run is over or waits for somebody; a server that stops waits no longer.
+/// Waits until a run ends or waits for an answer, or until the server stops.
 async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
     loop {
         // In this order: what happens in between is behind the number.
@@ -175,7 +176,7 @@ pub(crate) async fn show(
 #[utoipa::path(
     delete, path = "/v1/runs/{id}", operation_id = "cancel_run", tag = "flows", params(RunPath),
     responses(
-        (status = 202, description = "It is told to stop.", body = RunView),
+        (status = 202, description = "Cancellation is requested.", body = RunView),
         (status = 200, description = "It was over before.", body = RunView),
         Refused, NotThere,
     )
@@ -192,11 +193,11 @@ pub(crate) async fn cancel(
     driven(&app, &caller, &run, before).await
 }
 
-/// Drive a run on that nobody drives, now and here. Usually the server does so by itself.
+/// Drive a run that has no driver, now and here. Usually the server does so by itself.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/resume", operation_id = "resume_run", tag = "flows", params(RunPath),
     responses(
-        (status = 202, description = "It goes on if it can.", body = RunView),
+        (status = 202, description = "It continues if it can.", body = RunView),
         (status = 200, description = "It was over before.", body = RunView),
         Refused, NotThere,
     )
@@ -210,7 +211,7 @@ pub(crate) async fn resume(
     driven(&app, &caller, &run, before).await
 }
 
-/// Has a run driven that was not over, and says how it stands.
+/// Drives a run unless it has ended, and returns its state.
 async fn driven(
     app: &App,
     caller: &Caller,
@@ -235,7 +236,7 @@ pub(crate) struct NewAnswer {
     value: Value,
 }
 
-/// Answer what a run waits for, once. The run goes on, on whichever instance.
+/// Answer what a run waits for, once. The run continues, on any instance.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(WaitPath), request_body = NewAnswer,
     responses((status = 202, description = "The answer is on record.", body = RunView), Refused, NotThere, Conflict, Unusable)

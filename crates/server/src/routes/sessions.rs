@@ -120,7 +120,7 @@ pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem>
 pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
     match before {
         Some(it) if i64::try_from(it).is_err() => {
-            Err(Problem::new("query_invalid", format!("`before` is {it}, which is no number of a page")))
+            Err(Problem::new("query_invalid", format!("`before` is {it}, which is not a page number")))
         }
         it => Ok(it),
     }

@@ -20,7 +20,7 @@ impl StreamStart {
     pub(super) fn read(headers: &HeaderMap, asked: Option<&str>) -> Result<Self, Problem> {
         let header = headers.get("last-event-id").map(|it| it.to_str().unwrap_or("\u{fffd}"));
         let header = header.filter(|it| !it.is_empty()).map(|it| parse(it, "Last-Event-ID")).transpose()?;
-        // What is wrong is told even where it would not count.
+        // An invalid value is reported even where it would not be used.
         let asked = asked.map(|it| parse(it, "after")).transpose()?;
         Ok(header.or(asked).unwrap_or(StreamStart::Number(0)))
     }

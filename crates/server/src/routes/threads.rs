@@ -181,7 +181,7 @@ pub(crate) struct NewMessages {
     policy: Policy,
 }
 
-/// Where a thread stands after a change.
+/// The state of a thread after a change.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Stands {
     /// The thread.
@@ -200,7 +200,8 @@ impl Stands {
     }
 }
 
-/// Append messages to a thread without calling a model. With an `Idempotency-Key` they are appended once, however often they are sent.
+/// Append messages to a thread without calling a model. With an `Idempotency-Key` they are appended once, however
+/// often they are sent.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath, Repeatable), request_body = NewMessages,
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
@@ -282,7 +283,7 @@ pub(crate) async fn choose(
     Ok(Stands::of(&thread))
 }
 
-/// Let the history of a thread start anew. Nothing is removed.
+/// Start a new history for a thread. Nothing is removed.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
@@ -297,7 +298,7 @@ pub(crate) async fn reset(
     Ok(Stands::of(&thread))
 }
 
-/// Have the frozen prefix of a thread evaluated anew at its next turn.
+/// Evaluate the frozen prefix of a thread again at its next turn.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)

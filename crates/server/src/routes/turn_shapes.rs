@@ -43,13 +43,14 @@ pub(crate) struct TurnRequest {
     #[schema(value_type = Vec<shapes::InlineBlock>)]
     #[serde(deserialize_with = "objects")]
     blocks: Vec<InlineBlock>,
-    /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
+    /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its
+    /// results.
     #[schema(value_type = Vec<shapes::ClientTool>)]
     #[serde(deserialize_with = "objects")]
     client_tools: Vec<ToolDefinition>,
     /// Reminders for this turn.
     reminders: Vec<String>,
-    /// Evaluates the frozen prefix anew.
+    /// Evaluates the frozen prefix again.
     refresh: bool,
     /// What happens when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
     #[schema(value_type = shapes::Policy)]
@@ -57,7 +58,7 @@ pub(crate) struct TurnRequest {
     /// What templates see as `ctx.user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
-    /// Stops the turn when the client that asked for it is gone; otherwise it goes on.
+    /// Stops the turn when its client disconnects; otherwise it continues.
     pub(crate) cancel_on_disconnect: bool,
 }
 
@@ -82,7 +83,7 @@ impl PassRequest {
     }
 }
 
-// By hand: a flattened struct could not refuse fields that nobody knows.
+// Written by hand: a flattened struct could not refuse unknown fields.
 impl<'de> Deserialize<'de> for PassRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
@@ -97,7 +98,7 @@ impl<'de> Deserialize<'de> for PassRequest {
     }
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TurnResult {
     /// The thread it ran on; with the policy `fork` it may be a copy.
@@ -107,7 +108,8 @@ pub(crate) struct TurnResult {
     /// `completed`, `suspended`, `failed` or `interrupted`.
     #[schema(value_type = shapes::TurnStatus)]
     status: TurnStatus,
-    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or `replayed`.
+    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or
+    /// `replayed`.
     ended: String,
     /// The text of the model's last message.
     text: String,
@@ -139,7 +141,7 @@ pub(crate) struct TurnResult {
 /// What a check had to say.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RemarkView {
-    /// Who says it.
+    /// The source.
     source: String,
     /// What it says.
     message: String,

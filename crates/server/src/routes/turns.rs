@@ -24,8 +24,8 @@ use crate::{App, Caller, Problem, control};
 
 /// Run a turn: JSON, or server-sent events by `Accept: text/event-stream`.
 ///
-/// The turn goes on when the client is gone, unless `cancel_on_disconnect` is set. The same `Idempotency-Key` again gives
-/// the outcome of the first turn.
+/// The turn continues when the client disconnects, unless `cancel_on_disconnect` is set. Repeating the
+/// `Idempotency-Key` returns the outcome of the first turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns", operation_id = "run_turn", tag = "turns", request_body = TurnRequest,
     params(SessionPath, Retryable),
@@ -116,7 +116,7 @@ fn gone() -> Problem {
     Problem::new("cancelled", "the turn was dropped")
 }
 
-/// Answers with the events of a turn: from the log, like everybody else gets them.
+/// Responds with the events of a turn, read from the log like any other stream.
 async fn stream(
     app: &App,
     session: SessionKey,
@@ -187,7 +187,7 @@ pub(crate) struct ThreadQuery {
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/cancel", operation_id = "cancel_turn", tag = "turns",
     params(TurnPath, ThreadQuery),
-    responses((status = 202, description = "It is told to stop."), Refused, NotThere)
+    responses((status = 202, description = "Cancellation is requested."), Refused, NotThere)
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,

@@ -412,7 +412,7 @@ pub async fn sessions_are_listed(open: Open) {
     assert_eq!(found, (Some("a check"), Timestamp(1), 1, 0, 0));
 }
 
-/// Waiting ends when the log grows, whoever made it grow, and at once if it has.
+/// Waiting ends when the log grows, in any process, and immediately if it already has.
 pub async fn changes_are_noticed(open: Open) {
     let it = bare(&open).await;
     it.say("one").await;
@@ -430,7 +430,7 @@ pub async fn changes_are_noticed(open: Open) {
         let (noticed, ()) = futures::join!(tokio::time::timeout(soon, waiting), writing);
         noticed.expect("the other's append is noticed").expect("the store answers");
     }
-    // A wait that nobody waits for must not be in the way.
+    // An abandoned wait must not block anything.
     drop(it.store.changed(it.key.clone(), Seq(99)));
     let item_after = item(Seq(5), TurnNo(4), said("x"));
     assert_eq!(item_after.seq, it.head().await.state.end.next());

@@ -19,7 +19,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! Each check makes sessions of its own names, so the checks may share a database and run at once.
+//! Each check uses unique session names, so the checks can share a database and run concurrently.
 
 mod archives;
 mod contract;

@@ -36,7 +36,7 @@ impl BareThread {
         self.append(Guard::Free, bodies).await.expect("an append");
     }
 
-    /// Says each text in an append of its own, then archives a range.
+    /// Appends each text separately, then archives a range.
     async fn say_and_archive(&self, texts: &[&str], first: u64, last: u64) {
         for text in texts {
             self.say(text).await;

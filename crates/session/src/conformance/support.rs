@@ -50,7 +50,7 @@ pub fn test_ports() -> Ports {
     Ports { time: Arc::new(SystemTime), names: Arc::new(TestNames), counter: Arc::new(counter) }
 }
 
-/// Returns sessions as a process of their own would have them.
+/// Returns sessions as a separate process would open them.
 pub(super) async fn process(open: &Open) -> Sessions {
     process_with(open, SessionConfig::default()).await
 }
@@ -63,7 +63,7 @@ pub(super) async fn new_session(sessions: &Sessions) -> Session {
     sessions.create(SessionStart::default()).await.expect("a new session")
 }
 
-/// A thread in a session of its own, for checks of the bare contract.
+/// A thread in a separate session, for checks of the bare contract.
 pub(super) struct BareThread {
     pub(super) store: Arc<dyn Store>,
     pub(super) session: SessionKey,

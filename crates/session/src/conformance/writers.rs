@@ -87,8 +87,8 @@ pub async fn a_lost_writer_is_fenced_out(open: Open) {
     assert_eq!(main.refresh().await.expect("the store answers"), session.main().get());
 }
 
-/// Whatever takes over from a writer that gave no sign of life, be it one plain append, that writer never writes again: not
-/// at the end it knew, nor at the new one, nor after a sign of life.
+/// Whatever takes over from a writer that gave no sign of life, be it one plain append, that writer never writes
+/// again: not at the end it knew, nor at the new one, nor after a sign of life.
 pub async fn a_fenced_writer_never_writes_again(open: Open) {
     let it = bare(&open).await;
     let ttl = Duration::from_millis(60);
@@ -178,7 +178,7 @@ async fn a_taken_over_turn_writes_nothing(open: &Open, way: Takeover) {
     session.main().add_message(Message::user("next")).await.expect("a new write is none of the lost writer");
 }
 
-/// A turn whose writer was lost is closed by whoever looks; one that is written still is not.
+/// A turn of a lost writer is closed by the next process that checks; a turn that is still being written is not.
 pub async fn a_lost_turn_is_closed(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
     let (here, there) = (process_with(&open, quick).await, process(&open).await);
@@ -190,7 +190,7 @@ pub async fn a_lost_turn_is_closed(open: Open) {
     let turn = begun(session.main(), "one").await;
     assert_eq!(session.main().close_lost().await.expect("the store answers"), None, "it runs here");
     tokio::time::sleep(Duration::from_millis(400)).await;
-    // As if its process were gone: its lease has ended, and nobody says a word.
+    // Simulates a dead process: its lease has expired and it sends nothing.
     let closed = main.close_lost().await.expect("the store answers");
     assert_eq!(closed, Some(turn.turn()));
     let items = main.all(None).await.expect("the store answers");
@@ -210,7 +210,7 @@ pub async fn a_lost_turn_is_closed(open: Open) {
     assert!(head.lease.is_none_or(|it| !it.live));
 }
 
-/// Whoever closes a lost turn, what the application knows of it is its end, once.
+/// No matter which operation closes a lost turn, the application's items end it exactly once.
 pub async fn what_a_lost_turn_said_is_kept(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(80), ..SessionConfig::default() };
     for way in [

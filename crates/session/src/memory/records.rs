@@ -11,7 +11,7 @@ use crate::records::{
 };
 use crate::{SessionId, SessionKey, StoreError, StoreFuture, Tenant};
 
-/// What is kept beside the threads.
+/// Streams and documents of the in-memory store.
 #[derive(Debug, Default)]
 pub(super) struct RecordTables {
     streams: BTreeMap<StreamKey, Stream>,
@@ -19,7 +19,7 @@ pub(super) struct RecordTables {
     documents: BTreeMap<String, BTreeMap<ListKey, Document>>,
 }
 
-/// Where a document is in a list.
+/// The sort key of a document in a list.
 type ListKey = (Tenant, Option<SessionId>, String);
 
 fn list_key(key: &DocumentKey) -> ListKey {
@@ -44,7 +44,7 @@ impl Stream {
         number
     }
 
-    /// Forgets what is older than `before`, from the beginning on.
+    /// Prunes records older than `before`, from the start.
     fn forget(&mut self, before: Timestamp, max: usize) -> usize {
         let old = self.records.iter().take(max).take_while(|it| it.at < before).count();
         self.records.drain(..old);
@@ -177,7 +177,7 @@ impl MemoryStore {
         let mut last = 0;
         loop {
             let now = self.lock().records.extent(stream).last;
-            // A stream that became shorter went with its session: nobody should wait for its next record.
+            // A stream that became shorter was deleted with its session: waiting for its next record would never end.
             if now > after || now < last || changes.changed().await.is_err() {
                 return;
             }

@@ -100,7 +100,7 @@ fn calls_of_tools_stay_where_they_were_made() {
     assert_eq!(refused.code(), "message_not_prependable");
     assert_eq!(
         refused.to_string(),
-        "message 2 can't be put before thread `s`: tool calls and results stay where they were made"
+        "message 2 can't be prepended to thread `s`: it contains tool calls or results"
     );
 }
 

@@ -135,7 +135,7 @@ fn a_turn_that_the_thread_left_behind_does_not_go_on() {
         let main = processes.main("a");
         drop(running(&main));
         leave(&main);
-        assert_eq!(again(&main, true), "turn_superseded: thread `s` went on without turn t1");
+        assert_eq!(again(&main, true), "turn_superseded: thread `s` has moved past turn t1");
         assert_eq!(again(&main, false), "t1 interrupted");
     }
 }

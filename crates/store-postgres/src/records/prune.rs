@@ -1,6 +1,6 @@
 //! Forgets what is old: streams from their beginning, documents by their time.
 //!
-//! What somebody else has locked is skipped, so that nobody ever waits for this while it waits for them.
+//! Locked rows are skipped, so pruning can't deadlock with writers.
 
 use contexture_history::Timestamp;
 use contexture_session::StoreError;

@@ -87,7 +87,7 @@ impl Change for WriteRecords {
         let documents = puts.iter().chain(creates).map(|it| it.data.len());
         let bytes: usize = records.iter().map(|it| it.data.len()).chain(documents).sum();
         let parts = records.len() + puts.len() + creates.len() + deletes.len() + requires.len();
-        // Nobody knows how much a stream holds that is dropped.
+        // The size of a dropped stream is unknown.
         parts <= SMALL.0 && bytes <= SMALL.1 && drops.is_empty()
     }
 

@@ -1,9 +1,9 @@
 //! Copies what is readable of a damaged file into a new one.
 //!
-//! The damaged file is only read. Of a copy of it, each table is walked row by row, past what can't be read
-//! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys,
-//! the list of its blobs and the words of what is archived are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
-//! that an old writer is still recognised. Streams and documents are kept as far as they can be read ([`records`]).
+//! The damaged file is only read. Each table of a copy is walked row by row, past unreadable ones ([`walk`]); then
+//! each thread is kept up to its first missing or unreadable commit, and its state, turn keys, blob references and
+//! search words are rebuilt from its items ([`rebuild`]). Leases are not kept, but their numbers are, so an outdated
+//! writer is still recognised. Readable streams and documents are kept ([`records`]).
 
 mod copy;
 mod rebuild;
@@ -20,7 +20,7 @@ use crate::SqliteStore;
 use crate::failure::{Failure, StorePath};
 use crate::open::open_writer;
 
-/// What became of a damaged file.
+/// The result of recovering a damaged file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Sessions that are in the new file.
@@ -36,8 +36,8 @@ pub struct Recovered {
 impl SqliteStore {
     /// Copies what is readable of a damaged file into a new one, which must not be there yet.
     ///
-    /// Every thread is kept up to its first missing or unreadable commit. The damaged file is not changed; nobody may
-    /// write to it meanwhile.
+    /// Every thread is kept up to its first missing or unreadable commit. The damaged file is not changed; no process
+    /// may write to it during recovery.
     pub fn recover(damaged: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Recovered, StoreError> {
         let (damaged, into) = (damaged.as_ref(), into.as_ref());
         let (source, target) = (StorePath::new(damaged), StorePath::new(into));

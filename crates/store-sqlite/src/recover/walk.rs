@@ -46,7 +46,7 @@ fn stride(misses: u32) -> i64 {
     }
 }
 
-/// What became of a row.
+/// The result of copying a row.
 pub(super) enum RowOutcome {
     Copied,
     Unreadable,

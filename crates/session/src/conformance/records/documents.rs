@@ -67,7 +67,7 @@ pub async fn writes_are_all_or_nothing(open: OpenRecords) {
     assert_eq!(fixture.texts(&[a, b, c, d]).await, ["-", "changed", "put", "once"]);
 }
 
-/// Nothing is written where a document is missing that must be there, and of many who delete it one succeeds.
+/// A write whose required document is missing writes nothing, and of many concurrent deletes one succeeds.
 pub async fn writes_require_documents(open: OpenRecords) {
     let fixture = Fixture::new(&open).await;
     let (stream, [a, b, c]) = (fixture.common(), ["a", "b", "c"].map(|it| fixture.key(it)));
@@ -132,7 +132,7 @@ pub async fn documents_have_any_name(open: OpenRecords) {
     assert_eq!(fixture.documents(&keys).await, []);
 }
 
-/// Documents are listed in one order, page by page, of those who are asked for.
+/// Documents are listed in one order, page by page, filtered as requested.
 pub async fn documents_are_listed(open: OpenRecords) {
     let fixture = Fixture::new(&open).await;
     let name = TestNames.next();

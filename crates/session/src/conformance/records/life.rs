@@ -1,4 +1,4 @@
-//! Checks of what becomes of streams and documents when their session goes.
+//! Checks what happens to streams and documents when their session is deleted.
 
 use super::{Fixture, OpenRecords, document, record, soon};
 use crate::records::{DocumentKey, Writes};

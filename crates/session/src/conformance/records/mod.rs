@@ -48,7 +48,7 @@ impl Opened {
 /// Nothing is waited for longer than this.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A session of a tenant of its own, and a kind that no other check has.
+/// A session in a separate tenant, and a kind that no other check uses.
 struct Fixture {
     open: Opened,
     session: SessionKey,
@@ -144,7 +144,7 @@ impl Fixture {
         self.open.records.list(list).await.expect("the store answers")
     }
 
-    /// All documents of the check's kind, whoever has them.
+    /// All documents of the check's kind, in every tenant and session.
     fn everything(&self) -> DocumentList {
         DocumentList { kind: self.kind.clone(), tenant: None, session: None, after: None, max: usize::MAX }
     }

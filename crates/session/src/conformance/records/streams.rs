@@ -149,7 +149,7 @@ pub async fn streams_are_dropped(open: OpenRecords) {
     assert_eq!(fixture.prune(10, 9).await, 1);
 }
 
-/// Waiting ends when the stream grows, whoever made it grow, and at once if it has.
+/// Waiting ends when the stream grows, in any process, and immediately if it already has.
 pub async fn growth_is_noticed(open: OpenRecords) {
     let fixture = Fixture::new(&open).await;
     let there = open().await;
@@ -167,13 +167,13 @@ pub async fn growth_is_noticed(open: OpenRecords) {
         }
         soon(fixture.open.records.grown(stream.clone(), 2)).await.expect("at once");
         soon(there.records.grown(stream.clone(), 0)).await.expect("at once");
-        // A wait that nobody waits for must not be in the way.
+        // An abandoned wait must not block anything.
         drop(fixture.open.records.grown(stream.clone(), 99));
         assert_eq!(fixture.append(&stream, &[(1, "y")]).await, [4]);
     }
 }
 
-/// Many writers in two processes: no gap, no number twice, and who follows a stream misses nothing.
+/// Many writers in two processes: no gaps, no duplicate numbers, and a follower misses nothing.
 pub async fn record_writers_lose_nothing(open: OpenRecords) {
     const WRITERS: u64 = 16;
     const ROUNDS: u64 = 12;
