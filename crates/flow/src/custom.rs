@@ -56,7 +56,7 @@ type Maker = Arc<dyn Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync>;
 pub struct Nodes(BTreeMap<String, Maker>);
 
 impl Nodes {
-    /// Returns none.
+    /// Returns an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -17,7 +17,7 @@ use crate::value::PortValue;
 #[derive(Clone, Debug)]
 pub struct Flow(pub(crate) Arc<Lowered>);
 
-/// What lowering made of a definition.
+/// The result of lowering a definition.
 #[derive(Debug)]
 pub(crate) struct Lowered {
     pub(crate) name: Arc<str>,
@@ -28,11 +28,11 @@ pub(crate) struct Lowered {
     pub(crate) fingerprint: String,
     pub(crate) nodes: Vec<FlowNode>,
     pub(crate) by_id: HashMap<Arc<str>, usize>,
-    /// What a run comes to: each name with its node and output.
+    /// The outputs of a run: each name with its node and output.
     pub(crate) outputs: IndexMap<String, (usize, usize)>,
     /// How many threads can be the default one: the run's main thread, and one for each sub-flow.
     pub(crate) n_scopes: usize,
-    /// What works, but hardly as it is meant.
+    /// Warnings about a valid flow.
     pub(crate) warnings: Vec<FlowFault>,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct FlowNode {
     pub(crate) lazy: Arc<[String]>,
     /// Runs when its outputs are pulled, not when its inputs arrive.
     pub(crate) is_pulled: bool,
-    /// Whose default thread is its own.
+    /// The scope whose default thread it uses.
     pub(crate) scope: usize,
-    /// The scope whose default thread it sets: a start does.
+    /// The scope whose default thread it sets, if it is a start node.
     pub(crate) opens: Option<usize>,
 }
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each conversation has one owner: nodes get an immutable snapshot and the handle of their thread, and return data,
-//! names of threads and names of tools. There is no type with which a node could return a thread's content.
+//! names of threads and names of tools. No type lets a node return a thread's content.
 
 mod custom;
 mod define;

@@ -1,4 +1,4 @@
-//! What a node is, what it is given, and what it gives.
+//! The node trait, its context and its results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,10 +55,10 @@ use crate::value::PortValue;
 /// # Ok::<(), contexture_flow::FlowInvalid>(())
 /// ```
 pub trait Node: fmt::Debug + Send + Sync + 'static {
-    /// Returns what it takes. Every node has an input `after` besides, which only lets it wait.
+    /// Returns the inputs. Every node also has an input `after`, which only delays it.
     fn inputs(&self) -> Vec<Port>;
 
-    /// Returns what it gives. Every node has an output `done` besides, and `error` if its errors are emitted.
+    /// Returns the outputs. Every node also has an output `done`, and `error` if its errors are emitted.
     fn outputs(&self) -> Vec<Port>;
 
     /// Returns how the scheduler treats it.
@@ -81,7 +81,7 @@ pub struct Traits {
     pub writes: bool,
     /// Whether its input `thread` names the thread that it works on.
     pub takes_thread_input: bool,
-    /// What it waits for before it runs.
+    /// Which inputs it waits for before it runs.
     pub join: JoinPolicy,
 }
 
@@ -118,19 +118,19 @@ impl Step {
 /// A question to a person or program outside the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What kind of answer it is.
+    /// The kind of answer.
     pub kind: QuestionKind,
-    /// What is asked, in words.
+    /// The question as text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The JSON Schema that an answer fits.
     pub schema: Value,
-    /// What it is about, such as the tool call that waits for approval.
+    /// The subject, such as the tool call that needs approval.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub about: Value,
 }
 
-/// What kind of answer a node waits for.
+/// The kind of answer that a node waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
@@ -143,38 +143,38 @@ pub enum QuestionKind {
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The wait's id.
+    /// The id of the wait.
     pub wait: String,
-    /// What was asked.
+    /// The question.
     pub asked: Question,
-    /// What was answered.
+    /// The value of the answer.
     pub value: Value,
 }
 
-/// Why a node did not do its work.
+/// Why a node failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeError {
     /// A stable code. `store_unavailable` means that the run's store can't be reached: the driver leaves the run, and
     /// the node is repeated when the run is driven again. Do not use it for other errors.
     pub code: String,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
 }
 
 impl NodeError {
-    /// Returns an error.
+    /// Returns an error with a code and a message.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into() }
     }
 }
 
-/// What a node is given.
+/// The context of a node's execution.
 #[derive(Clone, Debug)]
 pub struct NodeContext {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// The flow.
+    /// The flow's id.
     pub flow: Arc<str>,
     /// The node's own name.
     pub node: Arc<str>,
@@ -182,7 +182,7 @@ pub struct NodeContext {
     pub firing: u32,
     /// How often it was tried this time, from 1.
     pub attempt: u32,
-    /// What came in, by port.
+    /// The inputs, by port.
     pub inputs: Arc<BTreeMap<String, PortValue>>,
     /// The thread that it works on: the one its input `thread` names, or the main one.
     pub thread: Thread,
@@ -201,7 +201,7 @@ pub struct NodeContext {
     pub(crate) events: EventSink,
 }
 
-/// Where the events of a node go.
+/// The sender of a node's events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     pub(crate) node: usize,

@@ -1,4 +1,4 @@
-//! What all requests share, and the server that is made of it.
+//! The state shared by all requests, and the server built on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::running_turns::RunningTurns;
 use crate::watch::Watchers;
 use crate::{background, layers, openapi, routes};
 
-/// What a server is made of.
+/// The dependencies of a server.
 pub struct Parts {
     /// The prompts and the configuration.
     pub project: Project,
@@ -31,19 +31,19 @@ pub struct Parts {
     pub agent: AgentMaker,
     /// The sessions, of any tenant.
     pub sessions: Sessions,
-    /// Where events, passes, keys and the audit log are kept: the store of the sessions.
+    /// The store of events, passes, keys and the audit log, which is that of the sessions.
     pub records: Arc<dyn Records>,
-    /// Tells the time.
+    /// Provides the time.
     pub time: Arc<dyn Time>,
-    /// Makes names.
+    /// Generates names.
     pub names: Arc<dyn Names>,
 }
 
-/// What all requests share. Clones share everything.
+/// The state shared by all requests. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct App(pub(crate) Arc<Inner>);
 
-/// What all requests share.
+/// The state shared by all requests.
 pub(crate) struct Inner {
     pub(crate) loaded: Arc<CurrentProject>,
     pub(crate) config: ServerConfig,

@@ -18,7 +18,7 @@ const ANONYMOUS: &str = "anybody";
 const PAGE: usize = 500;
 /// How many pages are read for one response; the caller continues after them.
 const PAGES: usize = 20;
-/// The server itself.
+/// The actor for actions of the server itself.
 pub(crate) const SERVER: &str = "server";
 
 /// The tenant of system data: keys and the audit log.
@@ -35,11 +35,11 @@ pub(crate) fn stream() -> StreamKey {
 pub struct AuditEvent {
     /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     pub actor: String,
-    /// What, such as `key.created` or `session.deleted`.
+    /// The action, such as `key.created` or `session.deleted`.
     pub act: String,
-    /// To what.
+    /// The target of the action.
     pub target: String,
-    /// Whose it is.
+    /// The tenant whose data was affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
     /// More about it, if there is more to say.
@@ -48,7 +48,7 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns an act.
+    /// Returns an event.
     pub fn new(actor: &str, act: &str, target: &str) -> Self {
         let (actor, act, target) = (actor.to_owned(), act.to_owned(), target.to_owned());
         Self { actor, act, target, tenant: None, detail: None }
@@ -85,9 +85,9 @@ impl AuditEvent {
 pub struct AuditEntry {
     /// Its number in the log, from 1.
     pub number: u64,
-    /// When it was done.
+    /// The time of the action.
     pub at: Timestamp,
-    /// What was done.
+    /// The event itself.
     pub act: AuditEvent,
 }
 

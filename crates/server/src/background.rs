@@ -18,7 +18,7 @@ use crate::{App, Problem};
 
 /// The longest pause between two searches for runs without a driver.
 const DUE_EVERY: Duration = Duration::from_secs(3);
-/// How often old records are forgotten.
+/// How often old records are pruned.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How often ended runs are pruned; this reads all runs.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
@@ -90,7 +90,7 @@ async fn prunes(app: &App) {
     }
 }
 
-/// Forgets what is older than it is kept.
+/// Prunes records past their retention.
 pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     let config = &app.0.config;
     let (events, passes) = (config.events_retention_hours, config.passes_retention_hours);
@@ -115,13 +115,13 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Forgets runs that are over for long, and what only they needed.
+/// Prunes runs that ended long ago, and what only they needed.
 async fn forgets(app: &App) {
     loop {
         let before = hours_ago(app.0.time.now(), app.0.config.runs_retention_hours);
         let forgotten = tokio::select! {
             forgotten = app.0.drivers.forget(before) => forgotten,
-            // What is half done is done the next time.
+            // An interrupted prune is finished the next time.
             () = app.0.stop.cancelled() => return,
         };
         match forgotten {

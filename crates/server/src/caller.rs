@@ -9,7 +9,7 @@ use crate::Problem;
 /// The caller of a request. The gate attaches it to the request; every route that touches data takes it from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose data the request may see.
+    /// The tenant whose data the request may access.
     pub tenant: Tenant,
     /// The id of its key; `None` where no key is required.
     pub key: Option<String>,

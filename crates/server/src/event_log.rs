@@ -26,7 +26,7 @@ pub(crate) struct StoredEvent {
     pub(crate) data: Arc<str>,
 }
 
-/// What is read of an event to sort it.
+/// The fields of an event that are needed to filter it.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct EventLabel {
     #[serde(rename = "type", default)]
@@ -70,7 +70,7 @@ pub(crate) struct TurnEvent {
     pub(crate) session: SessionKey,
     /// The turn it is about.
     pub(crate) turn_key: TurnKey,
-    /// The event.
+    /// The agent's event.
     pub(crate) event: contexture_agent::Event,
 }
 

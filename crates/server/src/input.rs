@@ -1,4 +1,4 @@
-//! What comes in: bodies, paths and queries, with a problem document for what can't be read.
+//! Request extractors: bodies, paths and queries, with a problem document for invalid input.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -70,7 +70,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     }
 }
 
-/// What a parser would pass over in silence, with its place.
+/// A fault that a parser would silently ignore, with its location.
 fn ambiguous(fault: &JsonFault) -> Problem {
     let JsonFault { path, line, column, .. } = fault;
     let text = format!("the body can't be read: {fault} at line {line} column {column}");

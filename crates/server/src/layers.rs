@@ -1,5 +1,5 @@
-//! What lies around the routes. From the outside in: what is noted of every request, web pages of other origins, panics,
-//! the gate, and the limits of bodies. Whether the server is alive may be asked without the gate.
+//! The middleware around the routes, from the outside in: request log, CORS, panics, the gate, body limits. The
+//! liveness probe bypasses the gate.
 
 use std::panic::AssertUnwindSafe;
 
@@ -15,7 +15,7 @@ use crate::request_log::{REQUEST_ID, log_request};
 use crate::routes::ops;
 use crate::{App, Problem, body, gate};
 
-/// What web pages of other origins may read of an answer besides its body.
+/// The response headers that web pages of other origins may read.
 const EXPOSED: [&str; 5] =
     ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "location", "retry-after"];
 

@@ -1,4 +1,4 @@
-//! Contexture over HTTP.
+//! The HTTP server of Contexture.
 //!
 //! [`Server`] turns a [`Project`](contexture_project::Project), an agent and a store into an [`axum::Router`]. It is
 //! stateless apart from its leases, so several servers on one store behave as one. The path of a request:

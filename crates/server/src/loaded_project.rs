@@ -1,5 +1,4 @@
-//! What is loaded: the project and the agent that runs its prompts. A reload puts another world in its place; requests
-//! that have begun keep theirs.
+//! The loaded project, with the agent that runs its prompts. A reload replaces it; running requests keep theirs.
 
 use std::sync::{Arc, RwLock};
 
@@ -13,19 +12,19 @@ use crate::Problem;
 /// Makes the agent of a project: its models, tools and keys. It is asked again after each reload.
 pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Send + Sync>;
 
-/// What is loaded.
+/// A loaded project and its agent.
 #[derive(Debug)]
 pub struct LoadedProject {
     /// The prompts and the configuration.
     pub project: Project,
     /// Runs the prompts.
     pub agent: Agent,
-    /// What is wrong with the files as they are now; of each prompt the last good version is used.
+    /// The faults of the current files; of each prompt the last good version is used.
     pub faults: Vec<Fault>,
 }
 
 impl LoadedProject {
-    /// Loads a project.
+    /// Loads a project and builds its agent.
     pub(crate) fn load(
         project: Project,
         faults: Vec<Fault>,
@@ -65,7 +64,7 @@ fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
     if problem.code().starts_with("unknown_") && problem.place().is_none() {
         return problem;
     }
-    // What is wrong with a file is not wrong with the request: its own code would say so.
+    // A fault of a file is not a fault of the request, so the file's own code is not used.
     let detail = format!("{what} `{id}` has a fault: {}", problem.detail());
     let invalid = Problem::new(&format!("{what}_invalid"), detail);
     match problem.place() {

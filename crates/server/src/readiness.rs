@@ -16,11 +16,11 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Outcome)>>);
 
-/// What came of asking the store.
+/// The result of a readiness check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ready,
-    /// It can't be written, or what is there can't be read.
+    /// It can't be written, or its data can't be read.
     Failed,
     /// It did not answer in time.
     Late,

@@ -15,12 +15,12 @@ const BYTES: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct RecentEvents {
     sessions: BTreeMap<SessionKey, VecDeque<StoredEvent>>,
-    /// What all of them say together.
+    /// The total size of the events.
     bytes: usize,
 }
 
 impl RecentEvents {
-    /// Keeps an event.
+    /// Adds an event.
     pub(crate) fn add(&mut self, session: SessionKey, told: StoredEvent) {
         if self.bytes > BYTES {
             // Subscribers that still need one of them read it from the store.
@@ -43,7 +43,7 @@ impl RecentEvents {
         (skip < events.len()).then(|| events.iter().skip(skip).take(max).cloned().collect())
     }
 
-    /// Forgets a session.
+    /// Removes the events of a session.
     pub(crate) fn forget(&mut self, session: &SessionKey) {
         let gone = self.sessions.remove(session).unwrap_or_default();
         self.bytes -= gone.iter().map(|it| it.data.len()).sum::<usize>();

@@ -1,4 +1,4 @@
-//! What is noted of every request: its id, a line in the log, a span, and how long it took.
+//! Request logging: an id, a log line, a span and the duration of every request.
 //!
 //! Neither a query nor a body nor a key is in any of them: a path is logged as the pattern of its route.
 
@@ -22,7 +22,7 @@ const MAX_ID: usize = 128;
 /// How requests are called that no route fits.
 const NO_ROUTE: &str = "none";
 
-/// What is known of a request before it is answered.
+/// What is known of a request before the response.
 struct RequestInfo {
     id: String,
     method: &'static str,

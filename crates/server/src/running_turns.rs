@@ -29,10 +29,10 @@ pub(crate) const RUNNING: &str = "running";
 /// The kind of the documents that say what was asked for in a turn.
 pub(crate) const TURN: &str = "turn";
 
-/// What is asked of the agent.
+/// The work of the agent.
 #[derive(Debug)]
 pub(crate) enum TurnJob {
-    /// A new turn.
+    /// A new turn of the thread.
     Run(Box<RunRequest>),
     /// A decision about a turn that waits.
     Decide(Decision, CancellationToken),
@@ -51,18 +51,18 @@ pub(crate) struct TurnTask {
     pub(crate) job: TurnJob,
     /// The original request, kept for retries.
     pub(crate) asked: Option<Value>,
-    /// Where events go besides, as they happen.
+    /// Receives a copy of every event as it happens.
     pub(crate) tap: Option<mpsc::UnboundedSender<Event>>,
 }
 
-/// What is known of a turn once it has begun.
+/// The key of a turn, known once it has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TurnKey {
     pub(crate) thread: ThreadId,
     pub(crate) turn: String,
 }
 
-/// What was asked for in a turn.
+/// The request of a turn, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredTurnRequest {
     pub(crate) prompt: String,
@@ -75,7 +75,7 @@ pub(crate) struct TurnHandle {
     pub(crate) turn_key: oneshot::Receiver<TurnKey>,
     /// The outcome of the turn. By then all its events are written, unless the store refuses writes.
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
-    /// Stops it.
+    /// Stops the turn.
     pub(crate) cancel: CancellationToken,
     /// The tokens of approvals that it asked for.
     pub(crate) tokens: ApprovalTokens,
@@ -166,7 +166,7 @@ impl RunningTurns {
         self.0.tasks.len()
     }
 
-    /// Starts a turn.
+    /// Starts a turn in a new task.
     pub(crate) fn start(&self, mut task: TurnTask) -> Result<TurnHandle, Problem> {
         if self.0.tasks.is_closed() {
             let problem = Problem::new("shutting_down", "the server is stopping and accepts no more turns");
@@ -251,11 +251,11 @@ struct TurnDriver {
     cancel: CancellationToken,
     started_sender: Option<oneshot::Sender<TurnKey>>,
     turn_key: Option<TurnKey>,
-    /// What was said before the turn began.
+    /// Events from before the turn began.
     buffered: Vec<Event>,
     /// Whether its end event was emitted.
     has_ended: bool,
-    /// What its calls cost so far.
+    /// The usage of its model calls so far.
     usage: Usage,
     /// Whether it took too long.
     timed_out: Arc<AtomicBool>,

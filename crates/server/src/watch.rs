@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use contexture_agent::{Called, Calling, Watcher};
 
-/// Tells several watchers.
+/// Combines several watchers.
 #[derive(Clone, Default)]
 pub(crate) struct Watchers(Vec<Arc<dyn Watcher>>);
 
 impl Watchers {
-    /// Adds one more.
+    /// Adds a watcher.
     #[must_use]
     pub(crate) fn and(mut self, watcher: Arc<dyn Watcher>) -> Self {
         self.0.push(watcher);

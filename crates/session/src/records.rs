@@ -1,9 +1,8 @@
 //! Data kept next to conversations: events sent to clients, requests sent to models, API keys.
 //!
 //! There are two shapes. A *stream* is a log that only grows at its end, is pruned from its start, or dropped as a
-//! whole; its records are numbered from 1 without gaps, in the order in which readers see them. A *document* is a
-//! value under a
-//! * document* is one value under a name, which the newest writer decides.
+//! whole; its records are numbered from 1 without gaps, in the order in which readers see them. A *document* is one
+//! value under a name; the last writer wins.
 //!
 //! Every implementation guarantees the following, and the conformance suite checks it:
 //!

@@ -1,7 +1,7 @@
 //! Words of what is archived go into the index, in the transaction of the append that archives it.
 //!
-//! What a word is says `contexture_history::search`; the server's own parser is not used, as it depends on the database's
-//! settings and would split words in another way than the other stores do.
+//! `contexture_history::search` defines words. The server's own parser is not used: it depends on the database's
+//! settings and would split words differently from the other stores.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ const COPY: &str = "\
 
 /// How many rows are read together.
 const ROWS_AT_ONCE: i64 = 32;
-/// About how many bytes of words are sent together.
+/// About how many bytes of words are sent per statement.
 const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
 
 /// Returns the word that all items of a thread have. No word of a text has a `/`.
@@ -70,7 +70,7 @@ impl WordParams {
 }
 
 impl Database {
-    /// Puts the items of ranges into the index, as far as they are not there yet.
+    /// Adds the items of ranges to the index, unless they are already in it.
     ///
     /// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
     pub(crate) async fn index(
@@ -144,7 +144,7 @@ impl Database {
         Ok(())
     }
 
-    /// Copies the words of what is archived in a thread that starts with the items of another.
+    /// Copies the words of archived items to a fork of their thread.
     pub(crate) async fn copy_words(
         &self,
         transaction: &Transaction<'_>,

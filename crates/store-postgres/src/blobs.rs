@@ -64,7 +64,7 @@ impl Database {
         Ok(texts.remove(hash))
     }
 
-    /// Returns the texts with these hashes, as far as they are there.
+    /// Returns the existing texts with these hashes.
     pub(crate) async fn texts(
         &self,
         client: &impl GenericClient,

@@ -161,7 +161,7 @@ impl Backoff {
         Backoff { next: Self::FIRST, until: now.checked_add(total).unwrap_or(now) }
     }
 
-    /// Waits; or says that there is no time left.
+    /// Waits; returns false if there is no time left.
     pub(crate) async fn take(&mut self) -> bool {
         if Instant::now() >= self.until {
             return false;
@@ -176,7 +176,7 @@ fn parse(url: &str, config: &PostgresConfig) -> Result<Config, StoreError> {
     // Ours is always verified in full; see `tls`.
     let url =
         url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
-    // What the parser says may quote the URL, and there may be a password in it.
+    // The parser's message may quote the URL, which may contain a password.
     let mut postgres: Config = url.parse().map_err(|_| StoreError::Unavailable {
         place: "the database".to_owned(),
         detail:

@@ -27,7 +27,7 @@ const DELETE_RECORDS: &str = "DELETE FROM {schema}.records WHERE tenant = $1 AND
 const DELETE_DOCUMENTS: &str = "DELETE FROM {schema}.documents WHERE tenant = $1 AND session = $2";
 const DELETE_STREAMS: &str = "DELETE FROM {schema}.streams WHERE tenant = $1 AND session = $2 RETURNING kind";
 
-/// What a session had.
+/// The deleted data of a session.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedSession {
     pub(crate) threads: Vec<String>,

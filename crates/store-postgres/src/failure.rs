@@ -1,4 +1,4 @@
-//! What went wrong in the database, and whether trying again makes sense.
+//! Database errors, and whether a retry makes sense.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use contexture_session::{StoreError, codec};
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
-/// Why one attempt did not succeed.
+/// Why one attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// An answer: trying again changes nothing.
@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     /// It may have been done, and can't be tried again.
     #[error(transparent)]
     OutcomeUnknown(tokio_postgres::Error),
-    /// What is stored can't be read.
+    /// Stored data can't be read.
     #[error("{0}")]
     Damaged(String),
 }
@@ -51,14 +51,14 @@ impl From<PoolError> for Failure {
     }
 }
 
-/// What to do about a failure.
+/// How to react to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Try again: nothing was done.
     Retry,
     /// Try again, but it may have been done: the connection broke before the answer.
     RetryAfterLoss,
-    /// Give up.
+    /// Do not retry.
     None,
 }
 
@@ -96,7 +96,7 @@ impl Failure {
         }
     }
 
-    /// Whether the server is there and only not ready yet; what a first connection waits for.
+    /// Whether the server is reachable but not ready yet; the first connection waits for that.
     pub(crate) fn is_starting(&self) -> bool {
         let starting = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
         matches!(self, Failure::Unreached(err) if err.code().is_some_and(|it| starting.contains(it)))

@@ -43,7 +43,7 @@ impl Database {
     pub(crate) async fn fork(&self, from: &ThreadKey, thread: &NewThread) -> Result<(), StoreError> {
         let key = &thread.key();
         if from.tenant != key.tenant {
-            // Another tenant's thread is not there, for this one.
+            // A thread of another tenant counts as missing.
             return Err(StoreError::no_thread(&from.thread));
         }
         let row = &ThreadRow::new(thread)?;

@@ -73,7 +73,7 @@ impl<'a> GuardParams<'a> {
 /// A thread as a refused writer finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrentLease {
-    /// Where its log ends.
+    /// The end of its log.
     pub(crate) end: i64,
     /// Whether the writer's lease is the last one and was given back.
     pub(crate) is_released: bool,

@@ -1,4 +1,4 @@
-//! What a tenant has.
+//! Lists and totals of a tenant.
 
 use contexture_history::Timestamp;
 use contexture_session::{SessionId, SessionInfo, SessionKey, StoreError, Tenant, ThreadInfo, Usage};

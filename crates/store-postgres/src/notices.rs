@@ -90,7 +90,7 @@ impl Notices {
         select(pin!(woken), pin!(sleep(patience))).await;
     }
 
-    /// Listens and announces for as long as the store is there.
+    /// Listens and announces until the store is dropped.
     pub(crate) async fn serve(&self, database: &Database) {
         loop {
             // A lost connection is nothing to report: readers look by themselves until there is another one.

@@ -33,7 +33,7 @@ const BACKWARD: &str = "first_seq > $3 AND first_seq < $4 ORDER BY first_seq DES
 /// Rows of the newest items. How many rows that are follows from where the log ends.
 const NEWEST: &str = "first_seq > log.end_seq - $3 ORDER BY first_seq DESC";
 
-/// How many rows are read at first when it is unknown how many are needed; then twice as many each time.
+/// How many rows are read first when the number needed is unknown; it doubles each time.
 const FIRST_ROWS: i64 = 32;
 const MOST_ROWS: i64 = 1024;
 
@@ -42,12 +42,12 @@ const ROWS_AT_ONCE: usize = 16;
 
 const ROW_ITEMS: i64 = MAX_ITEMS as i64;
 
-/// What one statement returns.
+/// The result of one statement.
 #[derive(Debug)]
 struct Page {
-    /// Where the log ends.
+    /// The end of the log.
     end: i64,
-    /// Oldest first.
+    /// The rows, oldest first.
     rows: Vec<StoredRow>,
 }
 

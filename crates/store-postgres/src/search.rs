@@ -1,4 +1,4 @@
-//! Looking for words in what is archived.
+//! Full-text search in archived items.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,14 @@ use crate::failure::Failure;
 use crate::numbers::{from_seq, to_u64};
 use crate::rows;
 
-/// The index of words is read in another way than all others, and how depends on the words: until the transaction ends.
+/// The settings for searching the word index, until the end of the transaction: unlike other statements its plan
+/// depends on the words.
 const SETTINGS: &str = "\
     SELECT set_config('enable_bitmapscan', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)";
 
 const THREAD: &str = "SELECT FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
 
-/// The items with any of the words, and which of them they have.
+/// The items with any of the words, and which of the words they contain.
 const MATCHES: &str = "\
     SELECT seq, ARRAY(SELECT words @@ word::tsquery FROM unnest($4::text[]) AS word)
     FROM {schema}.archived WHERE tenant = $1 AND thread = $2 AND words @@ $3::text::tsquery";
@@ -64,7 +65,7 @@ impl Database {
         };
         let items = self.items_at(&transaction, key, &best).await?;
         transaction.commit().await?;
-        // One that is not there was deleted meanwhile.
+        // A missing item was deleted in between.
         Ok(best.iter().filter_map(|it| items.get(it)).map(|it| SearchHit::of(it, &words)).collect())
     }
 

@@ -1,6 +1,6 @@
 //! Encryption, by the URL's `sslmode`.
 //!
-//! - `disable`: none.
+//! - `disable`: no encryption.
 //! - `prefer`, the default: if the server offers it, without verifying the server, as PostgreSQL's own programs do. It
 //!   protects against eavesdropping, not impersonation. With `root_certificates` the server is verified.
 //! - `require`: always, and the server's certificate must be valid for its name. PostgreSQL's own programs call

@@ -28,7 +28,7 @@ pub(crate) struct AppendItems {
     keys: Vec<(String, KeyedTurn)>,
     rows: Vec<EncodedRow>,
     state: EncodedState,
-    /// What its summaries archive.
+    /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
     time: Arc<dyn Time>,
     place: StorePath,
@@ -38,7 +38,7 @@ pub(crate) struct AppendItems {
 #[derive(Debug)]
 pub(crate) struct EncodedRow {
     row: codec::Row,
-    /// Where its blobs belong, as JSON.
+    /// The references of its blobs, as JSON.
     places: Option<String>,
 }
 

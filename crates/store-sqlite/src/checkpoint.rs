@@ -157,7 +157,7 @@ fn copy_when_asked(conn: &Connection, asked: &Receiver<()>, done: &AtomicBool) {
     }
 }
 
-/// Copies what can be copied. That it could not is no error: the log stays, and the next time may succeed.
+/// Copies as much as possible. A partial copy is not an error: the log stays, and the next attempt may succeed.
 fn checkpoint(conn: &Connection, mode: &str) {
     let _ = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
 }

@@ -4,8 +4,8 @@
 //! of them, the transaction is rolled back and each is tried alone, so that one failing change does not affect the
 //! others.
 //!
-//! A transaction is made only in a file that this program understands and that is still where it was opened: a newer
-//! program may have changed the schema meanwhile, and what is written to a file that was removed is lost.
+//! A transaction is made only in a file that this program understands and that is still at its path: a newer program
+//! may have changed the schema, and writes to a removed file are lost.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::open::VERSION;
 
 /// A change of the file. It is called once more if the transaction it was part of did not go through.
 pub(crate) trait Change: Send + 'static {
-    /// What it gives.
+    /// The result of the change.
     type Output: Send + 'static;
 
     /// Makes the change, inside a transaction. A refusal must come before the first write.
@@ -40,7 +40,7 @@ pub(crate) trait Change: Send + 'static {
     }
 }
 
-/// Whose waiting readers must look again.
+/// The waiters that must check again.
 pub(crate) enum Touched<'a> {
     Nothing,
     Thread(&'a ThreadKey),
@@ -70,7 +70,7 @@ pub(crate) trait Pending: Send {
 /// Changes that share a transaction.
 pub(crate) type Batch = Vec<Box<dyn Pending>>;
 
-/// What a change gives, later.
+/// The future result of a change.
 pub(crate) type Answer<C> = oneshot::Receiver<Result<<C as Change>::Output, StoreError>>;
 
 /// Returns a change to queue, and the answer that it is going to get.
@@ -235,6 +235,6 @@ enum TransactionError {
     InBatch(rusqlite::Error),
     /// The file has this version by now.
     Newer(u32),
-    /// This file is not there any more, or is another one.
+    /// The file was removed or replaced.
     Missing(PathBuf),
 }

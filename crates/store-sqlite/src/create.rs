@@ -86,7 +86,7 @@ impl Change for ForkThread {
     }
 }
 
-/// Returns the session's number, if it is there and has no such thread.
+/// Returns the session's number, if it exists and has no such thread.
 fn place_for(conn: &Connection, thread: &NewThread) -> Result<i64, Failure> {
     let key = thread.key();
     let session = thread.session.session.as_str();

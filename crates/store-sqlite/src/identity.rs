@@ -1,8 +1,8 @@
 //! Whether the file at the path is the one that is open.
 //!
-//! A file that was removed or replaced while it is open can still be written, and all of that is gone when it is
-//! closed. So every commit looks whether path and open file are the same, before it is acknowledged. The write-ahead
-//! log counts as much as the file: what is committed is there first.
+//! A file that was removed or replaced while open can still be written, but those writes are lost when it is closed.
+//! So before a commit is acknowledged, it checks that the path still leads to the open file. The same goes for the
+//! write-ahead log, which holds commits first.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ fn file_id(metadata: &Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// Where files have no numbers, one that is there counts as the one that was opened: it can't be removed while it is
-/// open.
+/// On platforms without inodes an existing file counts as the one that was opened: an open file can't be removed
+/// there.
 #[cfg(not(unix))]
 fn file_id(_: &Metadata) -> FileId {
     FileId { device: 0, inode: 0 }
@@ -42,7 +42,7 @@ impl Identity {
         Self { files: [path.to_owned(), wal.into()].into_iter().filter_map(marked).collect() }
     }
 
-    /// Returns the name of a file that is not there any more, or is another one.
+    /// Returns the path of a file that was removed or replaced.
     pub(crate) fn missing(&self) -> Option<&Path> {
         let is_there = |(path, opened): &(PathBuf, FileId)| {
             std::fs::metadata(path).is_ok_and(|found| file_id(&found) == *opened)

@@ -18,7 +18,7 @@ const QUICK: u64 = 500_000;
 pub(crate) struct LatencyTracker {
     /// Operations that were asked for and are not done.
     open: AtomicUsize,
-    /// What the last ones took on average, in nanoseconds.
+    /// The average duration of recent operations, in nanoseconds.
     average: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Default for LatencyTracker {
 pub(crate) struct Operation<'a>(&'a LatencyTracker);
 
 impl LatencyTracker {
-    /// Counts an operation.
+    /// Registers an operation.
     pub(crate) fn begin(&self) -> Operation<'_> {
         self.open.fetch_add(1, Ordering::Relaxed);
         Operation(self)
@@ -61,7 +61,7 @@ impl LatencyTracker {
 impl Operation<'_> {
     /// Whether the operation is the only one and can be expected to be quick.
     pub(crate) async fn can_run_inline(&self) -> bool {
-        // Those that were asked for at the same moment come first, and are counted.
+        // Lets operations that start at the same moment register first.
         yield_once().await;
         self.0.open() == 1 && self.0.is_quick()
     }

@@ -1,4 +1,4 @@
-//! What there is: heads, lists and sums.
+//! Heads, lists and totals.
 
 use contexture_history::Timestamp;
 use contexture_session::{

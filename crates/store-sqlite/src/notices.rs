@@ -19,7 +19,7 @@ use crate::open::open_reader;
 use crate::read::end_of;
 use crate::records::extent;
 
-/// What can be waited for.
+/// A topic to wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
     Thread(ThreadKey),

@@ -7,7 +7,7 @@ pub(crate) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns a stored number; there are no negative ones.
+/// Returns a stored number; it is never negative.
 pub(crate) fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

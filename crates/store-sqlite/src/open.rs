@@ -25,7 +25,7 @@ pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
 /// Marks the file as ours, in its header: "CTXR".
 pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
 
-/// What every SQLite file begins with.
+/// The magic bytes of an SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A commit of one turn is 1 to 8 KB. Smaller pages make a group of appends slower, larger ones a single append.
@@ -33,7 +33,7 @@ pub(crate) const PAGE_BYTES: u32 = 8192;
 /// A write-ahead log that grew beyond this is truncated when it restarts.
 const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 
-/// What a file is before anything is done to it.
+/// The state of a file when it is opened.
 #[derive(Debug, PartialEq, Eq)]
 enum FileState {
     Empty,

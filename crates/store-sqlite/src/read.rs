@@ -1,7 +1,7 @@
 //! Reads items: rows in their order, each decoded once, and not one more than the span needs.
 //!
-//! Rows must follow each other without a gap and end where the thread ends. If they do not, the file is damaged, and the
-//! read says so instead of returning a history with a hole.
+//! Rows must follow each other without a gap and end where the thread ends. If they do not, the file is damaged, and
+//! the read says so instead of returning a history with a hole.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<(i64, Seq),
     end_of(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
-/// Why a row can't be decoded.
+/// The reason why a row can't be decoded.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Sqlite(rusqlite::Error),

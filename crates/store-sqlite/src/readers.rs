@@ -34,7 +34,7 @@ pub(crate) struct Readers {
 /// How much a question reads at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// A few rows.
+    /// Only a few rows.
     Small,
     /// Any number of rows.
     Large,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl Readers {
-    /// Starts `count` threads.
+    /// Starts `count` reader threads.
     pub(crate) fn start(
         path: &Path,
         place: &StorePath,

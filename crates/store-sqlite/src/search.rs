@@ -1,7 +1,8 @@
 //! Words of what is archived.
 //!
-//! An append with a summary puts the items that it covers into the index, in its own transaction; no other append touches
-//! it. What a word is and what comes first is decided by `contexture_history::search` and `contexture_session::search`.
+//! An append with a summary puts the items that it covers into the index, in its own transaction; no other append
+//! touches it. What a word is and what comes first is decided by `contexture_history::search` and
+//! `contexture_session::search`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE thread = ?1 AND s
 pub(crate) const WITH_WORD: &str =
     "SELECT archived.seq FROM words CROSS JOIN archived ON archived.no = words.rowid WHERE words MATCH ?1";
 
-/// Puts the items of ranges into the index, as far as they are not there yet.
+/// Adds the items of ranges to the index, unless they are already in it.
 ///
 /// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
 pub(crate) fn index(log: &Log<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
@@ -77,7 +78,8 @@ fn insert(log: &Log<'_>, item: &Item) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds a word of a thread, and a space. What is between the two is no ASCII character, so it does not split them.
+/// Adds a word of a thread, and a space. The separator is not an ASCII character, so the tokenizer does not split
+/// there.
 fn push_term(terms: &mut String, thread: i64, word: &str) {
     let _ = write!(terms, "{thread}·{word} "); // Writing to a string does not fail.
 }
@@ -107,7 +109,7 @@ pub(crate) fn search(
 fn with_word(log: &Log<'_>, word: &str) -> rusqlite::Result<Vec<Seq>> {
     let mut term = String::from("\"");
     push_term(&mut term, log.thread, word);
-    // In quotes it is a text to look for, and nothing else; words have no quotes.
+    // Quoted, so it is matched literally; words contain no quotes.
     term.push('"');
     let mut statement = log.conn.prepare_cached(WITH_WORD)?;
     let found = statement.query_map([term], |row| row.get(0))?;

@@ -37,7 +37,7 @@ pub(crate) struct Writer {
     shared: Arc<WriterShared>,
 }
 
-/// What the thread and its callers share.
+/// State shared by the writer thread and its callers.
 #[derive(Debug)]
 struct WriterShared {
     file: Mutex<File>,
@@ -54,7 +54,7 @@ enum Command {
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Starts the writer thread.
     pub(crate) fn start(
         conn: Connection,
         identity: Arc<Identity>,
@@ -168,7 +168,7 @@ impl WriterThread {
         vacuum(&file.conn).map_err(|err| self.shared.place.error(&err))
     }
 
-    /// Writes a change together with those that are queued behind it, and those that are about to be.
+    /// Writes a change together with the queued ones and those about to be queued.
     fn write(&mut self, first: Box<dyn Pending>) {
         let shared = Arc::clone(&self.shared);
         let file = shared.lock();
@@ -234,7 +234,7 @@ mod tests {
     use crate::failure::Failure;
     use crate::open::open_writer;
 
-    /// Adds a session, and so many blobs of 100 KB, or fails after the session.
+    /// Adds a session and a number of blobs of 100 KB, or fails after the session.
     struct Add {
         name: String,
         blobs: usize,

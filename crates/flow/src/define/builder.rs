@@ -54,7 +54,7 @@ impl FlowBuilder {
         self
     }
 
-    /// Adds a node.
+    /// Adds a node of a built-in kind.
     pub fn node(mut self, id: impl Into<String>, node: impl Into<NodeDefinition>) -> Self {
         self.definition.nodes.insert(id.into(), node.into());
         self

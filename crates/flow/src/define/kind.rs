@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::port::DataType;
 
-/// What a node does.
+/// The kind of a node, with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeKind {
-    /// Where a run begins: gives the run's inputs.
+    /// The start of a run: outputs the run's inputs.
     Start,
     /// Asks a model, in one turn of a thread.
     LlmRequest(LlmConfig),
@@ -54,9 +54,9 @@ pub enum NodeKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LlmConfig {
-    /// The prompt's id.
+    /// The id of the prompt.
     pub prompt: String,
-    /// What differs for this call only.
+    /// Overrides for this call only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overrides: Overrides,
     /// Reads the thread for the request, and writes nothing.
@@ -64,11 +64,11 @@ pub struct LlmConfig {
     pub skip_history: bool,
 }
 
-/// What differs for one call of a model only.
+/// Overrides for one model call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overrides {
-    /// The model, `provider/model`.
+    /// The model, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The instructions, in the place of the thread's own.
@@ -83,10 +83,10 @@ pub struct Overrides {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserInputConfig {
-    /// What is asked: a Liquid template over the node's `data`.
+    /// The question: a Liquid template over the node's `data`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What is expected; a text unless it says otherwise.
+    /// The type of the answer; a string by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<DataType>,
     /// Whether the input is appended to the thread. The default is yes if the node has a thread input.
@@ -98,7 +98,7 @@ pub struct UserInputConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManualInputConfig {
-    /// What is said: a Liquid template over the node's `data`.
+    /// The message: a Liquid template over the node's `data`.
     pub text: String,
     /// The role of the message.
     #[serde(default = "user")]
@@ -113,19 +113,19 @@ fn user() -> Role {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NewThreadConfig {
-    /// What people call it.
+    /// A label for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its model, `provider/model`.
+    /// The thread's model, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its instructions.
+    /// The thread's instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// Whether it begins with a copy of what the base thread has.
     #[serde(skip_serializing_if = "is_default")]
     pub inherit_history: bool,
-    /// What is said first.
+    /// The first messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
 }
@@ -137,7 +137,7 @@ pub struct InjectConfig {
     /// Where they are inserted.
     #[serde(skip_serializing_if = "is_default")]
     pub position: Position,
-    /// Messages that the author has written; those of the input come behind them.
+    /// Fixed messages; those of the input follow them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
 }
@@ -157,7 +157,7 @@ pub enum Position {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// The tools.
+    /// The names of the tools.
     pub names: Vec<String>,
 }
 
@@ -165,7 +165,7 @@ pub struct ToolsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCallConfig {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
 }
 
@@ -179,7 +179,7 @@ pub struct IntentConfig {
     /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The model, `provider/model`.
+    /// The model, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -191,7 +191,7 @@ pub struct BranchConfig {
     /// The ways by name, each with a Liquid condition over `value` and the node's inputs. The first that holds is
     /// taken, or `else`.
     pub cases: IndexMap<String, String>,
-    /// More inputs.
+    /// Additional inputs, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub inputs: IndexMap<String, DataType>,
 }
@@ -208,18 +208,18 @@ pub struct ParallelConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinConfig {
-    /// What comes together, by name.
+    /// The inputs to join, by name.
     pub inputs: IndexMap<String, DataType>,
-    /// What it waits for.
+    /// The join policy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub policy: JoinPolicy,
 }
 
-/// What a join waits for.
+/// Which inputs a join waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinPolicy {
-    /// Every input.
+    /// All inputs.
     #[default]
     All,
     /// The first input that comes; what comes later of the same round is left aside.
@@ -245,7 +245,7 @@ pub enum CacheScope {
     /// All runs of the flow in the same session.
     #[default]
     Session,
-    /// This run alone.
+    /// Only this run.
     Run,
     /// All runs of the flow of the same tenant.
     Tenant,
@@ -255,7 +255,7 @@ pub enum CacheScope {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortalConfig {
-    /// What both ends are called.
+    /// The name shared by both ends.
     pub portal: String,
 }
 
@@ -263,7 +263,7 @@ pub struct PortalConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubFlowConfig {
-    /// The flow's id.
+    /// The id of the flow.
     pub flow: String,
 }
 
@@ -271,12 +271,12 @@ pub struct SubFlowConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransformConfig {
-    /// What it is made of, by name.
+    /// The inputs of the template, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub inputs: IndexMap<String, DataType>,
     /// A Liquid template over the inputs.
     pub template: String,
-    /// What comes out: a text unless it says otherwise, in which case the rendered text is read as JSON.
+    /// The type of the output; a string by default, otherwise the rendered text is parsed as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<DataType>,
 }

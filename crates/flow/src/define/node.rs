@@ -9,7 +9,7 @@ use super::kind::NodeKind;
 /// A node as it is written down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeDefinition {
-    /// What it does.
+    /// The kind of the node.
     pub kind: NodeKind,
     /// Constants for inputs that no edge leads to.
     pub with: IndexMap<String, Value>,
@@ -19,7 +19,7 @@ pub struct NodeDefinition {
     pub timeout_seconds: Option<f64>,
     /// How often it is tried again.
     pub retry: Retry,
-    /// What happens when it fails.
+    /// The error policy.
     pub on_error: OnError,
     /// Whether it may run again when its progress is unknown because its process was lost. Each kind has its own
     /// default.
@@ -30,7 +30,7 @@ pub struct NodeDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
-    /// How often besides the first time.
+    /// The number of retries.
     pub max: u32,
     /// How long to wait before that; each wait is twice as long as the one before.
     pub delay_seconds: f64,
@@ -42,7 +42,7 @@ impl Default for Retry {
     }
 }
 
-/// What happens when a node fails for good.
+/// What to do when a node fails for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {

@@ -129,7 +129,7 @@ fn unknown(name: &str, known: &[&str], at: &[&str]) -> FlowFault {
 
 /// Reads the fields of a map, and keeps what is wrong.
 struct Fields<'a> {
-    /// Whose they are, for messages.
+    /// The owner of the fields, for messages.
     of: String,
     map: &'a Map<String, Value>,
     at: Vec<String>,

@@ -12,11 +12,11 @@
 
 use std::collections::VecDeque;
 
-/// What lies between two boxes of a layer.
+/// The gap between two boxes of a layer.
 const BESIDE: f64 = 40.0;
-/// What an edge needs where it passes a layer.
+/// The width of an edge where it passes a layer.
 const BEND: f64 = 12.0;
-/// What lies around the picture.
+/// The margin of the picture.
 const MARGIN: f64 = 24.0;
 /// How often boxes are ordered and moved: more changes little.
 const N_SWEEPS: usize = 8;
@@ -32,14 +32,14 @@ pub(super) struct Size {
     pub(super) height: f64,
 }
 
-/// A place.
+/// A point of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
 }
 
-/// Where everything is.
+/// The positions of boxes and edges.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) size: Size,
@@ -147,7 +147,7 @@ struct LayerGraph {
     layers: Vec<Vec<usize>>,
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
-    /// What each edge goes through, from top to bottom, with its ends.
+    /// The nodes on the route of each edge, from top to bottom, including its ends.
     chains: Vec<Vec<usize>>,
     x: Vec<f64>,
     tops: Vec<f64>,

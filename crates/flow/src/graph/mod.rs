@@ -1,4 +1,4 @@
-//! Pictures of flows.
+//! Diagrams of flows.
 //!
 //! ```text
 //! FlowDefinition ─▶ picture (what is shown) ─┬─▶ mermaid

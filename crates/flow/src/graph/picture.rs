@@ -1,4 +1,4 @@
-//! What a picture of a flow shows: boxes and arrows, without any notion of where they are.
+//! The content of a diagram: boxes and arrows, without positions.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ const MAX_SHOWN: usize = 40;
 /// How many ways through portals are shown: both ends may be many.
 const MAX_PORTAL_WAYS: usize = 1000;
 
-/// What a picture shows.
+/// The content of a diagram.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) boxes: Vec<Node>,
     pub(super) arrows: Vec<Arrow>,
 }
 
-/// A node.
+/// A box of the diagram.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: String,

@@ -1,5 +1,4 @@
-//! What can only be said of the whole graph: inputs that nothing leads to, nodes that never run, loops without a
-//! pause.
+//! Checks of the whole graph: unconnected inputs, unreachable nodes, loops without a pause.
 
 use std::collections::BTreeSet;
 
@@ -108,8 +107,8 @@ fn mark_feeders(nodes: &mut [FlowNode]) {
     }
 }
 
-/// What leads from one pulled node to another is asked for when the second one is. Also notes which lazy inputs can be
-/// asked for.
+/// An edge between two pulled nodes is pulled together with the second one. Also notes which lazy inputs can be
+/// pulled.
 fn mark_asked(nodes: &mut [FlowNode]) {
     let pulled: Vec<bool> = nodes.iter().map(|it| it.is_pulled).collect();
     for node in nodes {

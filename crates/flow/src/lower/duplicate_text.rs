@@ -1,4 +1,4 @@
-//! What of a flow works, but hardly as it is meant: a text that a model is sent twice.
+//! Finds flows that work but hardly as intended: a text that is sent to a model twice.
 //!
 //! `user_input` with `append`, and `manual_input`, write what is said into their thread. If it is also the `user` of a
 //! model call on the same thread, the model reads it in the history and once more as the message of the turn.

@@ -10,7 +10,7 @@ pub(crate) struct Endpoint {
     pub(crate) port: Option<String>,
 }
 
-/// Reads an edge.
+/// Parses an edge.
 pub(crate) fn parse(text: &str) -> Result<(Endpoint, Endpoint), FlowFault> {
     let wrong = || {
         let shown: String = text.chars().take(80).collect();

@@ -43,7 +43,7 @@ pub(crate) struct FlatNode {
     pub(crate) scope: usize,
     /// A start: the scope that it opens, and what it gives.
     pub(crate) start: Option<FlatStart>,
-    /// Where in the document: the node, or the outermost sub-flow that it is in.
+    /// The location in the document: the node, or the outermost sub-flow that contains it.
     pub(crate) at: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Expansion<'a> {
     pub(super) flat: Flat,
     pub(super) compile_inputs: &'a CompileInputs,
     pub(super) faults: &'a mut Vec<FlowFault>,
-    /// The flows around.
+    /// The enclosing flows.
     pub(super) chain: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct FlowPosition {
     prefix: String,
     /// The name of its start, in a sub-flow, and what its author said of that node.
     gate: Option<(String, NodeDefinition, usize)>,
-    /// Where in the document, in a sub-flow.
+    /// The location in the document, in a sub-flow.
     outer: Option<Vec<String>>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) use connect::{AFTER, DONE, ERROR};
 pub(crate) use edge::parse as parse_edge;
 pub(crate) use expand::{FlatNode, FlatStart};
 
-/// What a definition may name: other flows, and nodes of the application's own.
+/// What a definition may refer to: other flows, and custom nodes of the application.
 #[derive(Clone, Debug, Default)]
 pub struct CompileInputs {
     /// Flows for `sub_flow` nodes, by id.
@@ -56,7 +56,7 @@ pub fn lower(definition: &FlowDefinition, compile_inputs: &CompileInputs) -> Res
     let mut faults = Vec::new();
     let flat = expand::expand(definition, compile_inputs, &mut faults);
     let connected = connect::connect(&flat, compile_inputs, &mut faults);
-    // What is missing or in a circle can only be said of a graph whose edges are all understood.
+    // Missing inputs and cycles can only be reported for a graph whose edges are all valid.
     if !faults.is_empty() {
         return Err(invalid(faults));
     }

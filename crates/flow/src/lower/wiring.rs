@@ -1,4 +1,4 @@
-//! Where edges really come from and lead to, once sub-flows and portals are gone.
+//! Resolves the ends of edges once sub-flows and portals are removed.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ pub(crate) fn asked(tool: &str, about: Value) -> Question {
     Question { kind: QuestionKind::Approval, message: format!("May `{tool}` be called?"), schema, about }
 }
 
-/// Reads an answer to the question. What is no clear yes is a no.
+/// Parses an answer to the question. Anything but a clear yes is a no.
 pub(crate) fn decision(answer: &Value) -> Verdict {
     match answer["approve"].as_bool() {
         Some(true) => Verdict::Approve,

@@ -53,10 +53,10 @@ impl CacheNode {
             Some(seconds) => found.at > now && found.at <= later(now, seconds),
             None => true,
         };
-        // What can't be read any more is made again.
+        // An unreadable entry is recomputed.
         let value: Option<Value> = serde_json::from_str(&found.data).ok();
         let Some(value) = value.filter(|_| is_fresh) else { return Ok(None) };
-        // What is used stays. What has a time to live stays until then.
+        // Entries in use are kept. An entry with a time to live is kept until it expires.
         if self.config.ttl_seconds.is_none() && found.at < earlier(now, FRESH) {
             self.remember(cx, &value).await?;
         }
@@ -65,7 +65,7 @@ impl CacheNode {
 
     async fn remember(&self, cx: &NodeContext, value: &Value) -> Result<(), NodeError> {
         let now = cx.services.time.now();
-        // What has a time to live is dated with its end: what is forgotten by its age has come to it.
+        // An entry with a time to live is dated with its expiry, so pruning by age removes it after that.
         let at = self.config.ttl_seconds.map_or(now, |it| later(now, it));
         let document = Document { key: self.document_key(cx), at, data: value.to_string() };
         let writes = Writes { puts: vec![document], ..Writes::default() };

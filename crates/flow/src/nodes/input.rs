@@ -1,4 +1,4 @@
-//! What people say: `user_input` waits for it, `manual_input` has it from the author.
+//! Messages from people: `user_input` waits for one, `manual_input` has it from the author.
 
 use std::sync::Arc;
 

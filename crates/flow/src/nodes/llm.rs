@@ -166,7 +166,7 @@ fn reasoning(outcome: &Outcome) -> String {
     thoughts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Finds a prompt.
+/// Returns a prompt by its id.
 pub(crate) fn prompt(cx: &NodeContext, id: &str) -> Result<Prompt, NodeError> {
     cx.services.library.prompt(id).map_err(|message| NodeError::new("unknown_prompt", message))
 }
@@ -176,12 +176,12 @@ pub(crate) fn scope(cx: &NodeContext) -> Scope {
     Scope { session: Some(cx.run.session().to_string()), ..Scope::default() }
 }
 
-/// Where a turn is written.
+/// Where a turn is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TurnTarget {
     /// In the node's thread.
     Thread,
-    /// Nowhere: it is forgotten when it is over.
+    /// In a scratch thread, which is dropped afterwards.
     Scratch,
 }
 

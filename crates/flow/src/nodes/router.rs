@@ -14,7 +14,7 @@ use crate::node::{Node, NodeContext, NodeError, Step};
 use crate::port::{Port, PortType};
 use crate::value::PortValue;
 
-/// What the built-in prompt says.
+/// The text of the built-in prompt.
 const INSTRUCTIONS: &str = include_str!("../templates/intent.md");
 /// The way that is taken if none of the others is.
 const OTHERWISE: &str = "otherwise";

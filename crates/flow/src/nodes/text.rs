@@ -13,7 +13,7 @@ use crate::node::{Node, NodeContext, NodeError, Step};
 use crate::port::{DataType, JsonType, Port, PortType};
 use crate::value::PortValue;
 
-/// What templates of a node see: its inputs by name.
+/// The template variables of a node: its inputs by name.
 pub(crate) struct Scope(Vec<(String, Value)>);
 
 impl Scope {

@@ -49,7 +49,7 @@ impl Node for NewThreadNode {
             let base = cx.inputs.get("base").and_then(PortValue::as_thread).cloned();
             let instructions = cx.text("instructions").map(str::to_owned);
             let start = IsolatedStart {
-                // The same name each time the node is repeated: then the thread is there already.
+                // The name is the same each time the node is repeated; then the thread already exists.
                 name: Some(cx.key()),
                 model: self.model.clone(),
                 system_instructions: instructions.or_else(|| self.config.instructions.clone()),

@@ -19,7 +19,7 @@ pub(crate) struct WriteGuard {
     pub(crate) time: Arc<dyn Time>,
 }
 
-/// What goes into one commit.
+/// The content of one commit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<RunEvent>,
@@ -61,7 +61,7 @@ impl WriteGuard {
         }
     }
 
-    /// Gives a sign of life. A store that is away for a moment is no reason to stop working.
+    /// Renews the lease. A brief outage of the store is no reason to stop working.
     pub(crate) async fn beat(&self, at: Timestamp) -> Result<(), RunError> {
         let due = Document { key: self.keys.due(), at, data: self.epoch.to_string() };
         match self.write(Batch { puts: vec![due], ..Batch::default() }, Vec::new()).await {

@@ -39,7 +39,7 @@ pub(crate) struct Driver {
     pub(super) run_context: RunContext,
     pub(super) run_record: RunRecord,
     pub(super) state: State,
-    /// What has happened and is not on record yet.
+    /// Events and documents that are not recorded yet.
     pub(super) batch: Batch,
     pub(super) emitted: EmittedEvents,
     pub(super) tasks: FuturesUnordered<Work>,
@@ -47,22 +47,22 @@ pub(crate) struct Driver {
     pub(super) working: BTreeSet<usize>,
     pub(super) event_sender: UnboundedSender<EmittedEvent>,
     pub(super) event_receiver: UnboundedReceiver<EmittedEvent>,
-    /// Why nothing more begins, if so.
+    /// Why no more nodes are started, if so.
     pub(super) ending: Option<Ending>,
     /// Cancelled when the run ends before its time.
     pub(super) cancel: CancellationToken,
 }
 
-/// Why a run ends before its time.
+/// Why a run ends early.
 pub(super) enum Ending {
     Cancelled,
     Failed { node: String, error: NodeError },
 }
 
-/// Why a driver leaves a run.
+/// Why a driver stops driving a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DriveOutcome {
-    /// It is over.
+    /// The run ended.
     Over,
     /// Everything waits for an answer.
     Waiting {

@@ -47,7 +47,7 @@ impl Runtime {
             let runs = page.into_iter().filter(|it| self.is_old(it.at, now)).filter_map(run_of);
             // Marks of the run itself follow it.
             due.extend(runs.filter(|it| Some(it) != after));
-            // A run has a mark for each thing in its inbox, one behind the other.
+            // A run has one mark for each message in its inbox, one after the other.
             due.dedup();
             if is_last {
                 break;

@@ -13,7 +13,7 @@ use crate::node::EmittedEvent;
 
 /// How long an emitted event may wait for more.
 const FLUSH_DELAY: Duration = Duration::from_millis(50);
-/// How long a piece of text may become.
+/// How long a merged delta may become.
 const MAX_DELTA_BYTES: usize = 16 * 1024;
 
 /// Emitted events that are not recorded yet.
@@ -26,7 +26,7 @@ pub(crate) struct EmittedEvents {
 }
 
 impl EmittedEvents {
-    /// Adds something; a piece of text joins the one before it.
+    /// Adds an event; a delta is merged into the one before it.
     pub(crate) fn add(&mut self, next: EmittedEvent) {
         if let (Some(last), true) = (self.events.last_mut(), is_delta(&next.event))
             && (last.node, &last.turn) == (next.node, &next.turn)
@@ -59,7 +59,7 @@ fn is_delta(event: &Event) -> bool {
     matches!(event, Event::TextDelta { .. } | Event::ThinkingDelta { .. })
 }
 
-/// Joins a piece of text to the one before it, if they are of a kind.
+/// Merges a delta into the one before it, if they are of the same kind.
 fn join(before: &mut Event, next: &Event) -> bool {
     match (before, next) {
         (Event::TextDelta { text }, Event::TextDelta { text: more })

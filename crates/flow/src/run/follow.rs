@@ -33,7 +33,7 @@ impl Runtime {
         Ok(self.records().extent(self.keys(run).log()).await?)
     }
 
-    /// Follows a run from behind a number: everything that happens in it, each once and in order, until it is over.
+    /// Follows a run after a number: every event once and in order, until the run ends.
     pub fn follow(
         &self,
         run: &RunId,

@@ -1,4 +1,4 @@
-//! Runs that are over are forgotten in the end, with everything that only they needed.
+//! Prunes ended runs with everything that only they needed.
 //!
 //! A run is deleted in one commit: its log, inbox, documents and start key. It has ended, so no driver has it or can
 //! take it.
@@ -30,7 +30,7 @@ pub(crate) const FRESH: Duration = Duration::from_secs(3600);
 /// Younger documents are never pruned by age: a process may rely on one and not have written yet.
 const YOUNG: Duration = Duration::from_secs(2 * 3600);
 
-/// How much was forgotten.
+/// The result of pruning runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ForgetReport {
     /// Runs that were over.
@@ -39,7 +39,7 @@ pub struct ForgetReport {
     pub keys: u64,
     /// Versions of flows that no run needs.
     pub definitions: u64,
-    /// What `cache` nodes have remembered.
+    /// Cached values of `cache` nodes.
     pub cached: u64,
 }
 
@@ -57,14 +57,14 @@ impl Runtime {
             runs,
             keys: start_key::free_old(self.records(), before, now).await?,
             definitions: self.prune(keys::DEFINITION, long_ago).await?,
-            // What was used since may have been written that much earlier.
+            // An entry that was used since then may have been written up to `FRESH` earlier.
             cached: self.prune(keys::CACHE, earlier(before, FRESH)).await?,
         };
         self.prune(keys::FREED, long_ago).await?;
         Ok(forgotten)
     }
 
-    /// Forgets runs, and says how many, and which definitions the others need.
+    /// Prunes runs; returns how many, and which definitions the others need.
     async fn forget_runs(&self, before: Timestamp) -> Result<(u64, BTreeSet<DocumentKey>), RunError> {
         let (mut n_forgotten, mut needed) = (0, BTreeSet::new());
         let mut after = None;

@@ -15,7 +15,7 @@ use super::weight::check_size;
 /// The mark of the word to stop. It can't be the id of a wait, which has a dot.
 pub(crate) const CANCEL: &str = "cancel";
 
-/// What comes to a run from outside.
+/// A message to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum InboxMessage {

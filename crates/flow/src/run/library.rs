@@ -1,4 +1,4 @@
-//! What runs take from the application.
+//! The application's side of the runtime.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::id::RunId;
 use crate::custom::Nodes;
 use crate::flow::Flow;
 
-/// What something is about that is put on record.
+/// The context of recorded events.
 #[derive(Clone, Copy, Debug)]
 pub struct EventContext<'a> {
-    /// Whose run it is.
+    /// The owner of the run.
     pub tenant: &'a Tenant,
-    /// The run.
+    /// The run's id.
     pub run: &'a RunId,
-    /// Its flow.
+    /// The flow of the run.
     pub flow: &'a Flow,
-    /// When it is put on record.
+    /// The time of the commit.
     pub at: Timestamp,
 }
 
@@ -43,7 +43,7 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
         Nodes::default()
     }
 
-    /// Returns what else is put on record with events of a run, in the same commit: it is there if they are, and once.
+    /// Returns records to write in the same commit as events of a run, so that they exist exactly if the events do.
     fn extra_records(&self, _about: EventContext<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
         Vec::new()
     }

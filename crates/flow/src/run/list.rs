@@ -1,4 +1,4 @@
-//! Which runs there are.
+//! Lists runs.
 
 use contexture_session::{Document, DocumentKey, DocumentList};
 

@@ -1,4 +1,4 @@
-//! Which nodes can begin now, with what; and why nothing can, if so.
+//! Which nodes can start now, with which inputs, and why none can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::value::PortValue;
 /// The name of the run's input among the inputs of its start node.
 pub(crate) const RUN_INPUT: &str = "input";
 
-/// What a run has besides its state.
+/// The constants of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunContext {
-    /// What it was given.
+    /// The input of the run.
     pub(crate) input: Arc<Value>,
     /// The main thread of its session.
     pub(crate) main: ThreadId,

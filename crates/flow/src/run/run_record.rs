@@ -30,7 +30,7 @@ pub(crate) struct RunRecord {
     pub(crate) flow: String,
     pub(crate) fingerprint: String,
     pub(crate) status: RunStatus,
-    /// Whose turn it is to write: drivers are numbered, and only the newest one may.
+    /// The number of the driver that may write: drivers are numbered, and only the newest one may write.
     pub(crate) epoch: u64,
     /// Whether a driver has the run, alive or not.
     pub(crate) is_driven: bool,
@@ -52,7 +52,7 @@ pub(crate) struct RunRecord {
     pub(crate) created: Timestamp,
 }
 
-/// What can be read of a run's document also if the rest of it can't, such as that of a newer version.
+/// The part of a run's record that can be read even if the rest can't, such as a record of a newer version.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct PartialRunRecord {
     pub(crate) fingerprint: String,
@@ -95,7 +95,7 @@ impl RunRecord {
     }
 }
 
-/// Writes plain data. None of our types has maps with keys that are no texts, so it always can.
+/// Serialises plain data. It can't fail, since none of our types has maps with non-string keys.
 pub(crate) fn written<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
@@ -105,7 +105,7 @@ pub(crate) fn parsed<T: DeserializeOwned>(keys: &Keys, text: &str) -> Result<T, 
         .map_err(|err| RunError::Damaged { run: keys.run.to_string(), detail: err.to_string() })
 }
 
-/// Reads one document.
+/// Reads one document by its key.
 pub(crate) async fn document(
     records: &dyn Records,
     key: DocumentKey,

@@ -41,17 +41,17 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// What a runtime is made of.
+/// The dependencies of a runtime.
 pub struct RuntimeParts {
     /// The sessions, of any tenant.
     pub sessions: Sessions,
-    /// Where runs are kept: the store of the sessions.
+    /// The store of runs, which is that of the sessions.
     pub records: Arc<dyn Records>,
     /// Tells the time and waits.
     pub time: Arc<dyn Time>,
-    /// Makes names.
+    /// Generates names.
     pub names: Arc<dyn Names>,
-    /// What runs take from the application.
+    /// What the application provides to runs.
     pub library: Arc<dyn Library>,
     /// How runs are driven.
     pub config: RuntimeConfig,

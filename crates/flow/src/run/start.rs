@@ -24,12 +24,12 @@ use crate::flow::Flow;
 /// How often a key is tried that others take or free at the same time. Only one that is damaged needs more.
 const TRIES: usize = 100;
 
-/// What a run begins with.
+/// The arguments of a new run.
 #[derive(Clone, Debug, Default)]
 pub struct RunStart {
     /// The session that it belongs to; without one it gets a new one.
     pub session: Option<SessionId>,
-    /// What it is given: an object with the flow's inputs.
+    /// The input: an object with the flow's inputs.
     pub input: Value,
     /// The same key again gives the first run, not a second one.
     pub key: Option<String>,
@@ -111,7 +111,7 @@ impl Runtime {
         Writes { records, puts, creates, ..Writes::default() }
     }
 
-    /// Whether a flow's definition was written a short while ago, and so is there.
+    /// Whether a flow's definition was written recently and therefore exists.
     fn is_kept(&self, flow: &Flow, now: Timestamp) -> bool {
         let fresh_definitions =
             self.fresh_definitions().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();

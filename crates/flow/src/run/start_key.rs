@@ -1,4 +1,4 @@
-//! Start keys: the same key again gives the first run, for as long as that run is there.
+//! Start keys: repeating a key returns the first run, for as long as that run exists.
 //!
 //! A caller with a start key does not know the session of the first run, so a key belongs to the tenant and may
 //! outlive its run. A key whose run is gone is free, and the process that notices frees it. Freeing also creates a
@@ -89,7 +89,7 @@ pub(super) async fn free_old(
 
 /// Deletes a session and everything in it, including its runs and their start keys. Returns whether it existed.
 ///
-/// [`Sessions::delete`] leaves the start keys behind. They count for nothing then, and go when runs are forgotten.
+/// [`Sessions::delete`] leaves the start keys behind. They are free then, and are removed when runs are pruned.
 pub async fn delete_session(
     sessions: &Sessions,
     records: &dyn Records,

@@ -32,7 +32,7 @@ pub(crate) struct State {
     pub(crate) nodes: Vec<NodeState>,
     /// How many nodes have started since the last answer.
     pub(crate) steps: u32,
-    /// What the run comes to, as far as it is known.
+    /// The outputs of the run known so far.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) outputs: BTreeMap<String, PortValue>,
     /// The default thread of the run and of each sub-flow.
@@ -54,7 +54,7 @@ pub(crate) struct State {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeState {
-    /// What has come, by input.
+    /// The queued values, by input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) queues: Vec<VecDeque<PortValue>>,
     /// How much has ever come, by input: a join that waits for any of them counts rounds.
@@ -88,11 +88,11 @@ pub(crate) struct Active {
     pub(crate) answer: Option<Answer>,
 }
 
-/// What a node that has begun is doing.
+/// The phase of a started node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// It works.
+    /// It is executing.
     Running,
     /// It failed, and is tried again.
     Retrying,
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// What names no node of the flow changes nothing.
+    /// Events that name no node of the flow are ignored.
     fn with(&mut self, flow: &Flow, node: &str, change: impl FnOnce(&mut Self, usize)) {
         if let Some(idx) = flow.idx_of(node).filter(|idx| *idx < self.nodes.len()) {
             change(self, idx);
@@ -313,8 +313,8 @@ impl Active {
 }
 
 impl Input {
-    /// Whether it counts for the rounds of a join: what only lets the node wait does not, nor what is kept, which is
-    /// there in every round.
+    /// Whether it counts for the rounds of a join: neither `after` nor a kept input does, since a kept value is
+    /// present in every round.
     pub(crate) fn is_round(&self) -> bool {
         self.port.name != crate::lower::AFTER && !self.keeps
     }
@@ -328,7 +328,8 @@ impl NodeState {
             let is_of_round = match node.traits.join {
                 JoinPolicy::All => true,
                 JoinPolicy::Any if !input.is_round() => true,
-                // The round of the front: how many have ever come, less those that came behind it.
+                // The round of the front value: the number of values that ever arrived, less those behind it in the
+                // queue.
                 JoinPolicy::Any => {
                     let behind = u32::try_from(queue.len()).unwrap_or(u32::MAX).saturating_sub(1);
                     self.arrived.get(idx).is_some_and(|it| it.saturating_sub(behind) <= self.fired)

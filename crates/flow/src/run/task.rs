@@ -15,7 +15,7 @@ use crate::flow::FlowNode;
 use crate::node::{EventSink, Node, NodeContext, NodeError, Step};
 use crate::services::Services;
 
-/// What one attempt of a node needs.
+/// The arguments of one attempt of a node.
 pub(crate) struct Attempt {
     pub(crate) work: Arc<dyn Node>,
     pub(crate) kind: &'static str,
@@ -60,7 +60,7 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// How long a node that took too long may take to come to an end: a turn is closed in the store.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
-/// Makes one attempt.
+/// Executes one attempt.
 pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
     if !it.delay.is_zero() {
         let pause = it.services.time.sleep(it.delay);

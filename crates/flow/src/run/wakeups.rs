@@ -31,7 +31,7 @@ pub(super) enum Wakeup {
     Stop,
 }
 
-/// What a driver listens to besides its nodes.
+/// The futures that wake a driver, besides its tasks.
 pub(super) struct WakeSources {
     messages: BoxFuture<'static, ()>,
     beat: BoxFuture<'static, ()>,
@@ -155,7 +155,7 @@ impl Driver {
         };
         self.batch.deletes.push(self.guard.keys.mark(&wait));
         let waits = |idx: &&usize| matches!(self.phase(**idx), Some(Phase::Waiting { wait: own, .. }) if *own == wait);
-        // What was taken before the driver was lost is in the log already, and waits no more.
+        // A wait answered before the driver was lost is already in the log, and is not open any more.
         let Some(idx) = self.state.active.iter().find(waits).copied() else { return };
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
         let firing = self.state.nodes[idx].fired;

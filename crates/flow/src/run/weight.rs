@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::value::PortValue;
 
-/// What a node may give at most, in bytes: it goes into the log, and into what every node behind it is given.
+/// The maximum size of a node's outputs, in bytes: they go into the log, and into the inputs of following nodes.
 pub(crate) const MAX_WEIGHT: usize = 4 * 1024 * 1024;
 
 /// How deep a value may be nested: around it are the levels of the records that it is kept in, and what is deeper than

@@ -5,11 +5,11 @@ use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, Tool
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
 
-/// What every document of one completion says.
+/// The metadata common to all documents of one completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionMeta {
     pub(crate) id: String,
-    /// When, in seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub(crate) created: i64,
     /// The model as the client named it.
     pub(crate) model: String,
@@ -28,12 +28,12 @@ impl CompletionMeta {
     }
 }
 
-/// What a turn has said so far. Text of all its steps counts: that is what a client keeps.
+/// The text of a turn so far, over all its steps: that is what a client keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StreamedText {
     pub(crate) text: String,
     pub(crate) thinking: String,
-    /// Where the newest step began.
+    /// The offset of the newest step.
     step: usize,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct CompletionResult {
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) stop: StopReason,
     pub(crate) usage: Usage,
-    /// What waits for a person; OpenAI has no place for that.
+    /// Calls that wait for an approval; OpenAI's format has no field for them.
     pub(crate) approvals: Vec<Value>,
 }
 
@@ -73,7 +73,7 @@ impl CompletionResult {
         }
     }
 
-    /// Returns the answer.
+    /// Returns the answer as a message.
     pub(crate) fn answer(&self, meta: &CompletionMeta) -> Answer {
         let StreamedText { text, thinking, .. } = &self.streamed;
         let thinking = (!thinking.is_empty()).then(|| {

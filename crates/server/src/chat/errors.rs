@@ -32,7 +32,7 @@ impl ChatError {
         }
     }
 
-    /// Returns the error of a model that is not there.
+    /// Returns the error for an unknown model.
     pub(crate) fn no_model(name: &str) -> Self {
         let message = format!(
             "The model `{}` does not exist or you do not have access to it.",
@@ -41,7 +41,7 @@ impl ChatError {
         Self { status: StatusCode::NOT_FOUND, ..Self::param("model", "model_not_found", message) }
     }
 
-    /// Returns the document.
+    /// Returns the error as a JSON document.
     pub(crate) fn document(&self) -> Value {
         let kind = match self.status.as_u16() {
             429 => "requests",
@@ -110,7 +110,7 @@ pub async fn in_openai_shape(request: Request, next: Next) -> Response {
     const LARGEST: usize = 64 * 1024;
     let path = request.uri().path();
     let is_ours = path == "/v1/chat/completions" || path == "/v1/models" || path.starts_with("/v1/models/");
-    // What OpenAI has and we have not, asked for by one of its clients.
+    // Features of OpenAI's API that we do not have, requested by one of its clients.
     let may_be_theirs = path.starts_with("/v1/") && is_openai_client(request.headers());
     let response = next.run(request).await;
     let is_missing = matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);

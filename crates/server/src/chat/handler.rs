@@ -238,7 +238,7 @@ fn error_of(err: AgentError, stop_cause: &StopCause) -> Problem {
     }
 }
 
-/// What an answer needs besides the turn.
+/// The context of a response besides the turn.
 struct Reply {
     meta: CompletionMeta,
     session: Option<SessionKey>,

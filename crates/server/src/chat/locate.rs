@@ -22,10 +22,10 @@ const BRANCHES: usize = 8;
 /// How many items of a thread are considered.
 const ITEMS: usize = 512;
 
-/// What is to be done on a thread.
+/// What to do on a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChatStep {
-    /// A new turn.
+    /// Run a new turn.
     Run(Option<Message>),
     /// Results for the turn that waits.
     Answer(Vec<(String, ToolOutput)>),
@@ -33,7 +33,7 @@ pub(crate) enum ChatStep {
     Replay(TurnNo),
 }
 
-/// Why a list has no place.
+/// Why a list can't be located.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocateError {
     /// The store says no.
@@ -92,7 +92,7 @@ pub(crate) async fn locate(
     for thread in threads(session).await? {
         candidates.push(Candidate::of(thread).await?);
     }
-    // What one thread knows of the client holds for all of them.
+    // A hint noted on one thread holds for the whole session.
     let resends = hints.resends || candidates.iter().any(Candidate::resends);
     let hints = Hints { resends, ..hints };
     let mut best = (Candidate::of(session.main().clone()).await?, Recognised::Foreign);

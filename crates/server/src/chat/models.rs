@@ -1,4 +1,4 @@
-//! What can be named as a model: the project's prompts, and the models that it names.
+//! The models of the OpenAI endpoint: the project's prompts, and the models that it names.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{App, Caller};
 /// A prompt or a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ModelView {
-    /// What a request names it.
+    /// The name to use in requests.
     id: String,
     /// Always `model`.
     object: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct ModelView {
     owned_by: String,
 }
 
-/// All of them.
+/// All models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ModelList {
     /// Always `list`.

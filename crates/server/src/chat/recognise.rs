@@ -3,14 +3,14 @@
 //! In come a thread as a client knows it and the client's list, out comes what the list means for that thread. The
 //! rule, in full:
 //!
-//! 1. The list is a known part, up to its last assistant message, and a new part behind it: results of tools and what
-//!    the user says. System messages are instructions and no part of it.
+//! 1. The list has a known part, up to its last assistant message, and a new part after it: tool results and the
+//!    user's text. System messages are instructions and not part of it.
 //! 2. The known part is searched for from the newest end of the thread, comparing backwards until the list or the
 //!    loaded part of the thread is used up. So a client may leave out its oldest messages, and a thread may be
 //!    compacted.
-//! 3. Where it ends at the thread's end, the new part continues the thread, or answers the calls that it waits for.
-//! 4. Where it ends earlier, something was edited or is asked for again: the thread branches there. The same request
-//!    again, if it says that it is one, is given the turn that it has had.
+//! 3. If it ends at the end of the thread, the new part continues the thread, or answers the calls that it waits for.
+//! 4. If it ends earlier, something was edited or requested again: the thread branches there. A request that is marked
+//!    as a retry gets the turn it had before.
 //! 5. A list without an assistant message is all new to a client that sends only what is new, and the beginning for
 //!    one that is known to send everything.
 //! 6. Results are never left out: those of a list that has nothing else belong to the calls that wait, and a result
@@ -27,15 +27,15 @@ use contexture_message::{Message, Part, Role, ToolOutput};
 
 use super::stored_thread::{HistoryToken, StoredThread, StoredToken, join, tokenize};
 
-/// A client's list.
+/// The messages that a client sends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ClientHistory {
     /// The messages of the known part, as they came.
     pub(crate) known: Vec<Message>,
     tokens: Vec<HistoryToken>,
-    /// Results behind it.
+    /// The tool results after it.
     pub(crate) results: Vec<(String, ToolOutput)>,
-    /// What the user says behind it.
+    /// The user's text after it.
     pub(crate) user: Vec<Part>,
 }
 
@@ -84,7 +84,7 @@ impl ClientHistory {
     }
 }
 
-/// What else is known of a client.
+/// Hints about a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hints {
     /// It has sent its whole history before.
@@ -95,18 +95,18 @@ pub(crate) struct Hints {
     pub(crate) rewrites: bool,
 }
 
-/// What a list means for a thread.
+/// How a list relates to a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Recognised {
     /// It continues at the end of the thread, with a user message, if there is one.
     Continues(Vec<Part>),
     /// It has nothing but what the user says next.
     OnlyUser(Vec<Part>),
-    /// It answers calls that wait, and the user may say something besides.
+    /// It answers waiting calls, possibly with a user message.
     Answers {
         /// The results of calls that wait.
         results: Vec<(String, ToolOutput)>,
-        /// What the user says.
+        /// The user's message.
         user: Vec<Part>,
     },
     /// It was sent before, and had this turn.
@@ -270,7 +270,7 @@ impl Align<'_> {
         let turn = self.stored_tokens.get(position)?.turn;
         let is_newest = self.stored.turns.last().is_some_and(|it| it.0 == turn);
         let came_to_something = is_over(self.stored.status(turn));
-        // What it was answered is the end of the turn: the client has brought no results since.
+        // The client has sent no results since, so the answer is the end of the turn.
         let behind = position.checked_sub(1).map(|it| &self.stored_tokens[it]).filter(|it| it.turn == turn);
         let is_last = self.stored.resumed_at == behind.map(|it| it.after);
         let is_same = self.hints.is_retry && is_newest && came_to_something && is_last;

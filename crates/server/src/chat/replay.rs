@@ -8,7 +8,7 @@ use contexture_session::{SessionError, Thread};
 use super::answer::{CompletionResult, StreamedText};
 use super::locate::recent;
 
-/// Returns what the newest request of a turn was answered: what came behind the last results that its client brought.
+/// Returns the answer to the newest request of a turn: everything after the last results that its client sent.
 pub(crate) async fn replayed(thread: &Thread, turn: TurnNo) -> Result<CompletionResult, SessionError> {
     let items = recent(thread).await?;
     let items: Vec<Item> = items.into_iter().filter(|it| it.turn == turn).collect();

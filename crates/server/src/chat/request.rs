@@ -1,4 +1,4 @@
-//! What a client asks for, read from the body of a chat completion.
+//! The parsed body of a chat completion request.
 //!
 //! The dialect itself is parsed by `contexture_wire`. This module handles the delivery options and the refusals: a
 //! parameter that would change the answer and that is not supported is an error that names it, unless its value
@@ -35,7 +35,7 @@ pub(crate) struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Reads a body.
+    /// Parses a body.
     pub(crate) fn read(body: &Value) -> Result<Self, ChatError> {
         let Value::Object(fields) = body else {
             return Err(wrong("body", "the body must be a JSON object"));

@@ -12,7 +12,7 @@ use contexture_message::{Message, Part, Role, ToolCall};
 /// An element that both sides know.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HistoryToken {
-    /// The user's words and media; messages that follow each other are one.
+    /// The user's text and media; consecutive messages are merged.
     User(Vec<Part>),
     /// The model's text, without spaces: clients trim what they keep.
     Said(String),
@@ -92,7 +92,7 @@ pub(crate) struct StoredThread {
     pub(crate) waiting: Vec<ToolCall>,
     /// Calls that have their results.
     pub(crate) answered: BTreeSet<String>,
-    /// Where the newest turn was suspended before it went on for the last time, if it did.
+    /// Where the newest turn was suspended before it was last resumed, if it was.
     pub(crate) resumed_at: Option<Seq>,
 }
 

@@ -40,7 +40,7 @@ impl ChunkWriter {
         }
     }
 
-    /// Writes the end.
+    /// Writes the final chunks.
     pub(crate) fn end(&mut self, result: &CompletionResult) -> String {
         let mut text = String::new();
         if self.defers_text && !result.streamed.text.is_empty() {

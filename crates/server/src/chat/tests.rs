@@ -22,7 +22,7 @@ use super::replay::replayed;
 use super::request::ChatRequest;
 use super::stored_thread::{HistoryToken, StoredThread, join, tokenize};
 
-/// What the model does next.
+/// The model's next action.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     Text,
@@ -117,7 +117,7 @@ fn results(message: &Message) -> Vec<Message> {
     each.collect()
 }
 
-/// What the client does next.
+/// The client's next action.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Says,

@@ -50,10 +50,10 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// What the task that drives a run does when it is done.
+/// What the task that drives a run does afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriveRequest {
-    /// It leaves.
+    /// It ends.
     Once,
     /// It looks at the run again: it was asked for while the driver may have been about to leave.
     Again,
@@ -158,7 +158,7 @@ impl Drivers {
         self.stuck().retain(|_, since| since.elapsed() < STUCK_PAUSE);
         let after = self.swept().clone();
         for key in self.0.runtime.due(after.as_ref(), MAX_DUE).await? {
-            // On a busy machine the signs of life of our own drivers come late too: that is no reason to begin again.
+            // On a busy machine our own drivers renew their leases late too, which is no reason to start a second one.
             let is_left_alone = self.stuck().contains_key(&key) || self.driven().contains_key(&key);
             if !is_left_alone && !self.drive(&key.0, &key.1) {
                 break;
@@ -168,7 +168,7 @@ impl Drivers {
         Ok(())
     }
 
-    /// Forgets runs of all tenants that were over before a time.
+    /// Prunes runs of all tenants that ended before a time.
     pub(crate) async fn forget(&self, before: Timestamp) -> Result<ForgetReport, RunError> {
         self.0.runtime.forget(before).await
     }

@@ -1,4 +1,4 @@
-//! What runs take from the server: what is loaded now.
+//! The library of runs: the loaded project.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::loaded_project::CurrentProject;
 use crate::metrics::Metrics;
 use crate::running_turns::TurnKey;
 
-/// What is loaded now, for runs; what happens in them is counted.
+/// Provides the loaded project to runs, and counts their events.
 #[derive(Debug)]
 pub(crate) struct ProjectLibrary {
     pub(crate) loaded: Arc<CurrentProject>,

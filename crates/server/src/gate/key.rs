@@ -19,22 +19,22 @@ const MAX_ID: usize = 40;
 /// How long the secret of a key may be; ours are shorter.
 const MAX_SECRET: usize = 200;
 
-/// What is known of an API key. Its secret is not.
+/// The stored data of an API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// Its name, a part of the key.
     pub id: String,
-    /// Whose data it opens.
+    /// The tenant whose data it can access.
     pub tenant: Tenant,
-    /// What people call it.
+    /// A label for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it opens nothing any more.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-    /// When it was revoked.
+    /// When it was revoked, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
     /// How many requests it may make in a minute, where that is not what the configuration says.
@@ -65,14 +65,14 @@ impl Key {
     }
 }
 
-/// A new key.
+/// The properties of a new key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKey {
-    /// Whose data it opens.
+    /// The tenant whose data it can access.
     pub tenant: Tenant,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
-    /// When it opens nothing any more.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// How many requests it may make in a minute.
     pub requests_per_minute: Option<u32>,
@@ -115,7 +115,7 @@ impl fmt::Debug for StoredKey {
 }
 
 impl StoredKey {
-    /// Makes a key.
+    /// Creates a key and its token.
     pub(super) fn new(new: NewKey, secrets: &dyn Secrets, now: Timestamp) -> (Self, Token) {
         // Each secret has 128 bits at least, so two of them fill the hash.
         let secret = hash(&format!("{}{}", secrets.next(), secrets.next()));
@@ -152,7 +152,7 @@ impl<'a> PresentedKey<'a> {
         (fits(id, MAX_ID) && fits(secret, MAX_SECRET)).then_some(Self { id, secret })
     }
 
-    /// Takes as long as it takes to look at a key that is there.
+    /// Takes as long as checking an existing key.
     pub(super) fn spend_equal_time(&self) {
         let _ = bool::from(hash(self.secret).as_bytes().ct_eq(&[0; 64]));
     }

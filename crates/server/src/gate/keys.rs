@@ -77,7 +77,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Returns those of the ids of which there is no key. One that can't be read is there.
+    /// Returns those ids that have no key. An unreadable key exists.
     pub async fn missing<'a>(&self, ids: &'a [String]) -> Result<Vec<&'a str>, StoreError> {
         let found = self.records.documents(ids.iter().map(|it| key_of(it)).collect()).await?;
         let is_there = |id: &str| found.iter().any(|it| it.key.name == id);
@@ -153,7 +153,7 @@ fn document(stored: &StoredKey, at: Timestamp) -> Result<Document, StoreError> {
     Ok(Document { key: key_of(&stored.key.id), at, data })
 }
 
-/// What an instance knows of the keys: a copy that is never old.
+/// A cache of the keys that is never outdated by more than [`FRESH`].
 #[derive(Debug)]
 pub(super) struct KeyCache {
     keys: Keys,
@@ -174,7 +174,7 @@ struct CachedKeys {
 pub(super) enum KeyCheck {
     /// There never were any keys, so none is needed.
     NotRequired,
-    /// The key opens.
+    /// The key is valid.
     Accepted(Box<Key>),
     /// It does not, or there is none.
     Rejected,

@@ -1,4 +1,4 @@
-//! How much a key may ask for: so many requests a minute, and so many at the same time.
+//! Rate limits of keys: requests per minute, and concurrent requests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,18 +10,18 @@ use tokio::time::Instant;
 use super::Key;
 use crate::Problem;
 
-/// What keys may ask for that do not say it themselves; 0 is any number.
+/// The limits of keys that have no limits of their own; 0 is unlimited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DefaultLimits {
     pub(super) requests_per_minute: u32,
     pub(super) concurrent: u32,
 }
 
-/// What keys have asked for, on this instance.
+/// The usage of keys on this instance.
 #[derive(Debug)]
 pub(super) struct Limits {
     defaults: DefaultLimits,
-    /// By the id of the key. Only keys that open get an entry, so there are no more than there are keys.
+    /// By key id. Only valid keys get an entry, so the map is bounded by the number of keys.
     keys: Mutex<BTreeMap<String, KeyUsage>>,
 }
 
@@ -68,7 +68,7 @@ impl Limits {
     }
 }
 
-/// A bucket that fills by so many drops a minute and holds as many; each request takes one.
+/// A token bucket: it fills by `per_minute` tokens a minute and holds as many; each request takes one.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     tokens: f64,

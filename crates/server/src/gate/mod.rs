@@ -94,7 +94,7 @@ fn presented_key(headers: &HeaderMap) -> Option<&str> {
     bearer.or_else(|| text(header::HeaderName::from_static("x-api-key")).map(str::trim))
 }
 
-/// Lets a request pass, with its [`Caller`] beside it, or answers in its place.
+/// Passes a request on with its [`Caller`] attached, or responds with an error.
 pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match app.0.gate.admit(request.uri(), request.headers()).await {
         Ok((caller, running)) => {

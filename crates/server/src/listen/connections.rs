@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 /// How many files are left for everything else, at least, where there are that many.
 const MIN_RESERVE: u64 = 64;
 
-/// Returns how many connections there may be: as many as are configured, and no more than leave a quarter of the files
-/// that the process may open for model calls and the store.
+/// Returns the maximum number of connections: the configured number, but at most three quarters of the process's file
+/// descriptors, so that model calls and the store have enough.
 pub(super) fn max_connections(configured: u32, files: Option<u64>) -> usize {
     let spare = files.map(|it| it - (it / 4).max(MIN_RESERVE).min(it / 2));
     let max_connections = u64::from(configured).min(spare.unwrap_or(u64::MAX)).max(1);
@@ -63,7 +63,7 @@ struct RequestCount {
     idle_since: Option<u64>,
 }
 
-/// A request that a connection has, until it is dropped: with the last piece of its answer.
+/// A request on a connection; dropped after the last chunk of its response.
 #[derive(Debug)]
 pub(super) struct ActiveRequest(Arc<Connection>);
 

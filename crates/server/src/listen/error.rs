@@ -1,30 +1,30 @@
-//! Why a server can't listen.
+//! Errors of listening.
 
 use contexture_session::StoreError;
 
-/// Why a server can't listen.
+/// Errors of listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address says nothing.
     #[error("`server.listen`: invalid address `{address}`: {why}")]
     Address {
-        /// The address.
+        /// The configured address.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The address can't be had.
     #[error("cannot listen on `{address}`: {source}")]
     Bind {
-        /// The address.
+        /// The configured address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Everybody could come in.
     #[error("`{address}` can be reached from other machines, and there is no API key")]
     NoKeys {
-        /// The address.
+        /// The configured address.
         address: String,
     },
     /// TLS needs both files.
@@ -40,9 +40,9 @@ pub enum ListenError {
     TlsFile {
         /// The key of the configuration.
         key: &'static str,
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// Whether there are keys can't be found out.

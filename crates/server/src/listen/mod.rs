@@ -110,7 +110,7 @@ async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, ListenError> {
     }
 }
 
-/// What connections share.
+/// State shared by all connections.
 struct ConnectionServer {
     protocol: auto::Builder<TokioExecutor>,
     service: TowerToHyperService<Router>,
@@ -120,7 +120,7 @@ struct ConnectionServer {
     connections: TaskTracker,
     /// Connections finish what they are at, and take nothing more.
     finish: CancellationToken,
-    /// Connections end.
+    /// Closes connections immediately.
     cut: CancellationToken,
 }
 

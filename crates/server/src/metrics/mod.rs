@@ -1,7 +1,7 @@
-//! What is measured: requests, turns, runs of flows, model calls, tokens and where they come from, caches, compactions.
+//! Metrics: requests, turns, flow runs, model calls, tokens and their sources, caches, compactions.
 //!
-//! Labels have few values, and none of them comes from a client: routes by their pattern, sources and nodes by their kind,
-//! models by their provider.
+//! Labels have few values, and none of them comes from a client: routes by their pattern, sources and nodes by their
+//! kind, models by their provider.
 
 mod registry;
 
@@ -47,7 +47,7 @@ meters! {
     STREAMS "sse_connections" [] "Streams of events that are open.";
 }
 
-/// What is measured. Clones share everything.
+/// The metrics of a server. Clones share everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics(Arc<Inner>);
 
@@ -57,7 +57,7 @@ struct Inner {
     streams: AtomicU64,
 }
 
-/// What the server knows at this moment.
+/// The current gauges of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Now {
     pub(crate) running: usize,

@@ -1,11 +1,11 @@
 //! Counters and histograms, and how Prometheus reads them (text format 0.0.4).
 //!
-//! The names, labels and buckets are ours; there is no registry beside the [`Registry`] that is handed in.
+//! The names, labels and buckets are ours; there is no global registry, only the [`Registry`] that is passed in.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What is measured under one name.
+/// A metric: its name, help text and labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Meter {
     pub(super) name: &'static str,
@@ -40,7 +40,7 @@ impl Registry {
         *value = value.saturating_add(n);
     }
 
-    /// Adds a time.
+    /// Records a duration.
     pub(super) fn time(&mut self, meter: Meter, labels: &[&str], seconds: f64) {
         let timing = self.timings.entry(meter).or_default().entry(owned(labels)).or_default();
         let bucket = BOUNDS.iter().position(|it| seconds <= *it).unwrap_or(BOUNDS.len());

@@ -1,8 +1,8 @@
 //! The description of all routes, made from the code: OpenAPI 3.1.
 //!
-//! Routes say what they take and give beside their code. Here is what they share: [`refusals`] are the sets of answers
-//! that say no, [`shapes`] describes documents whose types belong to other crates. The tests let Schemathesis compare
-//! what the server does with what the document says.
+//! Routes document their parameters and responses next to their code. Shared parts are here: [`refusals`] has sets of
+//! error responses, [`shapes`] describes documents whose types belong to other crates. The tests let Schemathesis
+//! compare the server with the document.
 
 pub(crate) mod params;
 pub(crate) mod refusals;
@@ -20,7 +20,7 @@ use utoipa::{Modify, OpenApi};
 
 use crate::{App, Problem, routes};
 
-/// What the document says besides the routes.
+/// The parts of the document besides the routes.
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(

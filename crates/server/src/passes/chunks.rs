@@ -1,14 +1,14 @@
-//! A document in pieces: the elements of its long lists, each under its hash.
+//! Splits a document into chunks: the elements of its long lists, each stored under its hash.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Where the long lists are.
+/// The paths of the long lists.
 const LISTS: [[&str; 2]; 3] = [["request", "messages"], ["request", "tools"], ["explanation", "parts"]];
 
-/// A piece: its hash, and what it says.
+/// A chunk: its hash and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) hash: String,
@@ -40,7 +40,7 @@ pub(crate) fn hashes(document: &mut Value) -> Vec<String> {
     hashes
 }
 
-/// Puts pieces back into their document. Returns the first hash of which there is none.
+/// Puts chunks back into their document. Returns the first hash that is missing.
 pub(crate) fn join(document: &mut Value, chunks: &BTreeMap<String, String>) -> Result<(), String> {
     for list in LISTS {
         for element in elements(document, list) {

@@ -15,9 +15,9 @@ use super::stored_pass::{Manifest, ResultRecord, Wire};
 use super::{CHUNK, PASSES, RESULT};
 use crate::event_writer::EventWriter;
 
-/// How long a piece that was written is known to be there. Then it is written again, which keeps it from being forgotten.
+/// How long a written chunk is assumed to exist. Then it is written again, which protects it from pruning.
 const KNOWN_MS: i64 = 600_000;
-/// How many pieces are known.
+/// How many chunks are remembered.
 const MAX_KNOWN: usize = 100_000;
 
 /// Writes down what models see, and what came of it.
@@ -86,7 +86,7 @@ impl PassRecorder {
         self.state().open.insert((call.thread.key().clone(), call.turn.to_string()), key);
     }
 
-    /// Returns the pieces that may not be there yet.
+    /// Returns the chunks that may not exist yet.
     fn new_chunks(&self, session: &SessionKey, chunks: Vec<Chunk>, at: Timestamp) -> Vec<Document> {
         let mut state = self.state();
         if state.n_known > MAX_KNOWN {

@@ -57,22 +57,22 @@ pub(crate) struct Manifest {
     pub(crate) fingerprint: String,
     pub(crate) total_tokens: u32,
     pub(crate) wire: Option<Wire>,
-    /// Request and Explanation, in pieces.
+    /// Request and Explanation, split into chunks.
     pub(crate) document: Value,
 }
 
-/// What went over the wire.
+/// The request as it was sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wire {
     /// The provider and model it was sent to.
     pub(crate) target: Target,
     /// The hash of the body.
     pub(crate) hash: String,
-    /// Its length.
+    /// The length of the body.
     pub(crate) bytes: usize,
 }
 
-/// What came of a call.
+/// The result of a model call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ResultRecord {
     pub(crate) took_ms: u64,
@@ -133,8 +133,8 @@ impl StoredPass {
 /// How many items of a log are searched for an answer; a few notes may precede it.
 const MAX_BEHIND: usize = 64;
 
-/// Returns what the model answered, read from the thread's log; nothing while there is no answer, if the call failed,
-/// or if the thread is gone.
+/// Returns the model's answer, read from the thread's log; `None` if there is no answer yet, if the call failed, or if
+/// the thread is gone.
 pub(crate) async fn answer(
     sessions: &Sessions,
     stored_pass: &StoredPass,
@@ -159,7 +159,7 @@ fn stream(tenant: &Tenant, session: &SessionId) -> StreamKey {
     StreamKey::of_session(tenant, session, PASSES)
 }
 
-/// Reads a pass with all its pieces.
+/// Reads a pass with all its chunks.
 pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) -> Result<StoredPass, Problem> {
     let found = records.read(stream(tenant, &id.session), id.number - 1, 1).await?;
     let record = found.first().filter(|it| it.number == id.number);
@@ -186,7 +186,7 @@ pub(crate) async fn load(records: &dyn Records, tenant: &Tenant, id: &PassId) ->
     Ok(stored_pass)
 }
 
-/// Reads the newest passes of a session, without their pieces, newest first.
+/// Reads the newest passes of a session, without their chunks, newest first.
 pub(crate) async fn newest(
     records: &dyn Records,
     tenant: &Tenant,

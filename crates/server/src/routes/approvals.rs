@@ -28,7 +28,7 @@ use crate::{App, Caller, Problem};
 pub(crate) struct DecisionRequest {
     /// The token that came with the request for approval.
     token: String,
-    /// What was decided.
+    /// The decision.
     verdict: VerdictName,
     /// Why a call is denied; the model receives it.
     #[serde(default)]
@@ -88,7 +88,7 @@ fn place(id: &str) -> Result<(ThreadId, String), Problem> {
     Ok((ThreadId::parse(thread)?, turn))
 }
 
-/// What a turn waits for.
+/// The decisions and results that a turn waits for.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Waits {
     /// The turn that waits, if one does.

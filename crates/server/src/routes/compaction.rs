@@ -18,7 +18,7 @@ use crate::openapi::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
-/// What a compaction is asked for.
+/// The request of a compaction.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactionRequest {
@@ -75,11 +75,11 @@ pub(crate) struct ArchiveView {
     holds: bool,
     /// What replaces the covered items.
     summary: String,
-    /// What that was before, in tokens.
+    /// The cost of the covered items, in tokens.
     tokens_before: u32,
-    /// What it is now.
+    /// The cost of the replacement, in tokens.
     tokens_after: u32,
-    /// When it was made.
+    /// The time of the archive.
     #[schema(format = DateTime)]
     at: String,
 }
@@ -102,7 +102,7 @@ impl From<ArchiveInfo> for ArchiveView {
 /// The archives of a thread.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Archives {
-    /// Oldest first.
+    /// The archives, oldest first.
     archives: Vec<ArchiveView>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn archives(
 pub(crate) struct ArchiveItems {
     /// The archive.
     archive: ArchiveView,
-    /// What it covers, as it was appended.
+    /// The covered items, as they were appended.
     #[schema(value_type = Vec<shapes::LogItem>)]
     items: Vec<Value>,
 }
@@ -182,12 +182,12 @@ pub(crate) async fn undo(
     Ok(Json(ArchiveView { holds: false, ..archive.into() }))
 }
 
-/// Which words.
+/// The words to search for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
-    /// The words.
+    /// The query.
     q: String,
     /// How many hits at most.
     #[param(minimum = 1, maximum = 100, default = 20, nullable = false)]
@@ -197,26 +197,26 @@ pub(crate) struct SearchQuery {
     thread: Option<String>,
 }
 
-/// What was found.
+/// The search results.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Hits {
-    /// Best first.
+    /// The hits, best first.
     hits: Vec<Hit>,
 }
 
-/// An archived item that has some of the words.
+/// An archived item that contains some of the words.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Hit {
     /// Its position in the log.
     seq: u64,
     /// Its turn.
     turn: String,
-    /// When it was appended.
+    /// The time of the append.
     #[schema(format = DateTime)]
     at: String,
-    /// What kind it is.
+    /// The kind of item.
     kind: String,
-    /// The piece of its text that has the most of the words.
+    /// The snippet of its text with the most query words.
     text: String,
 }
 

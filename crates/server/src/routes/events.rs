@@ -1,4 +1,4 @@
-//! The events of a session, as a stream that can be taken up again behind any of them.
+//! The events of a session, as a stream that can be resumed after any event.
 //!
 //! The state of a connection is the number of the last event it sent. It reads later events, from memory or from the
 //! store, as fast as its client accepts them, and waits when there are none. So a slow client costs no memory and
@@ -43,7 +43,7 @@ pub(super) const ALIVE: &[u8] = b": alive\n\n";
 /// How long a stream whose events come from this instance waits before it checks for events of other instances.
 const LOCAL_WAIT: Duration = Duration::from_millis(250);
 
-/// Where a stream begins.
+/// The start of the stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -96,7 +96,7 @@ pub(crate) struct Follow {
     last_sent: Instant,
 }
 
-/// What a connection needs that follows one turn to its end.
+/// The state of a connection that follows one turn to its end.
 struct TurnFilter {
     turn_key: TurnKey,
     stream_end: StreamEnd,
@@ -107,7 +107,7 @@ struct TurnFilter {
     guard: Option<DropGuard>,
 }
 
-/// When a connection that follows one turn is over.
+/// When a connection that follows one turn ends.
 enum StreamEnd {
     /// Behind everything that is written when this comes.
     With(oneshot::Receiver<Result<Outcome, AgentError>>),
@@ -119,7 +119,7 @@ enum StreamEnd {
     Behind(u64),
 }
 
-/// What a connection woke up for.
+/// Why a connection woke up.
 enum Woken {
     Grown,
     TurnOver(Option<String>),
@@ -128,7 +128,7 @@ enum Woken {
 }
 
 impl Follow {
-    /// Begins behind the event with that number.
+    /// Starts after the event with that number.
     pub(crate) fn new(app: &App, session: SessionKey, after: u64) -> Self {
         let subscription = app.0.event_writer.subscribe(&session);
         Self {
@@ -292,7 +292,7 @@ impl Follow {
     }
 }
 
-/// Returns the last frame of a turn whose end is not on record. It has no id: it is no event of the log.
+/// Returns the last frame of a turn whose end is not on record. It has no id, since it is not an event of the log.
 fn unrecorded_frame(err: AgentError) -> Option<String> {
     let AgentError::Unrecorded(_) = &err else { return None };
     let event = Event::Error { code: err.code().to_owned(), message: err.to_string() };

@@ -16,14 +16,14 @@ use crate::openapi::shapes;
 pub(crate) struct FlowSummary {
     /// Its id.
     id: String,
-    /// What it is for.
+    /// A description for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     description: String,
     /// Names the version of it; nothing where no version could be used yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
-    /// What is wrong with its file; the last good version is used, if there was one.
+    /// The faults of its file; the last good version is used, if there was one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     faults: Vec<FaultView>,
@@ -68,9 +68,9 @@ pub(crate) struct FlowList {
 pub(crate) struct FlowView {
     /// Its id.
     id: String,
-    /// What it is for.
+    /// A description for people.
     description: String,
-    /// What a run is given: each input's JSON Schema.
+    /// The inputs of a run: the JSON Schema of each.
     #[schema(value_type = BTreeMap<String, Object>)]
     inputs: BTreeMap<String, Value>,
     /// The nodes, as they are written down, by name.
@@ -78,11 +78,11 @@ pub(crate) struct FlowView {
     nodes: Value,
     /// The edges, as they are written down: `node.port -> node.port`.
     edges: Vec<String>,
-    /// What a run comes to: each output's port.
+    /// The outputs of a run: the port of each.
     outputs: BTreeMap<String, String>,
     /// Names the version of the flow: equal flows have equal ones.
     fingerprint: String,
-    /// What is wrong with its file as it is now; this is the last good version then.
+    /// The faults of its current file; then this is the last good version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     faults: Vec<FaultView>,
@@ -110,7 +110,7 @@ impl FlowView {
 pub(crate) struct RunView {
     /// Its id: the session's, a dot, and its own name.
     run: String,
-    /// Its flow.
+    /// The flow's id.
     flow: String,
     /// Names the version of the flow that it was begun with. It stays with that one.
     fingerprint: String,
@@ -119,20 +119,20 @@ pub(crate) struct RunView {
     /// The status of the run.
     #[schema(value_type = shapes::RunStatus)]
     status: RunStatus,
-    /// What it was given.
+    /// The input of the run.
     #[schema(value_type = Object)]
     input: Value,
     /// Its outputs; empty before its end.
     outputs: BTreeMap<String, Value>,
-    /// What it waits for: `POST /v1/runs/{id}/waits/{wait}` answers. A list of runs does not say.
+    /// The open waits: `POST /v1/runs/{id}/waits/{wait}` answers one. Absent in lists of runs.
     waits: Vec<WaitView>,
     /// The node that failed, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
-    /// What went wrong.
+    /// The error of a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<NodeErrorView>,
-    /// When it was begun.
+    /// The time of the start.
     #[schema(format = DateTime)]
     created: String,
     /// When a driver last took or released it.
@@ -140,35 +140,35 @@ pub(crate) struct RunView {
     updated: String,
 }
 
-/// What a run waits for.
+/// An open wait of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WaitView {
     /// Names it within the run.
     id: String,
     /// The node that waits.
     node: String,
-    /// What kind of answer it is.
+    /// The kind of answer.
     #[schema(value_type = shapes::AskedKind)]
     kind: QuestionKind,
-    /// What is asked, in words.
+    /// The question as text.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     message: String,
     /// The JSON Schema that an answer fits.
     #[schema(value_type = Object)]
     schema: Value,
-    /// What it is about, such as the tool call that waits for approval.
+    /// The subject, such as the tool call that needs approval.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schema(value_type = Option<Object>)]
     about: Value,
 }
 
-/// Why a node did not do its work.
+/// Why a node failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NodeErrorView {
     /// A stable code.
     code: String,
-    /// What went wrong.
+    /// The error of a failed run.
     message: String,
 }
 
@@ -203,7 +203,7 @@ impl From<Wait> for WaitView {
 pub(crate) struct DamagedRunView {
     /// Its id.
     run: String,
-    /// What is wrong with it.
+    /// The error.
     error: NodeErrorView,
 }
 
@@ -224,7 +224,7 @@ pub(crate) struct RunPage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub(super) damaged: Vec<DamagedRunView>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<String>,
 }

@@ -52,7 +52,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     }
 }
 
-/// What was measured, as Prometheus reads it. Needs an administrator's key where keys are needed.
+/// Read the metrics in Prometheus format. Needs an administrator's key where keys are required.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "show_metrics", tag = "operations",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refused, NotAdmin)
@@ -69,7 +69,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<im
     Ok((kind, app.0.metrics.text(now)))
 }
 
-/// Which acts.
+/// The entries to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -87,7 +87,7 @@ pub(crate) struct AuditQuery {
 pub(crate) struct AuditPage {
     /// The acts, newest first.
     acts: Vec<ActView>,
-    /// What comes next is `before` this number, if there may be more.
+    /// The `before` of the next request, if there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<u64>,
 }
@@ -97,19 +97,19 @@ pub(crate) struct AuditPage {
 pub(crate) struct ActView {
     /// Its number in the log.
     number: u64,
-    /// When.
+    /// The time of the action.
     #[schema(format = DateTime)]
     time: String,
     /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     actor: String,
-    /// What, such as `key.created`.
+    /// The action, such as `key.created`.
     act: String,
-    /// To what.
+    /// The target of the action.
     target: String,
-    /// Whose it is.
+    /// The tenant whose data was affected.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// More about it.
+    /// More details, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }

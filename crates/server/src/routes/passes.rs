@@ -33,7 +33,7 @@ pub(crate) struct PassView {
     thread: String,
     /// The turn.
     turn: String,
-    /// Which call of the turn it is, from 1.
+    /// The number of the call within the turn, from 1.
     step: u32,
     /// The prompt.
     prompt: String,
@@ -42,9 +42,9 @@ pub(crate) struct PassView {
     model: Option<String>,
     /// The hash of the request.
     fingerprint: String,
-    /// What the request cost, as it was counted before the call.
+    /// The size of the request, as counted before the call.
     total_tokens: u32,
-    /// What came of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
+    /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<shapes::PassResult>)]
     result: Option<Value>,
@@ -71,14 +71,14 @@ impl From<&StoredPass> for PassView {
 /// A page of passes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PassPage {
-    /// Newest first.
+    /// The passes, newest first.
     passes: Vec<PassView>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<u64>,
 }
 
-/// Which page.
+/// The page to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -115,14 +115,14 @@ pub(crate) async fn list(
 pub(crate) struct PassWhole {
     #[serde(flatten)]
     view: PassView,
-    /// What was sent.
+    /// The request that was sent.
     #[schema(value_type = shapes::Request)]
     request: Value,
-    /// What the model answered and what that cost, as the thread's log has it; null while there is no answer, if the call
+    /// The model's answer and its usage, read from the thread's log; null if there is no answer yet, if the call
     /// failed, or if the thread is gone.
     #[schema(value_type = Option<shapes::Answer>, required)]
     answer: Option<Value>,
-    /// Where every token came from, and why something was missing.
+    /// The source of every token, and the reasons for what was missing.
     #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }
@@ -182,7 +182,7 @@ pub(crate) async fn body(
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }
 
-/// What a model answered to a pass that was sent again.
+/// The model's answer to a pass that was sent again.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Replayed {
     /// The pass.
@@ -209,7 +209,7 @@ pub(crate) async fn replay(
 ) -> Result<Json<Replayed>, Problem> {
     let stored_pass = load_pass(&app, &caller, &id).await?;
     if stored_pass.manifest.wire.is_some() {
-        // What is sent must be what was sent.
+        // The request must be the same as the one that was sent.
         stored_pass.body()?;
     }
     let cache_key = stored_pass.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());

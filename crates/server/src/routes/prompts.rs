@@ -32,7 +32,7 @@ pub(crate) struct PromptView {
     id: String,
     /// Its place in the project, such as `support/refund`.
     path: String,
-    /// What it is for.
+    /// A description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Its tags.
@@ -48,7 +48,7 @@ pub(crate) struct PromptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     output: Option<Value>,
-    /// What is wrong with its file; the last good version is used, if there was one.
+    /// The faults of its file; the last good version is used, if there was one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<FaultView>,
 }
@@ -58,9 +58,9 @@ pub(crate) struct PromptView {
 pub(crate) struct FaultView {
     /// The stable code.
     code: String,
-    /// What is wrong.
+    /// The message.
     message: String,
-    /// Where, such as `prompts/p.md:3:1`.
+    /// The location, such as `prompts/p.md:3:1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct PromptList {
     prompts: Vec<PromptView>,
 }
 
-/// Which prompts are listed.
+/// The prompts to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -148,15 +148,15 @@ pub(crate) async fn show(
     Ok(Json(view(&loaded, &path, &prompt)))
 }
 
-/// What would be sent, and why.
+/// The request that would be sent, and its explanation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Resolved {
     /// The hash of the request.
     fingerprint: String,
-    /// What would be sent.
+    /// The request that would be sent.
     #[schema(value_type = shapes::Request)]
     request: Value,
-    /// Where every token comes from, and why something is missing.
+    /// The source of every token, and the reasons for what is missing.
     #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }

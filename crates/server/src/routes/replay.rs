@@ -20,8 +20,8 @@ const PAGE: usize = 256;
 /// How many pages are searched for a turn; an older one is replayed in short form.
 const PAGES: usize = 40;
 
-/// Answers with the events of the turn that a key began before, from its first one on; if it still runs, as they come.
-/// Nothing if there is no such turn, or its events are not to be found.
+/// Responds with the events of the turn that a key began before, from its first event; if the turn still runs, as they
+/// happen. Returns `None` if there is no such turn or its events can't be found.
 pub(crate) async fn replay_events(
     app: &App,
     session: &SessionKey,
@@ -91,7 +91,7 @@ pub(crate) fn replayed(session: &SessionKey, outcome: &Outcome) -> Response {
         client_calls: outcome.client_calls.clone(),
     };
     let events = [Some(start), said, Some(end)].into_iter().flatten();
-    // Without ids: they are no events of the log.
+    // Without ids, since they are not events of the log.
     let frames = events.map(|event| {
         let data = turn_event(event).data();
         let kind = serde_json::from_str::<Value>(&data).ok();

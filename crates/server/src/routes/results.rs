@@ -43,15 +43,15 @@ pub(crate) struct Results {
 pub(crate) struct ResultOf {
     /// The call.
     call_id: String,
-    /// What the tool gave: a text, or any JSON.
+    /// The tool's output: a text, or any JSON.
     #[serde(default, deserialize_with = "given")]
     output: Option<Value>,
-    /// What went wrong, in place of an output.
+    /// The error, instead of an output.
     #[serde(default)]
     error: Option<String>,
 }
 
-/// Reads a value that is there: a tool may well give null.
+/// Reads a value that is present: null is a valid output.
 fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! The events of a run: a page of them, or a stream that can be taken up again behind any of them.
+//! The events of a run: a page, or a stream that can be resumed after any event.
 //!
 //! As with a session, a connection knows the number of the last event it sent and continues from there, so a slow
 //! client loses nothing and another instance can continue after a break. The log is written by the run's driver, on
@@ -34,7 +34,7 @@ const PAGE: usize = 256;
 /// How long a connection waits before it asks a store again that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Which events.
+/// The events to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -53,7 +53,7 @@ pub(crate) struct RunEventsQuery {
 pub(crate) struct RunEventPage {
     /// The events, oldest first.
     events: Vec<RunEventView>,
-    /// What comes next is `after` this number, if there may be more by now.
+    /// The `after` of the next request, if there may be more by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u64>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct RunEventPage {
 pub(crate) struct RunEventView {
     /// Its number, from 1.
     id: u64,
-    /// What happened.
+    /// The event.
     #[schema(value_type = shapes::RunEvent)]
     data: RunEvent,
 }
@@ -123,7 +123,7 @@ pub(super) struct FollowRun {
     last_sign: Instant,
 }
 
-/// What a connection woke up for.
+/// Why a connection woke up.
 enum Woken {
     Grown,
     Heartbeat,
@@ -131,7 +131,7 @@ enum Woken {
 }
 
 impl FollowRun {
-    /// Begins behind the event with that number, and ends with the run.
+    /// Starts after the event with that number, and ends with the run.
     pub(super) fn new(app: &App, runs: Runtime, run: RunId, after: u64) -> Self {
         Self {
             app: app.clone(),

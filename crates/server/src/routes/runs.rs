@@ -33,7 +33,7 @@ pub(crate) struct NewRun {
     /// The session that it belongs to, which is made if there is none of that name; without one it gets a new one.
     #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
     session: Option<String>,
-    /// What it is given: an object with the flow's inputs.
+    /// The input: an object with the flow's inputs.
     #[schema(value_type = Option<Object>, required = false)]
     input: Value,
     /// Responds when the run ends or waits for an answer; otherwise immediately.
@@ -91,7 +91,7 @@ fn check_open(app: &App) -> Result<(), Problem> {
 /// Waits until a run ends or waits for an answer, or until the server stops.
 async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
     loop {
-        // In this order: what happens in between is behind the number.
+        // The order matters: events in between have a higher number.
         let after = runs.extent(run).await?.last;
         let info = runs.info(run).await?;
         if info.status != RunStatus::Running {
@@ -104,18 +104,18 @@ async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Prob
     }
 }
 
-/// Which runs.
+/// The runs to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
-    /// Of which flow.
+    /// Only runs of this flow.
     #[param(nullable = false)]
     flow: Option<String>,
-    /// With which status.
+    /// Only runs with this status.
     #[param(value_type = Option<shapes::RunStatus>, nullable = false, inline)]
     status: Option<RunStatus>,
-    /// Of which session.
+    /// Only runs of this session.
     #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
     session: Option<String>,
     /// Only those after this one.
@@ -232,7 +232,7 @@ async fn driven(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAnswer {
-    /// What is answered: it fits the wait's schema.
+    /// The answer, which must fit the wait's schema.
     value: Value,
 }
 

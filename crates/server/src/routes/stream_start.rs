@@ -1,4 +1,4 @@
-//! Where a stream of events begins: behind a number, or with what comes next.
+//! The start of an event stream: after a number, or with the next event.
 
 use axum::http::HeaderMap;
 use contexture_session::records::Extent;
@@ -6,7 +6,7 @@ use contexture_session::records::Extent;
 use crate::Problem;
 use crate::input::shown;
 
-/// Where a stream of events begins.
+/// The start of an event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamStart {
     /// Behind the event with that number; 0 is before all of them.
@@ -25,7 +25,7 @@ impl StreamStart {
         Ok(header.or(asked).unwrap_or(StreamStart::Number(0)))
     }
 
-    /// Returns the number behind which it begins in a log, or says why it can't.
+    /// Returns the number after which the stream starts, or why it can't.
     pub(super) fn within(self, extent: Extent) -> Result<u64, Problem> {
         match self {
             StreamStart::Latest => Ok(extent.last),

@@ -24,20 +24,20 @@ use crate::{App, Caller, Problem};
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewThread {
-    /// What people call it.
+    /// A label for people.
     #[schema(max_length = 1000)]
     label: Option<String>,
-    /// Its model, `provider/model`.
+    /// The thread's model, as `provider/model`.
     #[schema(pattern = "^[^/]+/(.|\n)+$")]
     model: Option<String>,
-    /// Its instructions.
+    /// The thread's instructions.
     system_instructions: Option<String>,
     /// Whether it starts with a copy of what `base` has.
     inherit_history: bool,
     /// The thread whose history it inherits; the main one unless it says so.
     #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     base: Option<String>,
-    /// What is said first.
+    /// The first messages.
     #[schema(value_type = Vec<shapes::Message>)]
     #[serde(deserialize_with = "objects")]
     initial_messages: Vec<Message>,
@@ -175,7 +175,7 @@ pub(crate) struct NewMessages {
     #[schema(value_type = Vec<shapes::Message>, min_items = 1)]
     #[serde(deserialize_with = "objects")]
     messages: Vec<Message>,
-    /// What happens when a turn is running: `queue` (wait, the default) or `reject`.
+    /// What to do when a turn is running: `queue` (wait, the default) or `reject`.
     #[schema(value_type = shapes::Policy)]
     #[serde(default)]
     policy: Policy,
@@ -236,7 +236,7 @@ pub(crate) struct Instructions {
     text: Option<String>,
 }
 
-/// Reads a value that may be null and may not be missing: a body that was forgotten takes nothing away.
+/// Reads a value that may be null but not missing: an empty body must not remove anything.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::deserialize(deserializer)
 }

@@ -173,7 +173,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Which thread.
+/// The thread to use.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -1,4 +1,4 @@
-//! Forgets what is old: streams from their beginning, documents by their time.
+//! Prunes old data: streams from their start, documents by their time.
 //!
 //! Locked rows are skipped, so pruning can't deadlock with writers.
 
@@ -32,7 +32,7 @@ const REMOVE_DOCUMENTS: &str = "\
         FOR UPDATE SKIP LOCKED
     ))";
 
-/// What is to be forgotten.
+/// The arguments of a prune call.
 #[derive(Clone, Copy, Debug)]
 struct PruneRequest<'a> {
     kind: &'a str,
@@ -71,7 +71,7 @@ impl Database {
         Ok((max - spare) as u64 + documents)
     }
 
-    /// Forgets the beginnings of some streams. Returns how many records they were.
+    /// Prunes the starts of some streams. Returns how many records were removed.
     async fn prune_streams(&self, mut client: Client, pruning: PruneRequest<'_>) -> Result<usize, Failure> {
         let transaction = begin(&mut client).await?;
         self.check_current(&transaction).await?;

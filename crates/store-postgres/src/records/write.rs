@@ -26,7 +26,7 @@ use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::numbers::to_u64;
 
-/// The sessions among `$1` and `$2` that are there, and stay for as long as the transaction lasts.
+/// The sessions among `$1` and `$2` that exist, locked until the end of the transaction.
 const THERE: &str = "\
     WITH there AS MATERIALIZED (
         SELECT it.tenant, it.session
@@ -36,8 +36,7 @@ const THERE: &str = "\
             SELECT FROM {schema}.sessions WHERE tenant = it.tenant AND session = it.session FOR KEY SHARE
         ) AS session
     )";
-/// In tables that a newer program has changed nothing is there: what is left out for that is found by
-/// [`Database::check_current`].
+/// If a newer program has changed the tables, nothing matches; [`Database::check_current`] then tells why.
 const IS_THERE: &str =
     "{current} AND (it.session = '' OR (it.tenant, it.session) IN (SELECT tenant, session FROM there))";
 
@@ -108,7 +107,7 @@ const DROP_STREAM: &str = "\
 const DROP_RECORDS: &str = "\
     DELETE FROM {schema}.records WHERE tenant = $1 AND session = $2 AND kind = $3";
 
-/// What is written, as columns.
+/// A write as columns of parameters.
 #[derive(Debug)]
 struct Prepared<'a> {
     writes: &'a Writes,
@@ -131,7 +130,7 @@ struct Statements {
     drops: Option<(Statement, Statement)>,
 }
 
-/// What was written.
+/// The result of a write.
 struct Written {
     /// The numbers of the records; 0 for those that were left out.
     numbers: Vec<u64>,
@@ -276,7 +275,7 @@ impl Database {
             Ok(written) if written.is_whole => {}
             Ok(_) => self.check_current(client).await?,
             Err(Failure::Answer(StoreError::NotFound { .. })) => {
-                // Another part may have failed behind it: then the transaction answers nothing any more.
+                // A later part may have failed; then the transaction answers no more queries.
                 if let Err(newer @ Failure::Answer(_)) = self.check_current(client).await {
                     return Err(newer);
                 }
@@ -340,7 +339,7 @@ impl Database {
         self.current_sql(&text.replace("{there}", THERE).replace("{is_there}", IS_THERE))
     }
 
-    /// Returns the error for a write of which a document was there already.
+    /// Returns the error for a write that creates an existing document.
     async fn existing(&self, writes: &Writes) -> Result<StoreError, StoreError> {
         let keys: Vec<DocumentKey> = writes.creates.iter().map(|it| it.key.clone()).collect();
         let found = self.documents(&keys).await?;

@@ -1,4 +1,4 @@
-//! Streams and documents beside the threads.
+//! Streams and documents, next to the threads.
 
 mod prune;
 mod read;
@@ -29,7 +29,7 @@ fn size_of(count: usize) -> Size {
     if count <= SMALL { Size::Small } else { Size::Large }
 }
 
-/// What belongs to no session has this in the place of its name; no session's name is empty.
+/// The session name for data that belongs to no session; real names are never empty.
 fn session_name(session: Option<&contexture_session::SessionId>) -> &str {
     session.map_or("", contexture_session::SessionId::as_str)
 }

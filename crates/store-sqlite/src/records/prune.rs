@@ -1,4 +1,4 @@
-//! Forgets what is old: streams from their beginning, documents by their time.
+//! Prunes old data: streams from their start, documents by their time.
 
 use contexture_history::Timestamp;
 use rusqlite::{Connection, params};
@@ -18,7 +18,7 @@ const REMOVE_DOCUMENTS: &str = "DELETE FROM documents WHERE no IN
 #[cfg(test)]
 pub(crate) const QUERIES: [&str; 5] = [OLD_STREAMS, FIRST_RECORDS, REMOVE_RECORDS, FORGET, REMOVE_DOCUMENTS];
 
-/// What is to be forgotten.
+/// Prunes records and documents of a kind.
 #[derive(Debug)]
 pub(super) struct PruneRecords {
     pub(super) kind: String,
@@ -48,7 +48,7 @@ impl Change for PruneRecords {
 }
 
 impl PruneRecords {
-    /// Forgets the beginning of a stream. Returns how many records it was.
+    /// Prunes the start of a stream. Returns how many records were removed.
     fn forget(&self, conn: &Connection, no: i64, last: i64, max: usize) -> rusqlite::Result<usize> {
         let mut statement = conn.prepare_cached(FIRST_RECORDS)?;
         let mut rows = statement.query([no])?;

@@ -75,7 +75,7 @@ pub(crate) fn extent(conn: &Connection, stream: &StreamKey) -> rusqlite::Result<
     Ok(statement.query_row([tenant, session, &stream.kind], found).optional()?.unwrap_or_default())
 }
 
-/// Returns the documents that are there.
+/// Returns the existing documents.
 pub(super) fn documents(conn: &Connection, keys: &[DocumentKey]) -> Result<Vec<Document>, Failure> {
     let mut statement = conn.prepare_cached(DOCUMENT)?;
     let mut documents = Vec::new();

@@ -40,7 +40,7 @@ const SMALL: (usize, usize) = (16, 64 * 1024);
 #[derive(Debug)]
 pub(super) struct WriteRecords {
     writes: Writes,
-    /// Those that grow or go, each once.
+    /// The streams that grow or are dropped, each once.
     streams: Vec<StreamKey>,
 }
 
@@ -96,7 +96,7 @@ impl Change for WriteRecords {
     }
 }
 
-/// Which sessions are there, each looked up once.
+/// Which sessions exist; each is looked up once.
 struct Sessions<'a> {
     conn: &'a Connection,
     known: BTreeMap<(Tenant, SessionId), bool>,

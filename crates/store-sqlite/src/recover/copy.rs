@@ -35,12 +35,12 @@ pub(super) fn open_copy(path: &Path, place: &StorePath) -> Result<Connection, St
     open_readable(path, place)?.ok_or_else(|| place.damaged("nothing of it can be read"))
 }
 
-/// Where the tables of later versions are.
+/// The positions of the tables of later versions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// In the order in which the versions made them.
     New,
-    /// Before all indexes.
+    /// The tables come before all indexes.
     Vacuumed,
 }
 
@@ -125,7 +125,7 @@ fn has_names(row: &Row<'_>) -> rusqlite::Result<bool> {
     Ok(Tenant::parse(tenant).is_ok() && ThreadId::parse(name).is_ok())
 }
 
-/// What belongs to no session has an empty name of one.
+/// Data that belongs to no session has an empty session name.
 fn has_owner(row: &Row<'_>) -> rusqlite::Result<bool> {
     let (tenant, session): (String, String) = (row.get(1)?, row.get(2)?);
     Ok(Tenant::parse(tenant).is_ok() && (session.is_empty() || SessionId::parse(session).is_ok()))

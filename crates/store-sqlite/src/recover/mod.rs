@@ -29,7 +29,7 @@ pub struct Recovered {
     pub threads: u64,
     /// Items that are in the new file.
     pub items: u64,
-    /// What is not, in words; one entry for each place.
+    /// Descriptions of what is missing, one entry for each gap.
     pub lost: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ fn fill(old: &Connection, new: &Connection, place: &StorePath) -> Result<Recover
     Ok(recovered)
 }
 
-/// A copy of the damaged file, beside the new one. It is removed at the end.
+/// A copy of the damaged file, next to the new one. It is removed at the end.
 struct Scratch {
     path: PathBuf,
 }
@@ -91,7 +91,7 @@ impl Drop for Scratch {
 
 fn remove_store(path: &Path) {
     for suffix in ["", "-wal", "-shm"] {
-        // What can't be removed stays; the result does not depend on it.
+        // A file that can't be removed stays; the result does not depend on it.
         let _ = std::fs::remove_file(with_suffix(path, suffix));
     }
 }

@@ -22,12 +22,12 @@ struct Thread {
     base: Seq,
 }
 
-/// What could be read of a thread's log.
+/// The readable part of a thread's log.
 #[derive(Default)]
 struct Salvage {
     state: State,
     keys: Vec<(String, KeyedTurn)>,
-    /// Why it ends there, if it does not end by itself.
+    /// Why the log ends early, if it does.
     trouble: Option<String>,
 }
 

@@ -1,13 +1,13 @@
 //! Streams and documents of the rows that were saved.
 //!
-//! Unlike a thread, a stream is kept with its holes: its records do not build on each other. What is missing is named, and
-//! no number is given twice.
+//! Unlike a thread, a stream is kept with its holes: its records do not build on each other. What is missing is named,
+//! and no number is given twice.
 
 use rusqlite::{Connection, params};
 
 use crate::failure::Failure;
 
-/// What belongs to a session that could not be saved goes with it, as if the session had been deleted.
+/// Data of a session that could not be recovered is removed, as if the session had been deleted.
 const ORPHANS: [(&str, &str); 2] = [
     (
         "streams",

@@ -38,7 +38,7 @@ pub(super) fn walk<E>(
     Ok(places)
 }
 
-/// Returns how far to look on after so many misses: number by number at first, then ever further.
+/// Returns how far to skip after a number of misses: one by one at first, then exponentially further.
 fn stride(misses: u32) -> i64 {
     match misses.checked_sub(NEAR) {
         None => 1,
