@@ -33,7 +33,7 @@ async fn talk(path: &std::path::Path, key: &str, question: &str, answer: &str) -
     let items = vec![Message::user(question).into()];
     let config = TurnConfig { key: Some(key.to_owned()), items, ..TurnConfig::default() };
     match session.main().begin(config).await? {
-        Begun::Running(turn) | Begun::GoneOn(turn) => {
+        Begun::Running(turn) | Begun::Resumed(turn) => {
             turn.complete(vec![Message::assistant(answer).into()]).await?;
         }
         Begun::Replayed(first) => println!("{key} was {} as {}", first.status.as_str(), first.turn),

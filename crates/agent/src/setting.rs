@@ -11,7 +11,7 @@ use contexture_compose::{
 use contexture_history::compaction::{Caps, Frontier, ResultLimits};
 use contexture_history::{Limit, Turn, TurnStatus};
 use contexture_message::{Message, Settings, TokenCounter, Tokens};
-use contexture_session::{Absent, NewItem, Snapshot, Thread};
+use contexture_session::{NewItem, OmittedTurns, Snapshot, Thread};
 use contexture_wire::ModelFacts;
 use serde_json::json;
 
@@ -163,7 +163,7 @@ impl Setting {
             spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
             result_reader: own.with_previews,
             history: history.map(|it| (**it).clone()).collect(),
-            absent: thread.absent().iter().map(absence).collect(),
+            absent: thread.omitted().iter().map(absence).collect(),
             results: Some(results),
             in_flight_turn: Some(in_flight),
             blocks: if enclosed { Vec::new() } else { self.blocks.clone() },
@@ -407,6 +407,6 @@ impl Setting {
     }
 }
 
-fn absence(Absent { turns, reason }: &Absent) -> Absence {
+fn absence(OmittedTurns { turns, reason }: &OmittedTurns) -> Absence {
     Absence { source: format!("history:{turns}"), reason: reason.clone() }
 }

@@ -95,13 +95,13 @@ async fn begin(
             setting.check_client_tools(&place.get()).await?;
             setting.look(&place, &*place.refresh().await?);
         }
-        let config = TurnConfig { key, go_on: taken_up.is_some(), policy, items: Vec::new() };
+        let config = TurnConfig { key, resume: taken_up.is_some(), policy, items: Vec::new() };
         let taken_up =
             taken_up.unwrap_or(Resumption { how: ResumePolicy::CloseCalls, has_user: user.is_some() });
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => Ok(replayed(thread.id(), &setting.prompt, outcome)),
             // A key is never forgotten, so this is no new turn.
-            Begun::GoneOn(turn) | Begun::Running(turn) => {
+            Begun::Resumed(turn) | Begun::Running(turn) => {
                 take_up(setting, turn, taken_up, sink, cancel).await
             }
         };
@@ -122,11 +122,13 @@ async fn begin(
     let shorter = setting.caps.take().map(|it| caps::record(&it));
     let items: Vec<NewItem> = aged.into_iter().chain(shorter).chain(said).collect();
     let n_items = items.len() as u64;
-    let config = TurnConfig { key, go_on: resume.is_some(), policy, items };
+    let config = TurnConfig { key, resume: resume.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, taken_up) {
         // Somebody else began it meanwhile, and was lost.
-        (Begun::GoneOn(turn), Some(taken_up)) => return take_up(setting, turn, taken_up, sink, cancel).await,
-        (Begun::Running(turn) | Begun::GoneOn(turn), _) => turn,
+        (Begun::Resumed(turn), Some(taken_up)) => {
+            return take_up(setting, turn, taken_up, sink, cancel).await;
+        }
+        (Begun::Running(turn) | Begun::Resumed(turn), _) => turn,
         (Begun::Replayed(outcome), _) => return Ok(replayed(thread.id(), &setting.prompt, outcome)),
     };
     // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know, or a turn

@@ -17,8 +17,8 @@ use contexture::session::{MemoryStore, Records, SessionConfig, Store};
 use contexture::store_sqlite::{SqliteConfig, SqliteStore};
 use contexture::{SystemNames, SystemTime, session_ports};
 use contexture_flow::{
-    Flow, FlowDefinition, Library, RunId, RunStart, RunStatus, Runtime, RuntimeConfig, RuntimeParts, Shelf,
-    lower,
+    CompileInputs, Flow, FlowDefinition, Library, RunId, RunStart, RunStatus, Runtime, RuntimeConfig,
+    RuntimeParts, lower,
 };
 use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, Box<dyn Error>>>) -> Result<
 }
 
 fn flow_of(id: &str, document: &Value) -> Result<Flow, Box<dyn Error>> {
-    Ok(lower(&FlowDefinition::read(id, document)?, &Shelf::default())?)
+    Ok(lower(&FlowDefinition::read(id, document)?, &CompileInputs::default())?)
 }
 
 /// So many nodes, one behind the other.

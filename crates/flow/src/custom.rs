@@ -18,7 +18,7 @@ type Maker = Arc<dyn Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync>;
 /// use std::sync::Arc;
 /// use contexture_compose::BoxFuture;
 /// use contexture_flow::{
-///     FlowDefinition, Node, NodeContext, NodeError, Nodes, Port, PortType, PortValue, Shelf, Step, lower,
+///     FlowDefinition, Node, NodeContext, NodeError, Nodes, Port, PortType, PortValue, CompileInputs, Step, lower,
 /// };
 ///
 /// /// Says a text several times.
@@ -48,7 +48,7 @@ type Maker = Arc<dyn Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync>;
 ///     "edges": ["start.text -> shout.text"],
 /// });
 /// let definition = FlowDefinition::read("shout", &document)?;
-/// let invalid = lower(&definition, &Shelf { nodes, ..Shelf::default() }).unwrap_err();
+/// let invalid = lower(&definition, &CompileInputs { nodes, ..CompileInputs::default() }).unwrap_err();
 /// assert_eq!(invalid.faults[0].message, "node `shout`: `times` is a number from 1 to 10");
 /// # Ok::<(), contexture_flow::FlowInvalid>(())
 /// ```
@@ -56,13 +56,13 @@ type Maker = Arc<dyn Fn(&Value) -> Result<Arc<dyn Node>, String> + Send + Sync>;
 pub struct Nodes(BTreeMap<String, Maker>);
 
 impl Nodes {
-    /// Returns none.
+    /// Returns an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a node that is told nothing.
+    /// Adds a node without configuration.
     #[must_use]
     pub fn add(self, name: impl Into<String>, node: impl Node) -> Self {
         let node: Arc<dyn Node> = Arc::new(node);
@@ -72,7 +72,7 @@ impl Nodes {
         })
     }
 
-    /// Adds a node that is made of what the flow tells it, its `config` (null if there is none); or it says what is wrong with that.
+    /// Adds a node that is built from the flow's `config` (null if there is none); the constructor may reject it.
     #[must_use]
     pub fn add_with<N: Node>(
         self,
@@ -100,7 +100,7 @@ impl Nodes {
     fn unknown(&self, name: &str) -> FlowFault {
         let known: Vec<String> = self.0.keys().map(|it| format!("`{it}`")).collect();
         let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
-        let fault = FlowFault::new("flow_unknown_type", format!("nobody has registered a node `{name}`"));
+        let fault = FlowFault::new("flow_unknown_type", format!("no node `{name}` is registered"));
         fault.at(["name"]).hint(hint)
     }
 }

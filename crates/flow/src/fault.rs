@@ -1,4 +1,4 @@
-//! What is wrong with a flow, and where in its document.
+//! Faults of a flow, with their location in its document.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use std::fmt;
 pub struct FlowFault {
     /// A stable code, such as `flow_type_mismatch`.
     pub code: &'static str,
-    /// What is wrong, in words: it names node, port and edge.
+    /// The message: it names node, port and edge.
     pub message: String,
-    /// Where in the flow's document: `["nodes", "ask", "retry"]` or `["edges", "3"]`.
+    /// The location in the flow's document: `["nodes", "ask", "retry"]` or `["edges", "3"]`.
     pub at: Vec<String>,
-    /// What to do about it.
+    /// A hint on how to fix it.
     pub hint: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for FlowFault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("flow `{flow}` is invalid: {}", listed(.faults))]
 pub struct FlowInvalid {
-    /// The flow.
+    /// The flow's id.
     pub flow: String,
     /// At least one fault.
     pub faults: Vec<FlowFault>,

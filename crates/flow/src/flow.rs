@@ -17,7 +17,7 @@ use crate::value::PortValue;
 #[derive(Clone, Debug)]
 pub struct Flow(pub(crate) Arc<Lowered>);
 
-/// What lowering made of a definition.
+/// The result of lowering a definition.
 #[derive(Debug)]
 pub(crate) struct Lowered {
     pub(crate) name: Arc<str>,
@@ -28,11 +28,11 @@ pub(crate) struct Lowered {
     pub(crate) fingerprint: String,
     pub(crate) nodes: Vec<FlowNode>,
     pub(crate) by_id: HashMap<Arc<str>, usize>,
-    /// What a run comes to: each name with its node and output.
+    /// The outputs of a run: each name with its node and output.
     pub(crate) outputs: IndexMap<String, (usize, usize)>,
     /// How many threads can be the default one: the run's main thread, and one for each sub-flow.
     pub(crate) n_scopes: usize,
-    /// What works, but hardly as it is meant.
+    /// Warnings about a valid flow.
     pub(crate) warnings: Vec<FlowFault>,
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct FlowNode {
     pub(crate) may_repeat: bool,
     /// Its lazy inputs that something leads to.
     pub(crate) lazy: Arc<[String]>,
-    /// Runs when somebody asks for its outputs, not when its inputs come.
+    /// Runs when its outputs are pulled, not when its inputs arrive.
     pub(crate) is_pulled: bool,
-    /// Whose default thread is its own.
+    /// The scope whose default thread it uses.
     pub(crate) scope: usize,
-    /// The scope whose default thread it sets: a start does.
+    /// The scope whose default thread it sets, if it is a start node.
     pub(crate) opens: Option<usize>,
 }
 
@@ -144,7 +144,7 @@ impl Flow {
     /// Returns what works, but hardly as it is meant.
     ///
     /// ```
-    /// use contexture_flow::{FlowDefinition, Shelf, lower};
+    /// use contexture_flow::{FlowDefinition, CompileInputs, lower};
     ///
     /// let document = serde_json::json!({
     ///     "nodes": {
@@ -153,7 +153,7 @@ impl Flow {
     ///     },
     ///     "edges": ["start -> ask", "ask.value -> answer.user"],
     /// });
-    /// let flow = lower(&FlowDefinition::read("chat", &document)?, &Shelf::default())?;
+    /// let flow = lower(&FlowDefinition::read("chat", &document)?, &CompileInputs::default())?;
     /// assert_eq!(flow.warnings()[0].code, "flow_text_twice");
     /// # Ok::<(), contexture_flow::FlowInvalid>(())
     /// ```

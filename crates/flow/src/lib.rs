@@ -1,8 +1,9 @@
 //! Flows: durable graphs of steps over threads.
 //!
-//! A [`FlowDefinition`] says what an author wants: nodes with typed ports, and edges between them. [`lower`] checks it as a whole and makes
-//! a [`Flow`]. A [`Runtime`] runs flows: what happens in a run is a log in the store of the sessions, so that a run survives its process,
-//! waits for people as long as it takes, and can be followed, answered and cancelled from anywhere.
+//! A [`FlowDefinition`] describes what an author wants: nodes with typed ports, and edges between them. [`lower`]
+//! checks it as a whole and returns a [`Flow`]. A [`Runtime`] runs flows. The log of a run is stored with the
+//! sessions, so a run survives its process, can wait for people indefinitely, and can be followed, answered and
+//! cancelled from any process.
 //!
 //! ```text
 //! definition ─▶ lower ─▶ Flow ─▶ run: log ─▶ state ─▶ ready ─▶ driver ─▶ nodes
@@ -10,8 +11,8 @@
 //!                                     └──────────────────────────┘
 //! ```
 //!
-//! Each conversation has one owner: nodes get an immutable snapshot and the handle of their thread, and return data, names of threads and
-//! names of tools. There is no type with which a node could return a thread's content.
+//! Each conversation has one owner: nodes get an immutable snapshot and the handle of their thread, and return data,
+//! names of threads and names of tools. No type lets a node return a thread's content.
 
 mod custom;
 mod define;
@@ -36,12 +37,12 @@ pub use define::{
 };
 pub use fault::{FlowFault, FlowInvalid};
 pub use flow::Flow;
-pub use lower::{Shelf, lower};
-pub use node::{Answered, Asked, AskedKind, Node, NodeContext, NodeError, Step, Traits};
+pub use lower::{CompileInputs, lower};
+pub use node::{Answer, Node, NodeContext, NodeError, Question, QuestionKind, Step, Traits};
 pub use port::{DataType, JsonType, Port, PortType};
 pub use run::{
-    About, DamagedRun, Forgotten, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage, RunStart,
-    RunStatus, Runtime, RuntimeConfig, RuntimeParts, TurnRef, Wait, delete_session,
+    DamagedRun, EventContext, ForgetReport, Library, RunError, RunEvent, RunId, RunInfo, RunList, RunPage,
+    RunStart, RunStatus, Runtime, RuntimeConfig, RuntimeParts, TurnRef, Wait, delete_session,
 };
 pub use services::Services;
 pub use value::PortValue;

@@ -1,4 +1,4 @@
-//! What a node is, what it is given, and what it gives.
+//! The node trait, its context and its results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,10 +55,10 @@ use crate::value::PortValue;
 /// # Ok::<(), contexture_flow::FlowInvalid>(())
 /// ```
 pub trait Node: fmt::Debug + Send + Sync + 'static {
-    /// Returns what it takes. Every node has an input `after` besides, which only lets it wait.
+    /// Returns the inputs. Every node also has an input `after`, which only delays it.
     fn inputs(&self) -> Vec<Port>;
 
-    /// Returns what it gives. Every node has an output `done` besides, and `error` if its errors are emitted.
+    /// Returns the outputs. Every node also has an output `done`, and `error` if its errors are emitted.
     fn outputs(&self) -> Vec<Port>;
 
     /// Returns how the scheduler treats it.
@@ -73,31 +73,37 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 /// How the scheduler treats a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// Whether it may be run again if nobody knows how far it came: what it does twice is as if it had done it once.
+    /// Whether it may run again when its progress is unknown: running it twice has the same effect as once.
     pub is_repeatable: bool,
-    /// Whether it always waits for somebody: only then may a loop go through it.
+    /// Whether it always waits for an answer; a loop must contain such a node.
     pub pauses: bool,
     /// Whether it writes to its thread: then no other such node runs on that thread at the same time.
     pub writes: bool,
     /// Whether its input `thread` names the thread that it works on.
-    pub is_told: bool,
-    /// What it waits for before it runs.
+    pub takes_thread_input: bool,
+    /// Which inputs it waits for before it runs.
     pub join: JoinPolicy,
 }
 
 impl Default for Traits {
     fn default() -> Self {
-        Self { is_repeatable: true, pauses: false, writes: false, is_told: true, join: JoinPolicy::All }
+        Self {
+            is_repeatable: true,
+            pauses: false,
+            writes: false,
+            takes_thread_input: true,
+            join: JoinPolicy::All,
+        }
     }
 }
 
-/// What a node came to.
+/// The result of one step of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// It is done; an output that is not named gives nothing.
     Done(BTreeMap<String, PortValue>),
-    /// It waits for somebody, and is called again with the answer.
-    Wait(Asked),
+    /// It waits for an answer, and is called again with it.
+    Wait(Question),
     /// It wants lazy inputs, and is called again with them.
     Pull(Vec<String>),
 }
@@ -109,66 +115,66 @@ impl Step {
     }
 }
 
-/// What somebody is asked.
+/// A question to a person or program outside the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
-    /// What kind of answer it is.
-    pub kind: AskedKind,
-    /// What is asked, in words.
+pub struct Question {
+    /// The kind of answer.
+    pub kind: QuestionKind,
+    /// The question as text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The JSON Schema that an answer fits.
     pub schema: Value,
-    /// What it is about, such as the tool call that waits for approval.
+    /// The subject, such as the tool call that needs approval.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub about: Value,
 }
 
-/// What kind of answer a node waits for.
+/// The kind of answer that a node waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AskedKind {
-    /// Somebody's input.
+pub enum QuestionKind {
+    /// Free input.
     Input,
     /// Whether a tool may be called.
     Approval,
 }
 
-/// What somebody answered.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answered {
-    /// The wait's id.
+pub struct Answer {
+    /// The id of the wait.
     pub wait: String,
-    /// What was asked.
-    pub asked: Asked,
-    /// What was answered.
+    /// The question.
+    pub asked: Question,
+    /// The value of the answer.
     pub value: Value,
 }
 
-/// Why a node did not do its work.
+/// Why a node failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeError {
-    /// A stable code. `store_unavailable` says that the store of the run is away: the run is left then, and the node repeated when somebody takes it up
-    /// again, so it is nothing for a node's other errors.
+    /// A stable code. `store_unavailable` means that the run's store can't be reached: the driver leaves the run, and
+    /// the node is repeated when the run is driven again. Do not use it for other errors.
     pub code: String,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
 }
 
 impl NodeError {
-    /// Returns an error.
+    /// Returns an error with a code and a message.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into() }
     }
 }
 
-/// What a node is given.
+/// The context of a node's execution.
 #[derive(Clone, Debug)]
 pub struct NodeContext {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// The flow.
+    /// The flow's id.
     pub flow: Arc<str>,
     /// The node's own name.
     pub node: Arc<str>,
@@ -176,14 +182,14 @@ pub struct NodeContext {
     pub firing: u32,
     /// How often it was tried this time, from 1.
     pub attempt: u32,
-    /// What came in, by port.
+    /// The inputs, by port.
     pub inputs: Arc<BTreeMap<String, PortValue>>,
     /// The thread that it works on: the one its input `thread` names, or the main one.
     pub thread: Thread,
     /// The thread as it was when the node began.
     pub snapshot: Arc<Snapshot>,
-    /// What somebody answered, if the node has waited.
-    pub answer: Option<Answered>,
+    /// The answer, if the node has waited.
+    pub answer: Option<Answer>,
     /// Whether the author said that what is not known to be done may be done again.
     pub may_repeat: bool,
     /// Cancelled when the run is.
@@ -192,19 +198,19 @@ pub struct NodeContext {
     pub services: Arc<Services>,
     /// Lazy inputs that something leads to.
     pub(crate) lazy: Arc<[String]>,
-    pub(crate) events: Events,
+    pub(crate) events: EventSink,
 }
 
-/// Where the events of a node go.
+/// The sender of a node's events.
 #[derive(Clone, Debug)]
-pub(crate) struct Events {
+pub(crate) struct EventSink {
     pub(crate) node: usize,
-    pub(crate) sender: UnboundedSender<Telling>,
+    pub(crate) sender: UnboundedSender<EmittedEvent>,
 }
 
-/// Something that a node tells.
+/// An event that a node emits.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Telling {
+pub(crate) struct EmittedEvent {
     pub(crate) node: usize,
     /// The turn that it happens in.
     pub(crate) turn: Option<TurnRef>,
@@ -223,18 +229,18 @@ impl NodeContext {
     }
 
     /// Whether a lazy input can be asked for, and was not yet.
-    pub fn can_ask_for(&self, port: &str) -> bool {
+    pub fn can_pull(&self, port: &str) -> bool {
         self.lazy.iter().any(|it| it == port) && !self.inputs.contains_key(port)
     }
 
-    /// Tells those who follow the run of something that happens in a model call.
-    pub fn tell(&self, event: Event) {
-        self.tell_in(None, event);
+    /// Emits an event of a model call to followers of the run.
+    pub fn emit(&self, event: Event) {
+        self.emit_in_turn(None, event);
     }
 
     /// Tells of something that happens in a turn of a thread of the session.
-    pub(crate) fn tell_in(&self, turn: Option<TurnRef>, event: Event) {
-        let _ = self.events.sender.unbounded_send(Telling { node: self.events.node, turn, event });
+    pub(crate) fn emit_in_turn(&self, turn: Option<TurnRef>, event: Event) {
+        let _ = self.events.sender.unbounded_send(EmittedEvent { node: self.events.node, turn, event });
     }
 
     /// Names this firing of the node, the same each time it is repeated: for idempotency keys and names.

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::run::weight::check_depth;
 
-/// What goes through a port.
+/// The type of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PortType {
     /// The name of a thread.
     Thread,
-    /// Names of tools.
+    /// The names of tools.
     Tools,
     /// A JSON value.
     Data(DataType),
@@ -24,32 +24,32 @@ pub enum PortType {
 /// A JSON type, and what else a schema says of the value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataType {
-    /// The type.
+    /// The JSON type.
     pub json: JsonType,
     /// A JSON Schema, where the definition gives more than the name of a type.
     pub schema: Option<Value>,
 }
 
-/// The JSON types.
+/// The types of JSON values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonType {
     /// Anything; it is checked where it arrives.
     #[default]
     Any,
-    /// A text.
+    /// A string.
     String,
-    /// A number.
+    /// A number, with or without a fraction.
     Number,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// True or false.
+    /// A boolean.
     Boolean,
-    /// An object.
+    /// A JSON object.
     Object,
-    /// A list.
+    /// A JSON array.
     Array,
-    /// Nothing.
+    /// The JSON null.
     Null,
 }
 
@@ -74,7 +74,7 @@ impl JsonType {
         Self::NAMED.into_iter().find(|(_, it)| *it == self).map_or("any", |(name, _)| name)
     }
 
-    /// Whether a value of this type may go where `to` is expected. What may be anything is checked when it is there.
+    /// Whether a value of this type is allowed where `to` is expected. A value of unknown type is checked at run time.
     pub fn fits(self, to: JsonType) -> bool {
         self == to || self == JsonType::Any || to == JsonType::Any || (self, to) == INTEGER_AS_NUMBER
     }
@@ -85,7 +85,7 @@ impl JsonType {
             JsonType::Any => true,
             JsonType::String => value.is_string(),
             JsonType::Number => value.is_number(),
-            // JSON Schema takes 5.0 for an integer as well, and who answers is checked with it.
+            // JSON Schema accepts 5.0 as an integer, and answers are checked with it.
             JsonType::Integer => {
                 value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0)
             }
@@ -111,7 +111,7 @@ impl DataType {
         Self { json, schema: None }
     }
 
-    /// Says what is wrong with a value, if anything is.
+    /// Returns why a value does not fit.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         if !self.json.holds(value) {
             return Err(format!("{} is expected, not {}", self.json, type_of(value)));
@@ -130,7 +130,7 @@ impl DataType {
     }
 }
 
-/// Says what is wrong with a value first, if it does not fit a schema.
+/// Returns the first reason why a value does not fit a schema.
 pub(crate) fn fits(schema: &Value, value: &Value) -> Result<(), String> {
     let validator = SchemaValidator::new(schema).map_err(|err| err.to_string())?;
     match validator.faults(value).into_iter().next() {
@@ -180,8 +180,8 @@ fn data_type(value: Value) -> Result<DataType, String> {
                 _ => JsonType::Any,
             };
             let schema = Value::Object(map);
-            check_depth(&schema).map_err(|why| format!("this JSON Schema can't be used: {why}"))?;
-            SchemaValidator::new(&schema).map_err(|err| format!("this JSON Schema can't be used: {err}"))?;
+            check_depth(&schema).map_err(|why| format!("cannot use this JSON Schema: {why}"))?;
+            SchemaValidator::new(&schema).map_err(|err| format!("cannot use this JSON Schema: {err}"))?;
             Ok(DataType { json, schema: Some(schema) })
         }
         other => Err(format!("a type is a name such as `string`, or a JSON Schema, not {}", type_of(&other))),
@@ -191,9 +191,9 @@ fn data_type(value: Value) -> Result<DataType, String> {
 impl PortType {
     /// Anything that is JSON.
     pub const ANY: PortType = PortType::Data(DataType { json: JsonType::Any, schema: None });
-    /// A text.
+    /// A string.
     pub const STRING: PortType = PortType::Data(DataType { json: JsonType::String, schema: None });
-    /// An object.
+    /// A JSON object.
     pub const OBJECT: PortType = PortType::Data(DataType { json: JsonType::Object, schema: None });
 
     /// Returns data of a JSON type.
@@ -228,7 +228,7 @@ impl fmt::Display for PortType {
 pub struct Port {
     /// Its name among the node's inputs, or among its outputs.
     pub name: String,
-    /// What goes through it.
+    /// The type of its values.
     pub of: PortType,
     /// Whether an input must be connected, or have a constant in `with`.
     pub required: bool,

@@ -1,4 +1,4 @@
-//! What nodes work with besides their inputs and their thread.
+//! The dependencies of nodes besides their inputs and their thread.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,17 +9,17 @@ use contexture_session::{Records, Session, SessionError, StoreError, Tenant, Thr
 
 use crate::run::Library;
 
-/// What nodes work with besides their inputs and their thread. The threads of the run are opened here, and nowhere else.
+/// The dependencies of nodes besides their inputs and their thread. Threads of the run are opened only here.
 pub struct Services {
-    /// Who runs prompts and tools.
+    /// Runs prompts and tools.
     pub agent: Agent,
-    /// Where prompts are found.
+    /// Provides prompts and flows.
     pub library: Arc<dyn Library>,
-    /// Whose run it is.
+    /// The owner of the run.
     pub tenant: Tenant,
     /// The session that the run belongs to.
     pub session: Session,
-    /// Where nodes may keep documents.
+    /// Stores documents of nodes.
     pub records: Arc<dyn Records>,
     /// Tells the time and waits.
     pub time: Arc<dyn Time>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Services {
 }
 
 impl Services {
-    /// Returns the handle of one of the session's threads. Another session's thread is as if it was not there.
+    /// Returns the handle of one of the session's threads. A thread of another session counts as missing.
     pub async fn thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
         if let Some(thread) = self.known().get(id) {
             return Ok(thread.clone());
@@ -46,7 +46,7 @@ impl Services {
         Ok(thread)
     }
 
-    /// Forgets the handle of a thread that is gone.
+    /// Drops the handle of a deleted thread.
     pub(crate) fn forget(&self, id: &ThreadId) {
         self.known().remove(id);
     }
@@ -55,7 +55,7 @@ impl Services {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a document.
+    /// Reads a document by its key.
     pub(crate) async fn document(
         &self,
         key: contexture_session::DocumentKey,

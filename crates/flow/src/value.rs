@@ -1,6 +1,6 @@
-//! What goes along an edge.
+//! The values that travel along edges.
 //!
-//! There is no way to say a thread's content here: a node gives data, names of threads and names of tools, so it can't
+//! A thread's content can't be expressed here: a node returns data, names of threads and names of tools, so it can't
 //! overwrite a thread by returning something.
 
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use serde_json::Value;
 
 use crate::port::{PortType, type_of};
 
-/// What goes along an edge.
+/// The values that travel along edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortValue {
     /// A JSON value.
     Data(Arc<Value>),
-    /// A thread's name.
+    /// The id of a thread.
     Thread(ThreadId),
-    /// Names of tools.
+    /// The names of tools.
     Tools(Vec<String>),
 }
 
 impl PortValue {
-    /// Returns JSON.
+    /// Returns the value as JSON.
     pub fn data(value: impl Into<Value>) -> Self {
         PortValue::Data(Arc::new(value.into()))
     }
@@ -59,7 +59,7 @@ impl PortValue {
         }
     }
 
-    /// Says what is wrong with the value where a port expects a type, if anything is.
+    /// Returns why the value does not fit a port's type.
     pub fn check(&self, of: &PortType) -> Result<(), String> {
         match (self, of) {
             (_, PortType::Signal)

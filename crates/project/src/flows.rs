@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_flow::{Flow, FlowFault, Nodes, Shelf, lower};
+use contexture_flow::{CompileInputs, Flow, FlowFault, Nodes, lower};
 
 use crate::compile::Compiled;
 use crate::error::{Fault, ProjectError};
@@ -241,7 +241,7 @@ fn is_same(one: &Result<Flow, ProjectError>, other: &Result<Flow, ProjectError>)
 /// Everything that the check of a flow looks at.
 struct Desk<'a> {
     names: &'a Names,
-    shelf: Shelf,
+    inputs: CompileInputs,
     /// Whose each id is: the first file that has it.
     owners: BTreeMap<&'a str, &'a FlowFile>,
 }
@@ -253,8 +253,8 @@ impl<'a> Desk<'a> {
             owners.entry(file.id.as_str()).or_insert(file);
         }
         let read = owners.iter().filter_map(|(id, it)| Some(((*id).to_owned(), it.definition.clone()?)));
-        let shelf = Shelf { flows: read.collect(), nodes };
-        Self { names, shelf, owners }
+        let inputs = CompileInputs { flows: read.collect(), nodes };
+        Self { names, inputs, owners }
     }
 
     fn unit(&self, file: &FlowFile, before: Option<&BTreeMap<String, FlowUnit>>) -> FlowUnit {
@@ -263,7 +263,7 @@ impl<'a> Desk<'a> {
         faults.extend(clash.clone());
         if let Some(definition) = &file.definition {
             let broken = self.broken_parts(file);
-            match broken.is_empty().then(|| lower(definition, &self.shelf)) {
+            match broken.is_empty().then(|| lower(definition, &self.inputs)) {
                 Some(Ok(lowered)) => flow = Some(lowered),
                 Some(Err(invalid)) => faults.extend(invalid.faults.into_iter().map(|it| file.fault(it))),
                 None => faults.extend(broken),

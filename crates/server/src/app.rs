@@ -1,4 +1,4 @@
-//! What all requests share, and the server that is made of it.
+//! The state shared by all requests, and the server built on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use contexture_project::{Project, ServerConfig};
 use contexture_session::{Names, Records, Sessions, StoreError, Time};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Act, Audit, SERVER};
+use crate::audit::{Audit, AuditEvent, SERVER};
 use crate::caller::Caller;
-use crate::flows::{Drivers, Loaded};
+use crate::event_writer::EventWriter;
+use crate::flows::{Drivers, ProjectLibrary};
 use crate::gate::Gate;
-use crate::lost::ToldWords;
+use crate::loaded_project::{AgentMaker, CurrentProject, LoadedProject};
+use crate::lost_turns::StreamedTextRecovery;
 use crate::metrics::Metrics;
-use crate::passes::Keeper;
+use crate::passes::PassRecorder;
 use crate::readiness::Readiness;
-use crate::runs::Runs;
-use crate::scribe::Scribe;
+use crate::running_turns::RunningTurns;
 use crate::watch::Watchers;
-use crate::world::{AgentMaker, Current, World};
 use crate::{background, layers, openapi, routes};
 
-/// What a server is made of.
+/// The dependencies of a server.
 pub struct Parts {
     /// The prompts and the configuration.
     pub project: Project,
@@ -31,30 +31,30 @@ pub struct Parts {
     pub agent: AgentMaker,
     /// The sessions, of any tenant.
     pub sessions: Sessions,
-    /// Where events, passes, keys and the audit log are kept: the store of the sessions.
+    /// The store of events, passes, keys and the audit log, which is that of the sessions.
     pub records: Arc<dyn Records>,
-    /// Tells the time.
+    /// Provides the time.
     pub time: Arc<dyn Time>,
-    /// Makes names.
+    /// Generates names.
     pub names: Arc<dyn Names>,
 }
 
-/// What all requests share. Clones share everything.
+/// The state shared by all requests. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct App(pub(crate) Arc<Inner>);
 
-/// What all requests share.
+/// The state shared by all requests.
 pub(crate) struct Inner {
-    pub(crate) world: Arc<Current>,
+    pub(crate) loaded: Arc<CurrentProject>,
     pub(crate) config: ServerConfig,
     pub(crate) sessions: Sessions,
     pub(crate) records: Arc<dyn Records>,
     pub(crate) time: Arc<dyn Time>,
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) scribe: Scribe,
-    pub(crate) runs: Runs,
+    pub(crate) event_writer: EventWriter,
+    pub(crate) running_turns: RunningTurns,
     pub(crate) drivers: Drivers,
-    pub(crate) keeper: Keeper,
+    pub(crate) recorder: PassRecorder,
     watchers: Watchers,
     pub(crate) agent: AgentMaker,
     pub(crate) gate: Gate,
@@ -66,7 +66,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Returns who hears of model calls.
+    /// Returns the watcher of model calls.
     pub(crate) fn watcher(&self) -> Watchers {
         self.watchers.clone()
     }
@@ -80,8 +80,8 @@ impl std::fmt::Debug for Inner {
 
 impl App {
     /// Returns what is loaded now.
-    pub(crate) fn world(&self) -> Arc<World> {
-        self.0.world.get()
+    pub(crate) fn loaded(&self) -> Arc<LoadedProject> {
+        self.0.loaded.get()
     }
 
     /// Returns the sessions that a caller may see.
@@ -95,7 +95,7 @@ impl App {
     }
 }
 
-/// A server: routes, and what goes on behind them.
+/// A server: its routes and its background tasks.
 #[derive(Debug)]
 pub struct Server {
     app: App,
@@ -106,18 +106,19 @@ impl Server {
     pub fn new(parts: Parts) -> Result<Self, String> {
         let Parts { project, agent, sessions, records, time, names } = parts;
         let config = project.config().server.clone();
-        let told = ToldWords { records: Arc::clone(&records), time: Arc::clone(&time) };
-        sessions.set_lost_words(Arc::new(told));
-        let scribe = Scribe::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
+        let recovery = StreamedTextRecovery { records: Arc::clone(&records), time: Arc::clone(&time) };
+        sessions.set_lost_turn_recovery(Arc::new(recovery));
+        let event_writer = EventWriter::new(Arc::clone(&records), Arc::clone(&time), Arc::clone(&names));
         let metrics = Metrics::default();
         let watchers = Watchers::default().and(Arc::new(metrics.clone()));
         let turn_timeout = Duration::from_secs(config.turn_timeout_seconds);
-        let keeper = Keeper::new(scribe.clone(), Arc::clone(&time), Arc::clone(&names));
-        let watchers = watchers.and(Arc::new(keeper.clone()));
-        let runs = Runs::new(scribe.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
-        let world = World::load(project.clone(), project.faults(), &agent, watchers.clone())?;
-        let world = Arc::new(Current::new(world));
-        let library = Loaded { world: Arc::clone(&world), metrics: metrics.clone() };
+        let recorder = PassRecorder::new(event_writer.clone(), Arc::clone(&time), Arc::clone(&names));
+        let watchers = watchers.and(Arc::new(recorder.clone()));
+        let running_turns =
+            RunningTurns::new(event_writer.clone(), Arc::clone(&time), turn_timeout, metrics.clone());
+        let loaded = LoadedProject::load(project.clone(), project.faults(), &agent, watchers.clone())?;
+        let loaded = Arc::new(CurrentProject::new(loaded));
+        let library = ProjectLibrary { loaded: Arc::clone(&loaded), metrics: metrics.clone() };
         let runtime = Runtime::new(RuntimeParts {
             sessions: sessions.clone(),
             records: Arc::clone(&records),
@@ -128,22 +129,22 @@ impl Server {
         });
         let drivers = Drivers::new(runtime, config.max_flow_runs);
         let gate = Gate::new(Arc::clone(&records), Arc::clone(&time), &config);
-        let audit = Audit::new(scribe.clone(), Arc::clone(&time));
+        let audit = Audit::new(event_writer.clone(), Arc::clone(&time));
         let inner = Inner {
             gate,
             audit,
             metrics,
             readiness: Readiness::default(),
-            world,
+            loaded,
             config,
             sessions,
             records,
             time,
             names,
-            scribe,
-            runs,
+            event_writer,
+            running_turns,
             drivers,
-            keeper,
+            recorder,
             watchers,
             agent,
             stop: CancellationToken::new(),
@@ -156,45 +157,45 @@ impl Server {
         &self.app.0.config
     }
 
-    /// Whether there is an API key, be it revoked or not: then nobody comes in without one.
+    /// Whether there is an API key, revoked or not; then every request needs one.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
         self.app.0.gate.has_keys().await
     }
 
-    /// Lets nobody in without a key from now on, whatever becomes of the keys. A server that was started with keys, or has
-    /// ever seen one, does so by itself.
+    /// Requires a key from now on, even if all keys are deleted. A server that started with keys, or has ever seen
+    /// one, does this by itself.
     pub fn require_keys(&self) {
         self.app.0.gate.require_keys();
     }
 
     /// Writes down that the server itself did something.
     pub(crate) fn note(&self, act: &str, target: &str) {
-        self.app.0.audit.note(&Act::new(SERVER, act, target));
+        self.app.0.audit.note(&AuditEvent::new(SERVER, act, target));
     }
 
-    /// Returns the routes, for whoever serves them. [`background`](Self::background) must run beside them.
+    /// Returns the routes. [`background`](Self::background) must run alongside them.
     pub fn router(&self) -> Router {
         let (router, openapi) = routes::all().split_for_parts();
         let router = layers::around(openapi::serve(router, openapi), &self.app);
         router.layer(axum::middleware::from_fn(crate::chat::in_openai_shape))
     }
 
-    /// Does what goes on behind the routes, until the server is stopped.
+    /// Runs the background tasks until the server is stopped.
     pub async fn background(&self) {
         background::work(&self.app).await;
     }
 
-    /// Lets running turns come to their end, or interrupts them, and runs of flows too, or leaves them to others; then ends streams and
-    /// background work.
+    /// Lets running turns come to their end, or interrupts them, and runs of flows too, or leaves them to others; then
+    /// ends streams and background work.
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
-        tokio::join!(self.app.0.runs.stop(grace), self.app.0.drivers.stop(grace));
-        self.app.0.scribe.flushed_soon().await;
+        tokio::join!(self.app.0.running_turns.stop(grace), self.app.0.drivers.stop(grace));
+        self.app.0.event_writer.flush_with_timeout().await;
         self.app.0.stop.cancel();
     }
 }
 
-/// Says how runs are driven. A server gives a sign of life for its runs as it does for its turns.
+/// Returns the configuration for driving runs. A server renews the leases of its runs as it does for its turns.
 fn runtime_config(config: &ServerConfig) -> RuntimeConfig {
     RuntimeConfig { lease: Duration::from_secs(config.lease_seconds.max(1)), ..RuntimeConfig::default() }
 }

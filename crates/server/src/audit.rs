@@ -1,4 +1,4 @@
-//! The audit log: who did what to the server and to what it keeps. One stream of the system, in the store.
+//! The audit log: administrative actions on the server and its data. One system stream in the store.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use contexture_session::{StoreError, Tenant, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Caller;
-use crate::scribe::Scribe;
+use crate::event_writer::EventWriter;
 
 /// The kind of the stream.
 const AUDIT: &str = "audit";
-/// Who acts where no key is needed.
-const ANYBODY: &str = "anybody";
-/// How many acts are read at once when those of one tenant are looked for.
+/// The actor when no key is required.
+const ANONYMOUS: &str = "anybody";
+/// How many entries are read per page when filtering by tenant.
 const PAGE: usize = 500;
-/// How many pages are read for one answer; who asks goes on behind them.
+/// How many pages are read for one response; the caller continues after them.
 const PAGES: usize = 20;
-/// The server itself.
+/// The actor for actions of the server itself.
 pub(crate) const SERVER: &str = "server";
 
-/// Whose documents and streams belong to nobody else: keys and the audit log.
+/// The tenant of system data: keys and the audit log.
 pub(crate) fn system() -> Tenant {
     Tenant::default()
 }
@@ -32,14 +32,14 @@ pub(crate) fn stream() -> StreamKey {
 
 /// Something that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
-    /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
+pub struct AuditEvent {
+    /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     pub actor: String,
-    /// What, such as `key.created` or `session.deleted`.
+    /// The action, such as `key.created` or `session.deleted`.
     pub act: String,
-    /// To what.
+    /// The target of the action.
     pub target: String,
-    /// Whose it is.
+    /// The tenant whose data was affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
     /// More about it, if there is more to say.
@@ -47,16 +47,16 @@ pub struct Act {
     pub detail: Option<String>,
 }
 
-impl Act {
-    /// Returns an act.
+impl AuditEvent {
+    /// Returns an event.
     pub fn new(actor: &str, act: &str, target: &str) -> Self {
         let (actor, act, target) = (actor.to_owned(), act.to_owned(), target.to_owned());
         Self { actor, act, target, tenant: None, detail: None }
     }
 
-    /// Returns an act of whoever makes a request, on something of theirs.
+    /// Returns an event caused by a request, on data of the caller's tenant.
     pub fn of(caller: &Caller, act: &str, target: &str) -> Self {
-        let actor = caller.key.as_ref().map_or_else(|| ANYBODY.to_owned(), |it| format!("key:{it}"));
+        let actor = caller.key.as_ref().map_or_else(|| ANONYMOUS.to_owned(), |it| format!("key:{it}"));
         Self::new(&actor, act, target).of_tenant(&caller.tenant)
     }
 
@@ -82,13 +82,13 @@ impl Act {
 
 /// An act, as the log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AuditEntry {
     /// Its number in the log, from 1.
     pub number: u64,
-    /// When it was done.
+    /// The time of the action.
     pub at: Timestamp,
-    /// What was done.
-    pub act: Act,
+    /// The event itself.
+    pub act: AuditEvent,
 }
 
 /// Returns the newest acts before a number (`None`: from the newest on), newest first.
@@ -96,18 +96,18 @@ pub async fn audit_log(
     records: &dyn Records,
     before: Option<u64>,
     max: usize,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Vec<AuditEntry>, StoreError> {
     let records = records.read_back(stream(), before, max).await?;
     Ok(records.into_iter().map(entry).collect())
 }
 
-/// Returns the newest acts on what belongs to a tenant, and the number before which to go on, if there may be more.
+/// Returns the newest events on data of a tenant, and the number to continue before, if there may be more.
 pub(crate) async fn audit_log_of(
     records: &dyn Records,
     tenant: &Tenant,
     mut before: Option<u64>,
     max: usize,
-) -> Result<(Vec<Entry>, Option<u64>), StoreError> {
+) -> Result<(Vec<AuditEntry>, Option<u64>), StoreError> {
     let mut acts = Vec::new();
     for _ in 0..PAGES {
         let page = records.read_back(stream(), before, PAGE).await?;
@@ -126,35 +126,35 @@ pub(crate) async fn audit_log_of(
     Ok((acts, before))
 }
 
-fn entry(record: Record) -> Entry {
-    let unreadable = || Act::new("?", "unreadable", "");
+fn entry(record: Record) -> AuditEntry {
+    let unreadable = || AuditEvent::new("?", "unreadable", "");
     let act = serde_json::from_str(&record.data).unwrap_or_else(|_| unreadable());
-    Entry { number: record.number, at: record.at, act }
+    AuditEntry { number: record.number, at: record.at, act }
 }
 
 /// Writes the audit log of a server that runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Audit {
-    scribe: Scribe,
+    event_writer: EventWriter,
     time: Arc<dyn Time>,
 }
 
 impl Audit {
-    pub(crate) fn new(scribe: Scribe, time: Arc<dyn Time>) -> Self {
-        Self { scribe, time }
+    pub(crate) fn new(event_writer: EventWriter, time: Arc<dyn Time>) -> Self {
+        Self { event_writer, time }
     }
 
     /// Hands an act over to be written; it is written however long the store is away.
-    pub(crate) fn note(&self, act: &Act) {
-        let Act { actor, act: what, target, .. } = act;
+    pub(crate) fn note(&self, act: &AuditEvent) {
+        let AuditEvent { actor, act: what, target, .. } = act;
         tracing::info!(actor, act = what, target, "audit");
         let records = vec![act.record(self.time.now())];
-        self.scribe.write(Writes { records, ..Writes::default() });
+        self.event_writer.write(Writes { records, ..Writes::default() });
     }
 
     /// Writes an act down. By the time it returns it is in the log.
-    pub(crate) async fn record(&self, act: Act) {
+    pub(crate) async fn record(&self, act: AuditEvent) {
         self.note(&act);
-        self.scribe.flushed().await;
+        self.event_writer.flush().await;
     }
 }

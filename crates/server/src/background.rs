@@ -1,49 +1,49 @@
-//! What goes on behind the routes: lost turns are looked for, runs that nobody drives are driven, old records and runs forgotten, changed files loaded.
+//! Background tasks: close lost turns, drive orphaned runs, prune old records and runs, reload changed files.
 
 use std::time::Duration;
 
-use contexture_flow::Forgotten;
+use contexture_flow::ForgetReport;
 use contexture_history::Timestamp;
 use contexture_project::{Fault, Project, Reload};
 
-use crate::audit::{Act, SERVER};
+use crate::audit::{AuditEvent, SERVER};
 use crate::control::{self, CONTROL};
-use crate::lost::Sweep;
-use crate::passes::{PASSES, PIECE, RESULT};
-use crate::runs::TURN;
-use crate::scribe::COMMIT;
-use crate::told::EVENTS;
-use crate::world::World;
+use crate::event_log::EVENTS;
+use crate::event_writer::COMMIT;
+use crate::loaded_project::LoadedProject;
+use crate::lost_turns::LostTurnSweep;
+use crate::passes::{CHUNK, PASSES, RESULT};
+use crate::running_turns::TURN;
 use crate::{App, Problem};
 
-/// How often runs are looked for that nobody drives, at least.
+/// The longest pause between two searches for runs without a driver.
 const DUE_EVERY: Duration = Duration::from_secs(3);
-/// How often old records are forgotten.
+/// How often old records are pruned.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
-/// How often runs are forgotten that are over: all runs are looked at for that.
+/// How often ended runs are pruned; this reads all runs.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
-/// How many at once, so that nobody waits long for the store.
+/// How many are pruned per call, so that the store is not blocked for long.
 const PRUNE_AT_ONCE: usize = 2000;
-/// How long is kept what counts for a moment only: marks of commits, and what instances tell each other.
+/// How long short-lived data is kept: commit markers and commands between instances.
 const SHORT_HOURS: u64 = 1;
-/// What a piece lives longer than the passes that need it: it is written anew only now and then.
+/// How much longer a chunk is kept than the passes that need it, since it is rewritten only now and then.
 const PIECE_SLACK_HOURS: u64 = 1;
 
 /// Does everything until the server stops.
 pub(crate) async fn work(app: &App) {
-    let scribe = app.0.scribe.clone().work(app.0.stop.clone());
+    let event_writer = app.0.event_writer.clone().work(app.0.stop.clone());
     tokio::join!(
-        scribe,
+        event_writer,
         sweeps(app),
         drives(app),
         prunes(app),
         forgets(app),
         reloads(app),
-        control::obey(app)
+        control::handle_commands(app)
     );
 }
 
-/// Waits; says whether to go on.
+/// Waits; returns whether to continue.
 pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(duration) => true,
@@ -53,28 +53,24 @@ pub(crate) async fn pause(app: &App, duration: Duration) -> bool {
 
 async fn sweeps(app: &App) {
     let every = Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3;
-    let mut sweep = Sweep::default();
+    let mut sweep = LostTurnSweep::default();
     while pause(app, every).await {
-        if let Err(problem) = sweep.look(app).await {
-            tracing::warn!(
-                code = problem.code(),
-                detail = problem.detail(),
-                "lost turns can't be looked for"
-            );
+        if let Err(problem) = sweep.run(app).await {
+            tracing::warn!(code = problem.code(), detail = problem.detail(), "cannot check for lost turns");
         }
     }
 }
 
-/// Drives runs that nobody drives: those that were left when an instance started or stopped, and those of instances that are gone.
+/// Drives runs without a driver: those released when an instance started or stopped, and those of lost instances.
 async fn drives(app: &App) {
     let every = DUE_EVERY.min(Duration::from_secs(app.0.config.lease_seconds.max(1)) / 3);
     loop {
         if let Err(err) = app.0.drivers.sweep().await {
-            tracing::warn!(code = err.code(), error = %err, "runs that are due can't be looked for");
+            tracing::warn!(code = err.code(), error = %err, "cannot look for due runs");
         }
         let goes_on = tokio::select! {
             goes_on = pause(app, every) => goes_on,
-            () = app.0.drivers.has_place() => true,
+            () = app.0.drivers.slot_freed() => true,
         };
         if !goes_on {
             return;
@@ -83,14 +79,10 @@ async fn drives(app: &App) {
 }
 
 async fn prunes(app: &App) {
-    // The first time at once: a server that is started often would never get to it otherwise.
+    // The first time runs immediately: a server that is restarted often would never get to it otherwise.
     loop {
         if let Err(problem) = prune(app).await {
-            tracing::warn!(
-                code = problem.code(),
-                detail = problem.detail(),
-                "old records can't be forgotten"
-            );
+            tracing::warn!(code = problem.code(), detail = problem.detail(), "cannot prune old records");
         }
         if !pause(app, PRUNE_EVERY).await {
             return;
@@ -98,7 +90,7 @@ async fn prunes(app: &App) {
     }
 }
 
-/// Forgets what is older than it is kept.
+/// Prunes records past their retention.
 pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     let config = &app.0.config;
     let (events, passes) = (config.events_retention_hours, config.passes_retention_hours);
@@ -110,7 +102,7 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
         (CONTROL, SHORT_HOURS),
         (PASSES, passes),
         (RESULT, passes),
-        (PIECE, pieces),
+        (CHUNK, pieces),
     ];
     for (kind, hours) in kinds {
         let before = hours_ago(app.0.time.now(), hours);
@@ -123,19 +115,19 @@ pub(crate) async fn prune(app: &App) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Forgets runs that are over for long, and what only they needed.
+/// Prunes runs that ended long ago, and what only they needed.
 async fn forgets(app: &App) {
     loop {
         let before = hours_ago(app.0.time.now(), app.0.config.runs_retention_hours);
         let forgotten = tokio::select! {
             forgotten = app.0.drivers.forget(before) => forgotten,
-            // What is half done is done the next time.
+            // An interrupted prune is finished the next time.
             () = app.0.stop.cancelled() => return,
         };
         match forgotten {
-            Ok(Forgotten { runs: 0, .. }) => {}
-            Ok(Forgotten { runs, .. }) => tracing::info!(runs, "runs that were over are forgotten"),
-            Err(err) => tracing::warn!(code = err.code(), error = %err, "runs can't be forgotten"),
+            Ok(ForgetReport { runs: 0, .. }) => {}
+            Ok(ForgetReport { runs, .. }) => tracing::info!(runs, "pruned ended runs"),
+            Err(err) => tracing::warn!(code = err.code(), error = %err, "cannot prune runs"),
         }
         if !pause(app, FORGET_EVERY).await {
             return;
@@ -158,24 +150,24 @@ async fn reloads(app: &App) {
     }
 }
 
-/// Loads what has changed. What is wrong is told, and the last good version stays.
+/// Loads changed files. Faults are logged, and the last good version stays.
 pub(crate) async fn reload(app: &App) {
-    let world = app.world();
-    let mut project = world.project.clone();
+    let loaded = app.loaded();
+    let mut project = loaded.project.clone();
     // Files are read, and prompts compiled.
     let read = tokio::task::spawn_blocking(move || (project.reload(), project)).await;
     let Ok((reload, project)) = read else { return };
     let (project, faults) = match reload {
-        Ok(reload) if is_same(&reload, &project, &world) => return,
+        Ok(reload) if is_same(&reload, &project, &loaded) => return,
         Ok(reload) => {
             tracing::info!(changed = ?reload.changed, removed = ?reload.removed, "files have changed");
             (project, reload.faults)
         }
-        Err(err) if err.faults == world.faults => return,
-        Err(err) => (world.project.clone(), err.faults),
+        Err(err) if err.faults == loaded.faults => return,
+        Err(err) => (loaded.project.clone(), err.faults),
     };
-    for fault in faults.iter().filter(|it| !world.faults.contains(it)) {
-        let act = Act::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
+    for fault in faults.iter().filter(|it| !loaded.faults.contains(it)) {
+        let act = AuditEvent::new(SERVER, "reload.failed", &fault.at().unwrap_or_default());
         app.0.audit.note(&act.detail(&fault.message));
         tracing::warn!(
             code = fault.code,
@@ -185,9 +177,9 @@ pub(crate) async fn reload(app: &App) {
             if has_good_version(&project, fault) { "; the last good version is used" } else { "" }
         );
     }
-    match World::load(project, faults, &app.0.agent, app.0.watcher()) {
-        Ok(world) => app.0.world.set(world),
-        Err(err) => tracing::warn!(error = err, "the agent can't be made anew; the last one is used"),
+    match LoadedProject::load(project, faults, &app.0.agent, app.0.watcher()) {
+        Ok(loaded) => app.0.loaded.set(loaded),
+        Err(err) => tracing::warn!(error = err, "cannot rebuild the agent; the last one stays in use"),
     }
 }
 
@@ -201,11 +193,11 @@ fn has_good_version(project: &Project, fault: &Fault) -> bool {
     }
 }
 
-fn is_same(reload: &Reload, project: &Project, world: &World) -> bool {
+fn is_same(reload: &Reload, project: &Project, loaded: &LoadedProject) -> bool {
     reload.changed.is_empty()
         && reload.removed.is_empty()
         && reload.changed_flows.is_empty()
         && reload.removed_flows.is_empty()
-        && reload.faults == world.faults
-        && project.config() == world.project.config()
+        && reload.faults == loaded.faults
+        && project.config() == loaded.project.config()
 }

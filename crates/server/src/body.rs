@@ -15,15 +15,15 @@ use crate::{App, Problem};
 
 /// Holds something until the body of a response is sent or dropped.
 pub(crate) fn guarded<G: Send + Unpin + 'static>(response: Response, guard: G) -> Response {
-    response.map(|body| Body::new(Guarded { body, _guard: guard }))
+    response.map(|body| Body::new(GuardedBody { body, _guard: guard }))
 }
 
-struct Guarded<G> {
+struct GuardedBody<G> {
     body: Body,
     _guard: G,
 }
 
-impl<G: Unpin> HttpBody for Guarded<G> {
+impl<G: Unpin> HttpBody for GuardedBody<G> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,4 +1,4 @@
-//! Who calls: the tenant that a key belongs to.
+//! The caller of a request: the tenant that its key belongs to.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -6,19 +6,19 @@ use contexture_session::Tenant;
 
 use crate::Problem;
 
-/// Who makes a request. The gate puts it beside the request; every route that touches data takes it from there.
+/// The caller of a request. The gate attaches it to the request; every route that touches data takes it from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose data the request may see.
+    /// The tenant whose data the request may access.
     pub tenant: Tenant,
-    /// The name of the key it came with; nobody has one where none is needed.
+    /// The id of its key; `None` where no key is required.
     pub key: Option<String>,
     /// Whether they may look after the server: metrics and the audit log.
     pub admin: bool,
 }
 
 impl Caller {
-    /// Refuses whoever may not look after the server.
+    /// Refuses callers without admin rights.
     pub(crate) fn check_admin(&self) -> Result<(), Problem> {
         match self.admin {
             true => Ok(()),
@@ -32,8 +32,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // A route without the gate would be open to everybody: it is closed instead.
-        let nobody = || Problem::new("unauthorized", "nobody is known to call");
+        // A route outside the gate would be open to everyone; it is closed instead.
+        let nobody = || Problem::new("unauthorized", "the caller is unknown");
         parts.extensions.get::<Caller>().cloned().ok_or_else(nobody)
     }
 }

@@ -1,7 +1,8 @@
-//! What instances tell each other: to stop a turn that runs on another one.
+//! Commands between instances: stop a turn that runs on another one.
 //!
-//! There is one stream for all. Each instance has one place in it and waits there, whatever number of turns it runs; who
-//! reads of a turn that runs here stops it. What was said before an instance started is not for it: its turns are younger.
+//! All instances share one stream and read it from one position each, however many turns they run; an instance that
+//! reads a command for a turn of its own stops that turn. Commands from before an instance started do not concern it:
+//! its turns are younger.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use crate::{App, Problem, background};
 
 /// The kind of the stream.
 pub(crate) const CONTROL: &str = "control";
-/// How many orders are read at once.
+/// How many commands are read per page.
 const PAGE: usize = 256;
 /// How long it waits where the store can't be asked.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// An order: stop this turn.
 #[derive(Debug, Serialize, Deserialize)]
-struct Cancel {
+struct CancelTurn {
     tenant: String,
     thread: ThreadId,
     turn: String,
@@ -32,24 +33,27 @@ fn stream() -> StreamKey {
 
 /// Has a turn stopped by the instance that runs it.
 pub(crate) async fn cancel(app: &App, thread: &ThreadKey, turn: &str) -> Result<(), Problem> {
-    let order =
-        Cancel { tenant: thread.tenant.to_string(), thread: thread.thread.clone(), turn: turn.to_owned() };
-    let data = serde_json::to_string(&order).unwrap_or_default();
+    let command = CancelTurn {
+        tenant: thread.tenant.to_string(),
+        thread: thread.thread.clone(),
+        turn: turn.to_owned(),
+    };
+    let data = serde_json::to_string(&command).unwrap_or_default();
     let records = vec![NewRecord { stream: stream(), at: app.0.time.now(), data }];
     app.0.records.write(Writes { records, ..Writes::default() }).await?;
     Ok(())
 }
 
 /// Does what other instances say, until the server stops.
-pub(crate) async fn obey(app: &App) {
+pub(crate) async fn handle_commands(app: &App) {
     let mut after = None;
     loop {
         let done = tokio::select! {
-            done = obey_next(app, &mut after) => done,
+            done = handle_next(app, &mut after) => done,
             () = app.0.stop.cancelled() => return,
         };
         if let Err(err) = done {
-            tracing::warn!(error = %err, "what other instances say can't be heard");
+            tracing::warn!(error = %err, "cannot read commands of other instances");
             if !background::pause(app, PAUSE).await {
                 return;
             }
@@ -58,7 +62,7 @@ pub(crate) async fn obey(app: &App) {
 }
 
 /// Waits for orders and carries them out; `after` is the number of the last one that was read.
-async fn obey_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError> {
+async fn handle_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError> {
     let last = match *after {
         Some(last) => last,
         None => *after.insert(app.0.records.extent(stream()).await?.last),
@@ -66,9 +70,9 @@ async fn obey_next(app: &App, after: &mut Option<u64>) -> Result<(), StoreError>
     app.0.records.grown(stream(), last).await?;
     for record in app.0.records.read(stream(), last, PAGE).await? {
         *after = Some(record.number);
-        let Ok(order) = serde_json::from_str::<Cancel>(&record.data) else { continue };
-        if let Ok(tenant) = Tenant::parse(order.tenant) {
-            app.0.runs.cancel(&ThreadKey { tenant, thread: order.thread }, &order.turn);
+        let Ok(command) = serde_json::from_str::<CancelTurn>(&record.data) else { continue };
+        if let Ok(tenant) = Tenant::parse(command.tenant) {
+            app.0.running_turns.cancel(&ThreadKey { tenant, thread: command.thread }, &command.turn);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What comes in: bodies, paths and queries, with a problem document for what can't be read.
+//! Request extractors: bodies, paths and queries, with a problem document for invalid input.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use crate::Problem;
 
-/// A JSON body. Unknown fields are refused where the type says so; what is wrong is told with its place.
+/// A JSON body. Unknown fields are refused where the type says so; errors name the location.
 #[derive(Clone, Debug)]
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -53,7 +53,7 @@ fn is_json(content_type: &[u8]) -> bool {
 /// Reads a JSON text; no text is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    // A list would be read as the fields of the object in their order, which nobody means.
+    // Serde would read a list as the fields of the object in order, which is never intended.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(Problem::new("body_invalid", "the body can't be read: it is a list, not an object"));
     }
@@ -70,7 +70,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     }
 }
 
-/// What a parser would pass over in silence, with its place.
+/// A fault that a parser would silently ignore, with its location.
 fn ambiguous(fault: &JsonFault) -> Problem {
     let JsonFault { path, line, column, .. } = fault;
     let text = format!("the body can't be read: {fault} at line {line} column {column}");
@@ -98,64 +98,64 @@ pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
 
 /// The one variable part of a path.
 #[derive(Clone, Debug)]
-pub(crate) struct Id<T>(pub(crate) T);
+pub(crate) struct PathParam<T>(pub(crate) T);
 
 /// Something that a part of a path names.
-pub(crate) trait Named: Sized {
-    fn named(text: String) -> Result<Self, Problem>;
+pub(crate) trait FromPath: Sized {
+    fn from_path(text: String) -> Result<Self, Problem>;
 }
 
-impl Named for SessionId {
-    fn named(text: String) -> Result<Self, Problem> {
+impl FromPath for SessionId {
+    fn from_path(text: String) -> Result<Self, Problem> {
         Ok(SessionId::parse(text)?)
     }
 }
 
-impl Named for ThreadId {
-    fn named(text: String) -> Result<Self, Problem> {
+impl FromPath for ThreadId {
+    fn from_path(text: String) -> Result<Self, Problem> {
         Ok(ThreadId::parse(text)?)
     }
 }
 
-impl Named for RunId {
-    fn named(text: String) -> Result<Self, Problem> {
+impl FromPath for RunId {
+    fn from_path(text: String) -> Result<Self, Problem> {
         Ok(RunId::parse(&text)?)
     }
 }
 
-impl Named for String {
-    fn named(text: String) -> Result<Self, Problem> {
+impl FromPath for String {
+    fn from_path(text: String) -> Result<Self, Problem> {
         Ok(text)
     }
 }
 
-impl Named for u64 {
-    fn named(text: String) -> Result<Self, Problem> {
+impl FromPath for u64 {
+    fn from_path(text: String) -> Result<Self, Problem> {
         let wrong = || Problem::new("path_invalid", format!("`{}` is not a number", shown(&text)));
         text.parse().map_err(|_| wrong())
     }
 }
 
-impl<T: Named, S: Send + Sync> FromRequestParts<S> for Id<T> {
+impl<T: FromPath, S: Send + Sync> FromRequestParts<S> for PathParam<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(no_path)?;
-        T::named(text).map(Self)
+        T::from_path(text).map(Self)
     }
 }
 
 /// Two variable parts of a path.
 #[derive(Clone, Debug)]
-pub(crate) struct Ids<A, B>(pub(crate) A, pub(crate) B);
+pub(crate) struct PathParams<A, B>(pub(crate) A, pub(crate) B);
 
-impl<A: Named, B: Named, S: Send + Sync> FromRequestParts<S> for Ids<A, B> {
+impl<A: FromPath, B: FromPath, S: Send + Sync> FromRequestParts<S> for PathParams<A, B> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let Path((a, b)) =
             Path::<(String, String)>::from_request_parts(parts, state).await.map_err(no_path)?;
-        Ok(Self(A::named(a)?, B::named(b)?))
+        Ok(Self(A::from_path(a)?, B::from_path(b)?))
     }
 }
 
@@ -165,9 +165,9 @@ fn no_path(err: impl std::fmt::Display) -> Problem {
 
 /// The query of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

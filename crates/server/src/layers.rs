@@ -1,5 +1,5 @@
-//! What lies around the routes. From the outside in: what is noted of every request, web pages of other origins, panics,
-//! the gate, and the limits of bodies. Whether the server is alive may be asked without the gate.
+//! The middleware around the routes, from the outside in: request log, CORS, panics, the gate, body limits. The
+//! liveness probe bypasses the gate.
 
 use std::panic::AssertUnwindSafe;
 
@@ -11,11 +11,11 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
+use crate::request_log::{REQUEST_ID, log_request};
 use crate::routes::ops;
-use crate::seen::{REQUEST_ID, seen};
 use crate::{App, Problem, body, gate};
 
-/// What web pages of other origins may read of an answer besides its body.
+/// The response headers that web pages of other origins may read.
 const EXPOSED: [&str; 5] =
     ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "location", "retry-after"];
 
@@ -30,7 +30,7 @@ pub(crate) fn around(router: Router<App>, app: &App) -> Router {
         .merge(ops::open().method_not_allowed_fallback(wrong_method))
         .layer(from_fn(calm))
         .layer(cors(&app.0.config.cors_origins))
-        .layer(from_fn_with_state(app.clone(), seen))
+        .layer(from_fn_with_state(app.clone(), log_request))
         .with_state(app.clone())
 }
 

@@ -1,53 +1,53 @@
-//! Contexture over HTTP.
+//! The HTTP server of Contexture.
 //!
-//! [`Server`] turns a [`Project`](contexture_project::Project), an agent and a store into an [`axum::Router`]; it is
-//! stateless besides its leases, so that several of them on one store behave as one. The path of a request:
+//! [`Server`] turns a [`Project`](contexture_project::Project), an agent and a store into an [`axum::Router`]. It is
+//! stateless apart from its leases, so several servers on one store behave as one. The path of a request:
 //!
 //! ```text
 //! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
-//!                                        ├─▶ turns: Runs drives the agent ─▶ events ─▶ Scribe ─▶ store ─▶ SSE
+//!                                        ├─▶ turns: Runs drives the agent ─▶ events ─▶ EventWriter ─▶ store ─▶ SSE
 //!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
-//! A turn belongs to the server, not to the connection that asked for it. Everything it says goes through the
-//! [scribe](scribe), which commits it to the store before anybody hears it: so whoever has heard something can go on
-//! behind it, on any instance. Nothing here reads the environment; time, names and secrets are handed in.
+//! A turn belongs to the server, not to the connection that requested it. All its events go through the
+//! [event_writer](event_writer), which commits them to the store before they are published, so a client can continue
+//! after any event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
 
 mod app;
-mod at_hand;
 mod audit;
 mod background;
 mod body;
 mod caller;
 mod chat;
 mod control;
-mod ears;
+mod event_log;
+mod event_writer;
 mod flows;
 mod gate;
 mod input;
 mod layers;
 mod listen;
-mod lost;
+mod loaded_project;
+mod lost_turns;
 mod metrics;
 mod openapi;
 mod passes;
 mod problem;
 mod readiness;
+mod recent_events;
+mod request_log;
 mod routes;
-mod runs;
-mod scribe;
-mod seen;
-mod told;
+mod running_turns;
+mod subscribers;
 mod trace;
 mod watch;
-mod world;
 
 pub use app::{App, Parts, Server};
-pub use audit::{Act, Entry, audit_log};
+pub use audit::{AuditEntry, AuditEvent, audit_log};
 pub use caller::Caller;
 pub use chat::in_openai_shape;
 pub use gate::{Key, Keys, NewKey, Token};
 pub use listen::{ListenError, Listener};
+pub use loaded_project::{AgentMaker, LoadedProject};
 pub use openapi::openapi;
 pub use problem::Problem;
-pub use world::{AgentMaker, World};

@@ -1,4 +1,4 @@
-//! What a client is told when something can't be done: a problem document (RFC 9457) with a stable code.
+//! Errors of the HTTP API: a problem document (RFC 9457) with a stable code.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,20 +11,20 @@ use contexture_session::{IdInvalid, SessionError, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A problem document.
+/// A problem document (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Problem {
     /// Names the kind of problem: `urn:contexture:problem:` and the code.
     #[serde(rename = "type")]
     kind: Box<str>,
-    /// What the status means.
+    /// The meaning of the status.
     title: &'static str,
     /// The status of the response.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// The stable code.
     code: String,
-    /// What is wrong, for people.
+    /// A description for people.
     detail: String,
     /// After how many seconds it makes sense to try again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,13 +33,13 @@ pub struct Problem {
     more: Box<More>,
 }
 
-/// What only some problems have. Problems are returned everywhere, so they are small.
+/// Fields that only some problems have. Boxed, because problems are returned everywhere and should be small.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 struct More {
-    /// Where, such as a file and line, or a field of the body.
+    /// The location, such as a file and line, or a field of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
-    /// What may help.
+    /// A hint on how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// The thread of the turn that went wrong, where one had begun.
@@ -68,14 +68,14 @@ impl Problem {
         }
     }
 
-    /// Says where.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, at: impl Into<String>) -> Self {
         self.more.at = Some(at.into());
         self
     }
 
-    /// Says what may help.
+    /// Sets a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.more.hint = Some(hint.into());
@@ -103,8 +103,8 @@ impl Problem {
         self
     }
 
-    /// Tells a provider without a key, which the request need not have chosen, from one that refuses its key: only the
-    /// latter is a failure behind this server.
+    /// Distinguishes a missing key, which is an error of the request, from a refused key, which is a failure of the
+    /// provider.
     fn of_key(mut self, kind: ModelErrorKind) -> Self {
         if kind == ModelErrorKind::KeyMissing {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -138,13 +138,13 @@ impl Problem {
         self.retry_after
     }
 
-    /// Returns a problem with something that is not there.
+    /// Returns the problem for something that does not exist.
     pub fn not_found(what: &str, name: &str) -> Self {
         Self::new("not_found", format!("there is no {what} `{name}`"))
     }
 }
 
-/// Says which status a code has. Codes that nobody knows are the server's own failures.
+/// Returns the status of a code. Unknown codes are internal errors.
 fn status_of(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
@@ -206,7 +206,7 @@ impl IntoResponse for Problem {
             tracing::warn!(code = self.code, detail = self.detail, "a request failed");
         }
         let mut response = (status, Json(&self)).into_response();
-        // Whoever writes the log adds the id of the request.
+        // The request log adds the id of the request.
         response.extensions_mut().insert(self);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

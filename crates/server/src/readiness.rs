@@ -9,25 +9,25 @@ use tokio::time::{Instant, timeout};
 
 /// How long the store may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an outcome counts, so that frequent questions cost one write a second.
+/// How long a result is valid, so that frequent probes cost one write a second.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The newest outcome, and when it was asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Outcome)>>);
 
-/// What came of asking the store.
+/// The result of a readiness check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ready,
-    /// It can't be written, or what is there can't be read.
+    /// It can't be written, or its data can't be read.
     Failed,
     /// It did not answer in time.
     Late,
 }
 
 impl Readiness {
-    /// Says whether the store can be worked with, in [`PATIENCE`].
+    /// Returns whether the store works, within [`PATIENCE`].
     pub(crate) async fn ask(&self, records: &dyn Records, time: &dyn Time) -> Outcome {
         timeout(PATIENCE, self.newest(records, time)).await.unwrap_or(Outcome::Late)
     }
@@ -37,13 +37,13 @@ impl Readiness {
         if let Some((_, outcome)) = newest.filter(|(at, _)| at.elapsed() < FRESH) {
             return outcome;
         }
-        // If the write does not end in time, this is what those hear who come next.
+        // If the write does not finish in time, later callers get this result.
         let at = Instant::now();
         *newest = Some((at, Outcome::Late));
         let outcome = match records.probe(time.now()).await {
             Ok(()) => Outcome::Ready,
             Err(err) => {
-                tracing::warn!(error = %err, "the store can't be worked with");
+                tracing::warn!(error = %err, "the store is not usable");
                 Outcome::Failed
             }
         };

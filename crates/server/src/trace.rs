@@ -10,12 +10,12 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
     let parent = headers.get("traceparent").and_then(|it| it.to_str().ok()).and_then(parent);
     if let Some(parent) = parent {
-        // Where spans go nowhere there is nothing to set.
+        // Without an exporter there is nothing to set.
         let _ = span.set_parent(Context::new().with_remote_span_context(parent));
     }
 }
 
-/// Reads `00-TRACE-SPAN-FLAGS`; later versions may have more behind it.
+/// Parses `00-TRACE-SPAN-FLAGS`; later versions may append fields.
 fn parent(text: &str) -> Option<SpanContext> {
     let mut parts = text.trim().split('-');
     let mut hex = |digits: usize| {

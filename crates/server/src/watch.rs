@@ -1,15 +1,15 @@
-//! Several who watch model calls: each hears of every call, in their order.
+//! Combines several watchers of model calls: each sees every call, in order.
 
 use std::sync::Arc;
 
 use contexture_agent::{Called, Calling, Watcher};
 
-/// Tells several watchers.
+/// Combines several watchers.
 #[derive(Clone, Default)]
 pub(crate) struct Watchers(Vec<Arc<dyn Watcher>>);
 
 impl Watchers {
-    /// Adds one more.
+    /// Adds a watcher.
     #[must_use]
     pub(crate) fn and(mut self, watcher: Arc<dyn Watcher>) -> Self {
         self.0.push(watcher);

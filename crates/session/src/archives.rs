@@ -8,7 +8,7 @@ use contexture_message::Tokens;
 
 use crate::live::closing;
 use crate::store::Span;
-use crate::view::{NewArchive, View, archiving, newest, undoing};
+use crate::view::{NewArchive, View, archive_draft, newest, undo_draft};
 use crate::{SessionError, Snapshot, State, Thread, load};
 
 /// An archive in a list.
@@ -18,11 +18,11 @@ pub struct ArchiveInfo {
     pub archived: Archived,
     /// Whether its summary is what the model reads now; else a larger one took its place.
     pub holds: bool,
-    /// What stands in the place of the range.
+    /// The summary that replaces the range.
     pub summary: Summary,
-    /// What that costs.
+    /// The cost of the summary.
     pub after: Tokens,
-    /// When it was made.
+    /// The time of the archive.
     pub at: Timestamp,
 }
 
@@ -33,25 +33,27 @@ impl Thread {
         Ok(load::view(shared, &self.live().key, shared.config.history_window).await?)
     }
 
-    /// Archives a range of what the model reads, as it was read in `view`: items that were appended meanwhile stay.
+    /// Archives a range of the view; items appended after `view` was read stay.
     ///
-    /// [`SessionError::ViewChanged`] if somebody archived or undid something meanwhile; then nothing happened.
+    /// Returns [`SessionError::ViewChanged`] and writes nothing if another writer archived or undid something in the
+    /// meantime.
     pub async fn archive_range(&self, view: &View, new: &NewArchive) -> Result<Arc<Snapshot>, SessionError> {
         let thread = self.id().to_string();
         let draft = |state: &State| {
             let mut draft = closing(state, false);
-            draft.extend(archiving(state, &view.state, new, &thread)?);
+            draft.extend(archive_draft(state, &view.state, new, &thread)?);
             Ok(draft)
         };
-        let mut pen = self.live().pen(self.policy()).await?;
+        let mut writer = self.live().lock_writer(self.policy()).await?;
         // The view comes from the store, which another process may have written to since this one looked.
         if self.get().state().end < view.state.end {
-            self.live().refresh(&pen).await?;
+            self.live().refresh(&writer).await?;
         }
-        self.live().write(&mut pen, self.policy(), draft).await
+        self.live().write(&mut writer, self.policy(), draft).await
     }
 
-    /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among them.
+    /// Lists the archives, oldest first, also those that a larger one took the place of. What was undone is not among
+    /// them.
     pub async fn archives(&self) -> Result<Vec<ArchiveInfo>, SessionError> {
         let archives = self.head().await?.state.archives;
         let mut found = BTreeMap::new();
@@ -83,16 +85,16 @@ impl Thread {
         Ok(items)
     }
 
-    /// Returns everything that was ever said on the thread, as it was appended: what archives cover, and what stands before a
-    /// reset. Records of the engine's own (summaries, what is old, notes) are not among it.
+    /// Returns everything ever said on the thread, as it was appended, including archived items and items before a
+    /// reset. Bookkeeping records (summaries, ageing, notes) are not included.
     pub async fn full_history(&self) -> Result<Vec<Item>, SessionError> {
         let mut items = self.log(Seq(0), Seq(u64::MAX)).await?;
         items.retain(is_original);
         Ok(items)
     }
 
-    /// Takes the newest archive back: the model reads again what it covers, or the archives that it took the place of.
-    /// Returns what was undone, or nothing if there is no archive.
+    /// Undoes the newest archive: the model reads the covered items again, or the archives that it had replaced.
+    /// Returns what was undone, or `None` if there is no archive.
     pub async fn undo(&self) -> Result<Option<Archived>, SessionError> {
         let snapshot = self.refresh().await?;
         let Some(archived) = newest(snapshot.state()).cloned() else { return Ok(None) };
@@ -102,12 +104,12 @@ impl Thread {
             _ => Vec::new(),
         };
         let thread = self.id().to_string();
-        self.write(|state| undoing(state, archived.number, &restores, &thread)).await?;
+        self.write(|state| undo_draft(state, archived.number, &restores, &thread)).await?;
         Ok(Some(archived))
     }
 
     fn no_archive(&self, number: u64) -> SessionError {
-        SessionError::NoSuchPlace { thread: self.id().to_string(), what: format!("archive a{number}") }
+        SessionError::NotInThread { thread: self.id().to_string(), what: format!("archive a{number}") }
     }
 
     async fn item(&self, seq: Seq) -> Result<Option<Item>, SessionError> {
@@ -130,7 +132,7 @@ impl Thread {
     }
 }
 
-/// Whether an item is no record about how others are read.
+/// Whether an item is content, not a record about how other items are read.
 fn is_original(item: &Item) -> bool {
     let is_record = matches!(
         item.body,

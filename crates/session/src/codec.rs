@@ -1,10 +1,10 @@
 //! How commits are written: one JSON document a row, large texts apart.
 //!
-//! A commit is the unit of durability and one row of a table. An append of many items is cut into several rows
-//! (at most [`MAX_ITEMS`] items, about [`MAX_BYTES`] each), so that reading the newest few never decodes
-//! thousands. A text of more than [`BLOB_BYTES`] is taken out of its body and stored once under its SHA-256, and so is
-//! a body that is still larger than that, as JSON. Beside the document, not in it, the row says where each belongs, so
-//! that nobody's data can look like a reference.
+//! A commit is the unit of durability and one row of a table. An append of many items is split into several rows (at
+//! most [`MAX_ITEMS`] items and about [`MAX_BYTES`] each), so reading the newest few items never decodes thousands. A
+//! text longer than [`BLOB_BYTES`] is moved out of its body and stored once under its SHA-256; a body that is still
+//! longer than that is stored the same way, as JSON. The references are stored next to the document, not in it, so
+//! user data can never look like a reference.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ pub const MAX_BYTES: usize = 32 * 1024;
 /// Texts longer than this are stored apart.
 pub const BLOB_BYTES: usize = 8 * 1024;
 
-/// One row: a commit, or a piece of a large one.
+/// One row: a commit, or a part of a large one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The position of its first item.
     pub first: Seq,
     /// How many items it has.
     pub count: u32,
-    /// The document.
+    /// The JSON document.
     pub body: String,
     /// The texts that were taken out of it.
     pub blobs: Vec<Blob>,
@@ -40,19 +40,19 @@ pub struct Row {
 /// A large text and its place in the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// Where it belongs.
-    pub place: BlobPlace,
-    /// The text itself.
+    /// The text's position in the row.
+    pub place: BlobRef,
+    /// The text.
     pub text: String,
 }
 
-/// Where a large text belongs. A row stores the list of these as JSON.
+/// The position of a large text. A row stores the list of these as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BlobPlace {
-    /// Which item of the row.
+pub struct BlobRef {
+    /// The index of the item in the row.
     pub item: usize,
-    /// Which text of its body; without it, the text is the whole body as JSON.
+    /// The index of the text in its body; without it, the text is the whole body as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<usize>,
     /// SHA-256 of the text, in hex digits.
@@ -68,15 +68,15 @@ pub enum RowDamaged {
     /// A large text has no place in the document.
     #[error("the document has no place for the large text {0}")]
     Place(String),
-    /// A large text is not there.
+    /// A large text is missing.
     #[error("the large text {0} is missing")]
     Blob(String),
     /// It has another number of items than it says.
     #[error("it says {said} items and has {found}")]
     Count {
-        /// What the row says.
+        /// The number of items the row claims.
         said: u32,
-        /// What it has.
+        /// The number of items found.
         found: usize,
     },
 }
@@ -199,7 +199,7 @@ fn take_blobs(item: usize, entry: &mut Entry<'_>, blobs: &mut Vec<Blob>) -> Resu
     let rest = serde_json::to_string(body)?;
     if rest.len() > BLOB_BYTES {
         blobs.push(blob(item, None, rest));
-        // What stands there meanwhile is of another kind, which others see.
+        // The placeholder is of another kind, which has another visibility.
         entry.visibility.get_or_insert(body.default_visibility());
         *body = Cow::Owned(placeholder());
     }
@@ -213,7 +213,7 @@ fn placeholder() -> Body {
 
 fn blob(item: usize, text: Option<usize>, content: String) -> Blob {
     let hash = blob_hash(&content);
-    Blob { place: BlobPlace { item, text, hash }, text: content }
+    Blob { place: BlobRef { item, text, hash }, text: content }
 }
 
 /// Returns the name of a large text: its SHA-256 in hex digits.
@@ -228,7 +228,7 @@ pub fn decode(first: Seq, count: u32, body: &str, blobs: Vec<Blob>) -> Result<Ve
         return Err(RowDamaged::Count { said: count, found: document.items.len() });
     }
     let mut items = items(first, document);
-    // What was taken out last comes back first: a body, before the texts that were taken out of it.
+    // Restores in reverse order: a body comes back before the texts that were taken out of it.
     for blob in blobs.into_iter().rev() {
         put_blob(&mut items, blob)?;
     }

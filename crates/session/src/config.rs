@@ -1,4 +1,4 @@
-//! How sessions behave.
+//! The configuration of sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use contexture_message::TokenCounter;
 
 use crate::{Names, Time};
 
-/// What sessions need from outside.
+/// External dependencies of sessions.
 #[derive(Clone)]
 pub struct Ports {
     /// Tells the time and waits.
     pub time: Arc<dyn Time>,
-    /// Makes names.
+    /// Generates names.
     pub names: Arc<dyn Names>,
     /// Counts what is appended, once.
     pub counter: Arc<dyn TokenCounter>,
@@ -25,10 +25,10 @@ impl std::fmt::Debug for Ports {
     }
 }
 
-/// How sessions behave.
+/// The configuration of sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionConfig {
-    /// How many turns of history are kept at hand, and read when a thread is opened (`history_window.turns`).
+    /// How many turns of history are loaded when a thread is opened (`history_window.turns`).
     pub history_window: usize,
     /// How long a turn's writer may be silent before another one may take over.
     pub lease: Duration,
@@ -44,14 +44,14 @@ impl Default for SessionConfig {
     }
 }
 
-/// What happens to a writer when a turn is already running on its thread.
+/// What a writer does when a turn is already running on its thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// It waits, behind those who came before.
+    /// It waits in the queue.
     #[default]
     Queue,
-    /// It gets an error at once.
+    /// It gets an error immediately.
     Reject,
     /// Its turn runs on a copy of the thread, as the thread was before the running turn.
     Fork,

@@ -1,43 +1,43 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use contexture_history::Seq;
 
 use crate::records::DocumentKey;
 use crate::store::Fence;
 
-/// Why a store did not do what it was asked for.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The log does not end where the writer thinks it does.
     #[error("thread `{thread}` ends at {found}, the writer expected {expected}")]
     Conflict {
-        /// The thread.
+        /// The thread's id.
         thread: String,
-        /// What the writer knew.
+        /// The end that the writer expected.
         expected: Seq,
-        /// What there is.
+        /// The actual end.
         found: Seq,
     },
     /// Another writer holds the lease.
     #[error("thread `{thread}` is held by another writer")]
     Held {
-        /// The thread.
+        /// The thread's id.
         thread: String,
     },
     /// The writer's lease was taken over.
     #[error("the writer's lease {fence} on thread `{thread}` was taken over", fence = .fence.0)]
     Fenced {
-        /// The thread.
+        /// The thread's id.
         thread: String,
         /// The number it held.
         fence: Fence,
     },
-    /// There is no such session or thread.
+    /// The session, thread or document does not exist.
     #[error("there is no {what} `{id}`")]
     NotFound {
-        /// `session` or `thread`.
+        /// `session`, `thread` or `document`.
         what: &'static str,
-        /// Its name.
+        /// The missing or existing id.
         id: String,
     },
     /// There is one with that name already.
@@ -45,27 +45,27 @@ pub enum StoreError {
     Exists {
         /// `session`, `thread` or `document`.
         what: &'static str,
-        /// Its name.
+        /// The missing or existing id.
         id: String,
     },
     /// A main thread goes with its session only.
     #[error("thread `{thread}` is its session's main thread")]
     IsMain {
-        /// The thread.
+        /// The thread's id.
         thread: String,
     },
-    /// An append that is no continuation of anything.
+    /// The items do not continue the log.
     #[error("an append to thread `{thread}` is malformed: {detail}")]
     Malformed {
-        /// The thread.
+        /// The thread's id.
         thread: String,
-        /// What is wrong with it.
+        /// The reason.
         detail: String,
     },
     /// A name that is too long to be a key.
     #[error("a {what} of {bytes} bytes is too long, {max} are allowed")]
     NameTooLong {
-        /// What it names.
+        /// What the name is for.
         what: &'static str,
         /// How long it is.
         bytes: usize,
@@ -77,17 +77,17 @@ pub enum StoreError {
     Newer {
         /// The file or database.
         place: String,
-        /// Its version.
+        /// The version found.
         found: u32,
-        /// Ours.
+        /// The newest version that this program knows.
         known: u32,
     },
-    /// What is stored can't be read.
+    /// Stored data can't be read.
     #[error("{place} is damaged: {detail}")]
     Damaged {
         /// The file, table or row.
         place: String,
-        /// What was found.
+        /// The cause.
         detail: String,
     },
     /// The store can't be reached or used now.
@@ -95,13 +95,13 @@ pub enum StoreError {
     Unavailable {
         /// The file or database; never with a password.
         place: String,
-        /// What the system said.
+        /// The system's message.
         detail: String,
     },
 }
 
 impl StoreError {
-    /// Returns the error for a thread that is not there.
+    /// Returns the error for a missing thread.
     pub fn no_thread(thread: &impl ToString) -> Self {
         StoreError::NotFound { what: "thread", id: thread.to_string() }
     }
@@ -111,7 +111,7 @@ impl StoreError {
         StoreError::NotFound { what: "document", id: key.name.clone() }
     }
 
-    /// Returns the error for a document that is there already.
+    /// Returns the error for a document that already exists.
     pub fn document_exists(key: &DocumentKey) -> Self {
         StoreError::Exists { what: "document", id: key.name.clone() }
     }

@@ -1,8 +1,8 @@
 //! Names of tenants, sessions and threads.
 //!
-//! They come from outside, so they are checked once, here: not empty, at most 200 bytes (of a thread 300), no control characters. A `/`
-//! parts a session's name from that of an isolated thread, so a session's own name has none.
-//! They are keys of a database and never file names.
+//! They come from outside, so they are checked once, here: not empty, at most 200 bytes (of a thread 300), no control
+//! characters. A `/` parts a session's name from that of an isolated thread, so a session's own name has none. They
+//! are keys of a database and never file names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 
 /// How long a name may be, in bytes.
 pub const MAX_ID_BYTES: usize = 200;
-/// How long the name of a thread may be: that of an isolated one begins with its session's, which may be as long as any.
+/// How long the name of a thread may be: that of an isolated one begins with its session's, which may be as long as
+/// any.
 const MAX_THREAD_ID_BYTES: usize = 300;
 
 /// A name that can't be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{shown}` is no {what}: {why}")]
+#[error("invalid {what} `{shown}`: {why}")]
 pub struct IdInvalid {
-    /// What it should name.
+    /// The kind of name.
     pub what: &'static str,
     /// The name, cut short and without control characters.
     pub shown: String,
@@ -99,7 +100,7 @@ macro_rules! id {
 }
 
 id!(
-    /// Who owns a session. Nothing of one tenant is ever visible to another.
+    /// The owner of sessions. One tenant never sees data of another.
     Tenant,
     "tenant",
     check
@@ -138,21 +139,21 @@ impl ThreadId {
     }
 }
 
-/// Where a session is.
+/// The key of a session: its tenant and id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {
-    /// Its owner.
+    /// The owner.
     pub tenant: Tenant,
-    /// Its name.
+    /// The session's or thread's id.
     pub session: SessionId,
 }
 
-/// Where a thread is.
+/// The key of a thread: its tenant and id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadKey {
-    /// Its owner.
+    /// The owner.
     pub tenant: Tenant,
-    /// Its name.
+    /// The session's or thread's id.
     pub thread: ThreadId,
 }
 

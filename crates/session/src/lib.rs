@@ -12,12 +12,12 @@
 //! A write returns once it is durable. Within a process writers queue; across processes a turn's writer holds a lease,
 //! and every append says where it thinks the log ends, so two writers never both succeed.
 //!
-//! After a crash the same calls can be made again: a turn with a key goes on ([`TurnConfig::go_on`]), and what is added
-//! ([`Thread::add_once`]), prepended ([`Thread::prepend_once`]) or created under a name ([`IsolatedStart::name`]) is there once.
+//! After a crash the same calls can be repeated: a turn with a key is resumed ([`TurnConfig::resume`]), and items that
+//! are added ([`Thread::add_once`]), prepended ([`Thread::prepend_once`]) or created under a name
+//! ([`IsolatedStart::name`]) exist once.
 //!
 //! Nothing here reads a clock, makes up a name or counts tokens by itself: see [`Ports`].
 
-mod absent;
 mod archives;
 pub mod codec;
 mod config;
@@ -28,9 +28,10 @@ mod guard;
 mod ids;
 mod live;
 mod load;
-mod lost;
+mod lost_turns;
 mod memory;
 mod new_item;
+mod omitted;
 mod once;
 mod outcome;
 mod prepend;
@@ -51,27 +52,27 @@ mod transfer;
 mod turn;
 mod view;
 
-pub use absent::Absent;
 pub use archives::ArchiveInfo;
 pub use config::{Policy, Ports, SessionConfig};
 pub use error::StoreError;
-pub use guard::{LeaseRow, Refused};
+pub use guard::{LeaseRefusal, LeaseRow};
 pub use ids::{IdInvalid, MAX_ID_BYTES, SessionId, SessionKey, Tenant, ThreadId, ThreadKey};
-pub use lost::LostWords;
+pub use lost_turns::LostTurnRecovery;
 pub use memory::MemoryStore;
 pub use new_item::NewItem;
+pub use omitted::OmittedTurns;
 pub use outcome::TurnOutcome;
 pub use records::{
     Document, DocumentKey, DocumentList, Extent, NewRecord, Record, Records, StreamKey, Writes,
 };
-pub use search::{Found, Search};
+pub use search::{Search, SearchHit};
 pub use session_error::SessionError;
 pub use sessions::{IsolatedStart, Session, SessionStart, Sessions};
 pub use snapshot::Snapshot;
-pub use span::Backward;
+pub use span::BackwardScan;
 pub use state::{ModelChoice, OpenTurn, State};
 pub use store::{
-    Append, Appended, Base, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
+    Append, Appended, Fence, ForkPoint, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, NewestTurns,
     SessionInfo, Span, Store, StoreFuture, ThreadInfo, ThreadKind, Usage,
 };
 pub use thread::Thread;

@@ -1,8 +1,8 @@
 //! A thread as this process knows it: one queue of writers, one snapshot.
 //!
-//! All handles to a thread share one [`Live`]. Writers take its lock, so they queue in the order they came; across
-//! processes the store decides. A write is: take the newest snapshot, make items from it, append them where the
-//! snapshot ends. If the log has grown meanwhile, the snapshot is read anew and the items are made again.
+//! All handles to a thread share one [`LiveThread`]. Writers take its lock, so they queue in order of arrival; across
+//! processes the store decides. A write takes the newest snapshot, makes items from it, and appends them where the
+//! snapshot ends. If the log has grown in the meantime, the snapshot is reloaded and the items are made again.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use contexture_message::{Part, Role, Tokens};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::config::{Policy, Ports, SessionConfig};
-use crate::lost::LostWords;
+use crate::lost_turns::LostTurnRecovery;
 use crate::session_error::SessionError;
 use crate::store::{Append, Fence, Guard, Store};
 use crate::view::changes_view;
 use crate::{NewItem, Snapshot, State, StoreError, ThreadKey, load};
 
-/// What all sessions of one store share.
+/// State shared by all sessions of one store.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -31,25 +31,25 @@ pub(crate) struct Shared {
     pub(crate) owner: Arc<str>,
     /// The counter's name, shared by all items.
     pub(crate) counter: Arc<str>,
-    /// The threads that someone in this process has a handle to: one queue of writers each.
-    pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<Live>>>,
+    /// The threads with a handle in this process: one queue of writers each.
+    pub(crate) live: StdMutex<HashMap<ThreadKey, Weak<LiveThread>>>,
     /// Asked when a lost turn is closed.
-    pub(crate) lost_words: OnceLock<Arc<dyn LostWords>>,
+    pub(crate) lost_turn_recovery: OnceLock<Arc<dyn LostTurnRecovery>>,
 }
 
 impl Shared {
-    /// Returns a thread as this process knows it; it is read from the store if nobody has a handle to it.
-    pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.at_hand(&key) {
+    /// Returns a thread as this process knows it; it is loaded from the store if this process has no handle to it.
+    pub(crate) async fn live(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
+        if let Some(live) = self.open_thread(&key) {
             return Ok(live);
         }
-        let live = Arc::new(Live::open(Arc::clone(self), key).await?);
+        let live = Arc::new(LiveThread::open(Arc::clone(self), key).await?);
         Ok(self.remember(live))
     }
 
     /// Returns a thread as it is in the store now, which is read once.
-    pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<Live>, StoreError> {
-        match self.at_hand(&key) {
+    pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
+        match self.open_thread(&key) {
             Some(live) => {
                 live.refresh_if_idle().await?;
                 Ok(live)
@@ -58,12 +58,12 @@ impl Shared {
         }
     }
 
-    fn at_hand(&self, key: &ThreadKey) -> Option<Arc<Live>> {
+    fn open_thread(&self, key: &ThreadKey) -> Option<Arc<LiveThread>> {
         self.known().get(key).and_then(Weak::upgrade)
     }
 
-    /// Makes sure that all handles to a thread share one queue, whoever opened it first.
-    fn remember(&self, live: Arc<Live>) -> Arc<Live> {
+    /// Makes all handles to a thread share one queue, regardless of which was opened first.
+    fn remember(&self, live: Arc<LiveThread>) -> Arc<LiveThread> {
         let mut known = self.known();
         if let Some(first) = known.get(&live.key).and_then(Weak::upgrade) {
             return first;
@@ -75,7 +75,7 @@ impl Shared {
         live
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, Weak<Live>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadKey, Weak<LiveThread>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,54 +90,54 @@ impl Shared {
 }
 
 /// A thread as this process knows it.
-pub(crate) struct Live {
+pub(crate) struct LiveThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) key: ThreadKey,
     writer: Arc<Mutex<Writer>>,
     waiting: AtomicUsize,
     snapshot: RwLock<Arc<Snapshot>>,
-    memory: RwLock<Option<Memory>>,
+    memory: RwLock<Option<ThreadMemory>>,
 }
 
-/// What somebody in this process remembers of a thread, besides the thread itself.
-pub(crate) type Memory = Arc<dyn Any + Send + Sync>;
+/// A value that this process caches for a thread.
+pub(crate) type ThreadMemory = Arc<dyn Any + Send + Sync>;
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for LiveThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-/// What only the one who holds the lock may touch.
+/// State that only the holder of the lock may touch.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     /// The lease that this process holds, or held when a turn was dropped without an end.
     pub(crate) fence: Option<Fence>,
-    /// An append was begun and nobody waited for its end: the snapshot may be behind.
-    unsure: bool,
+    /// The caller of an append stopped waiting for its result: the snapshot may be outdated.
+    is_stale: bool,
 }
 
 /// The right to write to a thread from this process.
-pub(crate) type Pen = OwnedMutexGuard<Writer>;
+pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
 /// Items before they have a position: the turn each belongs to, and what it says.
 pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
 
-impl Live {
+impl LiveThread {
     /// Reads a thread from the store.
-    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<Live, StoreError> {
+    async fn open(shared: Arc<Shared>, key: ThreadKey) -> Result<LiveThread, StoreError> {
         let snapshot = RwLock::new(Arc::new(load::snapshot(&shared, &key).await?));
         let writer = Arc::new(Mutex::new(Writer::default()));
         let memory = RwLock::default();
-        Ok(Live { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
+        Ok(LiveThread { shared, key, writer, waiting: AtomicUsize::new(0), snapshot, memory })
     }
 
-    /// Returns a thread that begins as another one is in this snapshot, and that nobody else has.
-    pub(crate) fn apart(of: &Live, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> Live {
+    /// Returns a private thread that starts with this snapshot of another one.
+    pub(crate) fn detached(of: &LiveThread, store: Arc<dyn Store>, snapshot: Arc<Snapshot>) -> LiveThread {
         let Shared { ports, config, owner, counter, .. } = &*of.shared;
         let (ports, config) = (ports.clone(), config.clone());
         let (owner, counter, live) = (Arc::clone(owner), Arc::clone(counter), StdMutex::default());
-        Live {
+        LiveThread {
             shared: Arc::new(Shared {
                 store,
                 ports,
@@ -145,7 +145,7 @@ impl Live {
                 owner,
                 counter,
                 live,
-                lost_words: OnceLock::new(),
+                lost_turn_recovery: OnceLock::new(),
             }),
             key: of.key.clone(),
             writer: Arc::default(),
@@ -164,68 +164,70 @@ impl Live {
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 
-    pub(crate) fn memory(&self) -> Option<Memory> {
+    pub(crate) fn memory(&self) -> Option<ThreadMemory> {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_memory(&self, memory: Memory) {
+    pub(crate) fn set_memory(&self, memory: ThreadMemory) {
         *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
-    /// Reads the thread anew. Only who holds the pen may call it, or an append of this process would be forgotten.
-    pub(crate) async fn refresh(&self, _pen: &Pen) -> Result<(), StoreError> {
+    /// Reloads the thread. Only the holder of the writer lock may call it; otherwise an append of this process would
+    /// be lost from the snapshot.
+    pub(crate) async fn refresh(&self, _writer: &WriteGuard) -> Result<(), StoreError> {
         let snapshot = load::snapshot(&self.shared, &self.key).await?;
         self.set_snapshot(snapshot);
         Ok(())
     }
 
-    /// Reads the thread anew, unless somebody in this process writes: then nobody else does, and what is known is new.
+    /// Reloads the thread, unless a writer in this process holds the lock: then no other process writes, and the
+    /// snapshot is current.
     pub(crate) async fn refresh_if_idle(&self) -> Result<(), StoreError> {
-        match self.free_pen() {
-            Some(pen) => self.refresh(&pen).await,
+        match self.try_lock_writer() {
+            Some(writer) => self.refresh(&writer).await,
             None => Ok(()),
         }
     }
 
-    /// Takes the right to write, if nobody in this process has it.
-    pub(crate) fn free_pen(&self) -> Option<Pen> {
+    /// Takes the writer lock if it is free.
+    pub(crate) fn try_lock_writer(&self) -> Option<WriteGuard> {
         Arc::clone(&self.writer).try_lock_owned().ok()
     }
 
     /// Waits for the right to write, or says that it is taken.
-    pub(crate) async fn pen(&self, policy: Policy) -> Result<Pen, SessionError> {
-        if let Some(pen) = self.free_pen() {
-            return Ok(pen);
+    pub(crate) async fn lock_writer(&self, policy: Policy) -> Result<WriteGuard, SessionError> {
+        if let Some(writer) = self.try_lock_writer() {
+            return Ok(writer);
         }
         let thread = || self.key.thread.to_string();
         if policy != Policy::Queue {
             return Err(SessionError::TurnInProgress { thread: thread() });
         }
-        let _place = self
-            .place_in_queue()
+        let _slot = self
+            .queue_slot()
             .ok_or_else(|| SessionError::QueueFull { thread: thread(), queue: self.shared.config.queue })?;
         Ok(Arc::clone(&self.writer).lock_owned().await)
     }
 
-    fn place_in_queue(&self) -> Option<Place<'_>> {
+    fn queue_slot(&self) -> Option<QueueSlot<'_>> {
         let queue = self.shared.config.queue;
         let take = |waiting| (waiting < queue).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(Place(&self.waiting))
+        Some(QueueSlot(&self.waiting))
     }
 
     /// Appends what `draft` makes of the newest state, waiting for writers of other processes.
     pub(crate) async fn write(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         policy: Policy,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
-        let mut patience = Patience::new(&self.shared.config);
+        let mut backoff = Backoff::new(&self.shared.config);
         loop {
-            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match self.append_next(pen, guard, &draft).await {
-                Err(SessionError::Store(err)) => self.recover(pen, policy, &mut patience, err).await?,
+            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match self.append_next(writer, guard, &draft).await {
+                Err(SessionError::Store(err)) => self.recover(writer, policy, &mut backoff, err).await?,
                 done => return done.map(|()| self.snapshot()),
             }
         }
@@ -234,52 +236,52 @@ impl Live {
     /// Makes the next attempt possible after an append was refused, or gives up.
     pub(crate) async fn recover(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         policy: Policy,
-        patience: &mut Patience,
+        backoff: &mut Backoff,
         err: StoreError,
     ) -> Result<(), SessionError> {
         match err {
             StoreError::Conflict { .. } => {}
-            StoreError::Fenced { .. } => pen.fence = None,
+            StoreError::Fenced { .. } => writer.fence = None,
             StoreError::Held { thread } if policy != Policy::Queue => {
                 return Err(SessionError::TurnInProgress { thread });
             }
             StoreError::Held { .. } => {}
             other => return Err(other.into()),
         }
-        let pause = patience
+        let pause = backoff
             .next()
             .ok_or_else(|| SessionError::TurnInProgress { thread: self.key.thread.to_string() })?;
         if !pause.is_zero() {
             self.shared.ports.time.sleep(pause).await;
         }
-        Ok(self.refresh(pen).await?)
+        Ok(self.refresh(writer).await?)
     }
 
-    /// Makes sure that what was appended from here is known. To be called before something is looked up that decides what
-    /// is appended: if the log grows after that, the append is refused.
-    pub(crate) async fn settle(&self, pen: &mut Pen) -> Result<(), StoreError> {
-        if pen.unsure {
-            self.refresh(pen).await?;
-            pen.unsure = false;
+    /// Makes sure that the snapshot contains every append from here. Call it before a lookup that decides what to
+    /// append: if the log grows after that, the append is refused.
+    pub(crate) async fn refresh_if_stale(&self, writer: &mut WriteGuard) -> Result<(), StoreError> {
+        if writer.is_stale {
+            self.refresh(writer).await?;
+            writer.is_stale = false;
         }
         Ok(())
     }
 
-    /// Appends once, behind the end of a turn whose writer was lost.
+    /// Appends once, after ending a turn whose writer was lost.
     pub(crate) async fn append_next(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        let guard = self.guard_after_lost(pen, guard).await?;
+        let guard = self.guard_after_lost(writer, guard).await?;
         let releases = matches!(guard, Guard::Release { .. });
-        let done = self.try_append(pen, guard, draft).await;
+        let done = self.try_append(writer, guard, draft).await;
         // There was nothing to say, or nothing that can be said: the lease must not stay for that.
         if releases && !matches!(done, Err(SessionError::Store(_))) {
-            self.give_back(pen).await?;
+            self.release_lease(writer).await?;
         }
         done
     }
@@ -287,18 +289,18 @@ impl Live {
     /// Appends once, where the newest snapshot ends.
     pub(crate) async fn try_append(
         &self,
-        pen: &mut Pen,
+        writer: &mut WriteGuard,
         guard: Guard,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<(), SessionError> {
-        self.settle(pen).await?;
+        self.refresh_if_stale(writer).await?;
         let snapshot = self.snapshot();
         let items = self.items(snapshot.state().end, draft(snapshot.state())?);
         if items.is_empty() {
             return Ok(());
         }
-        // What changes the view of older items is rare, and they are not at hand one by one.
-        let reads_anew = items.iter().any(|it| changes_view(it, snapshot.state()));
+        // Items that change the view of older ones are rare, and the older ones are not loaded one by one.
+        let must_reload = items.iter().any(|it| changes_view(it, snapshot.state()));
         let next = snapshot.with(&items, self.shared.config.history_window);
         let append = Append {
             expected: snapshot.state().end,
@@ -307,16 +309,16 @@ impl Live {
             keys: Append::keys_of(&items),
             items,
         };
-        pen.unsure = true;
+        writer.is_stale = true;
         let appended = self.shared.store.append(self.key.clone(), append).await;
-        pen.unsure = matches!(appended, Err(StoreError::Unavailable { .. }));
-        pen.fence = appended?.fence;
-        if !reads_anew {
+        writer.is_stale = matches!(appended, Err(StoreError::Unavailable { .. }));
+        writer.fence = appended?.fence;
+        if !must_reload {
             self.set_snapshot(next);
             return Ok(());
         }
-        pen.unsure = true;
-        Ok(self.refresh(pen).await?)
+        writer.is_stale = true;
+        Ok(self.refresh(writer).await?)
     }
 
     fn items(&self, end: Seq, draft: Draft) -> Vec<Item> {
@@ -333,10 +335,10 @@ impl Live {
     }
 }
 
-/// A place among those who wait for a thread.
-struct Place<'a>(&'a AtomicUsize);
+/// A slot in the queue of writers waiting for a thread.
+struct QueueSlot<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -344,12 +346,12 @@ impl Drop for Place<'_> {
 
 /// How often and how long a writer tries again: soon at first, then every quarter of a second.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     left: Duration,
     pause: Duration,
 }
 
-impl Patience {
+impl Backoff {
     const FIRST: Duration = Duration::from_millis(2);
     const LONGEST: Duration = Duration::from_millis(250);
 
@@ -366,10 +368,10 @@ impl Patience {
     }
 }
 
-/// Why a turn was interrupted whose writer gave no sign of life.
+/// The recorded reason for a turn whose writer was lost.
 pub(crate) const LOST: &str = "its writer was lost";
 
-/// Returns what must be said before anything else is appended: a turn that nobody runs any more was interrupted.
+/// Returns the items that must precede any append: an in-flight turn without a writer is recorded as interrupted.
 ///
 /// A suspended turn waits on, unless a new turn begins (`begins`).
 pub(crate) fn closing(state: &State, begins: bool) -> Draft {

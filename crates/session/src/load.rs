@@ -1,4 +1,4 @@
-//! Reads what is at hand of a thread from its store.
+//! Loads the recent turns of a thread from its store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::live::Shared;
 use crate::store::{NewestTurns, Span};
 use crate::view::{View, read_after};
-use crate::{Snapshot, State, StoreError, ThreadKey, absent};
+use crate::{Snapshot, State, StoreError, ThreadKey, omitted};
 
 /// Reads the newest turns of a thread.
 pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapshot, StoreError> {
@@ -19,14 +19,14 @@ pub(crate) async fn snapshot(shared: &Shared, key: &ThreadKey) -> Result<Snapsho
     let state = &raw.state;
     let (instructions, notes) =
         futures::try_join!(instructions(shared, key, state), notes(shared, key, state))?;
-    let hidden = absent::hidden_turns(state, &raw.items);
-    let mut absent = absent::archived(&records);
-    absent.extend(absent::hidden(&hidden));
+    let hidden = omitted::hidden_turns(state, &raw.items);
+    let mut omitted = omitted::archived(&records);
+    omitted.extend(omitted::hidden(&hidden));
     let has_older = raw.has_older;
     let view = view_of(raw, &records);
-    let older = has_older.then(|| absent::older(first_turn(&view.items), window));
-    let absent = older.into_iter().chain(absent).collect();
-    Ok(Snapshot::load(view.state, instructions, notes, &view.items, absent, hidden))
+    let older = has_older.then(|| omitted::older(first_turn(&view.items), window));
+    let omitted = older.into_iter().chain(omitted).collect();
+    Ok(Snapshot::load(view.state, instructions, notes, &view.items, omitted, hidden))
 }
 
 /// Reads what the model reads of the newest turns of a thread, item by item.
@@ -60,7 +60,7 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
     let head = shared.store.head(key.clone()).await?;
     let state = head.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
     let after = read_after(&state);
-    // One more than wanted tells whether there are older ones.
+    // Reads one turn more than wanted to find out whether there are older ones.
     let newest = Span::NewestTurns(NewestTurns {
         turns: turns.saturating_add(1),
         tokens: None,
@@ -92,7 +92,7 @@ fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
     true
 }
 
-/// Reads one item.
+/// Reads one item by its position.
 pub(crate) async fn item_at(shared: &Shared, key: &ThreadKey, seq: Seq) -> Result<Option<Item>, StoreError> {
     let before = Seq(seq.0.saturating_sub(1));
     let items = shared.store.read(key.clone(), Span::After { seq: before, max: 1 }).await?;

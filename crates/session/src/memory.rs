@@ -9,13 +9,13 @@ use contexture_history::{Item, Seq, Timestamp};
 use tokio::sync::watch;
 
 use crate::codec::{self, Row};
-use crate::guard::{LeaseRow, Refused};
-use crate::search::{self, Found, Search};
+use crate::guard::{LeaseRefusal, LeaseRow};
+use crate::search::{self, Search, SearchHit};
 use crate::store::{
     Append, Appended, Fence, Guard, Head, KeyedTurn, Lease, NewSession, NewThread, SessionInfo, Span, Store,
     StoreFuture, ThreadInfo, ThreadKind, Usage,
 };
-use crate::{Backward, SessionId, SessionKey, State, StoreError, Tenant, ThreadKey, Time};
+use crate::{BackwardScan, SessionId, SessionKey, State, StoreError, Tenant, ThreadKey, Time};
 
 /// A store in memory. Clones share it.
 ///
@@ -31,7 +31,7 @@ pub struct MemoryStore {
 struct Inner {
     sessions: BTreeMap<SessionKey, SessionRow>,
     threads: BTreeMap<ThreadKey, Log>,
-    kept: records::Kept,
+    records: records::RecordTables,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl MemoryStore {
         Self { inner: Arc::default(), changes: Arc::new(watch::channel(()).0), time }
     }
 
-    /// Returns a store with one thread, which stands somewhere and whose items are elsewhere.
+    /// Returns a store with one thread that has a state but whose items live elsewhere.
     pub(crate) fn continuing(
         time: Arc<dyn Time>,
         session: &SessionId,
@@ -117,11 +117,11 @@ impl MemoryStore {
     }
 }
 
-fn refused(key: &ThreadKey, refused: Refused) -> StoreError {
+fn refused(key: &ThreadKey, refused: LeaseRefusal) -> StoreError {
     let thread = key.thread.to_string();
     match refused {
-        Refused::Held => StoreError::Held { thread },
-        Refused::Fenced(fence) => StoreError::Fenced { thread, fence },
+        LeaseRefusal::Held => StoreError::Held { thread },
+        LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
     }
 }
 
@@ -242,7 +242,7 @@ impl Log {
     }
 
     fn read(&self, span: &Span) -> Vec<Item> {
-        let Some(mut backward) = Backward::new(span) else {
+        let Some(mut backward) = BackwardScan::new(span) else {
             let Span::After { seq, max } = span else { return Vec::new() };
             let first = self.items.partition_point(|it| it.seq <= *seq);
             return self.items[first..].iter().take(*max).cloned().collect();
@@ -312,7 +312,7 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.lock().log(&key)?.read(&span)) })
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         Box::pin(async move {
             let inner = self.lock();
             let log = inner.log(&key)?;
@@ -358,7 +358,7 @@ impl Store for MemoryStore {
             let mut inner = self.lock();
             let gone: BTreeSet<ThreadKey> = inner.threads_of(&session).map(|(key, _)| key.clone()).collect();
             inner.threads.retain(|key, _| !gone.contains(key));
-            inner.kept.forget_session(&session);
+            inner.records.forget_session(&session);
             let there_was = inner.sessions.remove(&session).is_some();
             drop(inner);
             self.changes.send_replace(());

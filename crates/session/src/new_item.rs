@@ -1,4 +1,4 @@
-//! What a writer appends.
+//! Items to append.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use serde_json::Value;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewItem {
-    /// What it says; never a change that only the thread itself makes.
+    /// The content; never a change that only the thread itself makes.
     pub(crate) body: Body,
-    /// Who sees it; each kind has its default.
+    /// Who can see it; each kind has a default.
     pub(crate) visibility: Option<Visibility>,
-    /// Who wrote it.
+    /// The author of the item.
     pub(crate) author: Option<String>,
-    /// What it costs, once it was counted.
+    /// The cost, once it was counted.
     pub(crate) tokens: Option<Tokens>,
 }
 
@@ -52,27 +52,27 @@ impl NewItem {
         Self::of(Body::Change(Change::Noted { key: key.into(), value }))
     }
 
-    /// Returns the record that tool results up to a position are old, and that hidden envelopes up to another one are left
-    /// out from now on.
+    /// Returns the record that tool results up to a position are old, and that hidden envelopes up to another one are
+    /// left out from now on.
     pub fn aged(results: Seq, hidden: Seq) -> Self {
         Self::of(Body::Change(Change::Aged { results, hidden }))
     }
 
-    /// Says who sees it.
+    /// Sets who can see it.
     #[must_use]
     pub fn visibility(mut self, visibility: Visibility) -> Self {
         self.visibility = Some(visibility);
         self
     }
 
-    /// Says who wrote it.
+    /// Sets the author of the item.
     #[must_use]
     pub fn author(mut self, author: impl Into<String>) -> Self {
         self.author = Some(author.into());
         self
     }
 
-    /// Returns who sees it.
+    /// Returns who can see it.
     pub(crate) fn seen_by(&self) -> Visibility {
         self.visibility.unwrap_or_else(|| self.body.default_visibility())
     }

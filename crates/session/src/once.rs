@@ -1,14 +1,14 @@
-//! What is added to a thread exactly once: a key says whether it is there.
+//! Idempotent appends: a key tells whether the items are already in the thread.
 //!
-//! A key is taken in the same commit as what it stands for, and looked up before with the pen in hand. If somebody else took
-//! it in between, the log has grown, the append is refused, and the key is looked up again. So it is written once, also
-//! if two processes race, and if it was written and nobody heard of it.
+//! A key is stored in the same commit as its items, and looked up first while holding the writer lock. If another
+//! process used the key in between, the log has grown, the append is refused, and the key is looked up again. So the
+//! items are written once, even if two processes race or the reply to a successful write is lost.
 
 use contexture_history::{Body, Change, TurnNo, TurnStatus};
 use contexture_message::Message;
 use serde_json::Value;
 
-use crate::live::{Draft, Patience, begins, closing, draft_items, ended};
+use crate::live::{Backoff, Draft, begins, closing, draft_items, ended};
 use crate::session_error::SessionError;
 use crate::store::Guard;
 use crate::{NewItem, State, Thread, ids, prepend};
@@ -19,10 +19,9 @@ const ADDED: &str = "contexture.added";
 impl Thread {
     /// Appends items as one commit, unless the key was taken before; says whether they were written now.
     ///
-    /// They are a turn of their own, which is completed with them. A turn that waits for an answer is not
-    /// ended by that, unless the user speaks in one of them: without that they join the turn that waits, as they would with
-    /// [`add`](Thread::add). Keys are shared with [`begin`](Thread::begin): one that took a turn, whatever became of it,
-    /// adds nothing.
+    /// They form a separate, completed turn. A suspended turn is not ended by that unless one of the items is a user
+    /// message: otherwise the items join the suspended turn, as with [`add`](Thread::add). Keys are shared with
+    /// [`begin`](Thread::begin): a key that began a turn, whatever its outcome, adds nothing.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -47,11 +46,11 @@ impl Thread {
     /// ```
     pub async fn add_once(&self, key: &str, items: Vec<NewItem>) -> Result<bool, SessionError> {
         let items = self.live().shared.counted(items);
-        self.once(key, |state| Ok(adding(state, key, &items))).await
+        self.once(key, |state| Ok(add_draft(state, key, &items))).await
     }
 
-    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was taken before; says whether they
-    /// were written now.
+    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was taken before; says whether
+    /// they were written now.
     pub async fn add_messages_once(&self, key: &str, messages: Vec<Message>) -> Result<bool, SessionError> {
         let items = self.live().shared.counted(messages.into_iter().map(NewItem::from).collect());
         let drafted = |state: &State| {
@@ -71,20 +70,20 @@ impl Thread {
     ) -> Result<bool, SessionError> {
         ids::check("idempotency key", key)?;
         let live = self.live();
-        let mut pen = live.pen(self.policy()).await?;
-        let mut patience = Patience::new(&live.shared.config);
+        let mut writer = live.lock_writer(self.policy()).await?;
+        let mut backoff = Backoff::new(&live.shared.config);
         loop {
-            // What is known must not be older than what is looked up now.
-            live.settle(&mut pen).await?;
+            // The snapshot must not be older than the key lookup that follows.
+            live.refresh_if_stale(&mut writer).await?;
             if live.shared.store.turn_with_key(live.key.clone(), key.to_owned()).await?.is_some() {
-                // Another process may have written it: who asked wants to see it.
-                live.refresh(&pen).await?;
+                // Another process may have written it; the caller expects to see it.
+                live.refresh(&writer).await?;
                 return Ok(false);
             }
-            let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-            match live.append_next(&mut pen, guard, &draft).await {
+            let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+            match live.append_next(&mut writer, guard, &draft).await {
                 Err(SessionError::Store(err)) => {
-                    live.recover(&mut pen, self.policy(), &mut patience, err).await?;
+                    live.recover(&mut writer, self.policy(), &mut backoff, err).await?;
                 }
                 done => return done.map(|()| true),
             }
@@ -92,7 +91,7 @@ impl Thread {
     }
 }
 
-fn adding(state: &State, key: &str, items: &[NewItem]) -> Draft {
+fn add_draft(state: &State, key: &str, items: &[NewItem]) -> Draft {
     let waits = state.open.filter(|it| it.status == TurnStatus::Suspended);
     match waits.filter(|_| !items.iter().any(begins)) {
         Some(open) => in_turn(open.turn, [taken(key)].into_iter().chain(items.iter().cloned())).collect(),

@@ -1,26 +1,26 @@
-//! What became of a turn, read from the log.
+//! The outcome of a turn, read from the log.
 
 use contexture_history::{Body, Change, Item, Seq, TurnNo, TurnStatus};
 
-use crate::live::Live;
+use crate::live::LiveThread;
 use crate::session_error::SessionError;
 use crate::store::{KeyedTurn, Span};
 
-/// What became of a turn.
+/// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutcome {
-    /// The turn.
+    /// The number of the turn.
     pub turn: TurnNo,
-    /// What became of it.
+    /// How the turn ended, or that it is still open.
     pub status: TurnStatus,
-    /// Why, where there is something to say.
+    /// The reason for that status, if there is one.
     pub reason: Option<String>,
     /// Everything that was appended to it.
     pub items: Vec<Item>,
 }
 
-/// Reads what became of a turn.
-pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
+/// Reads the outcome of a turn.
+pub(crate) async fn outcome(live: &LiveThread, keyed: KeyedTurn) -> Result<TurnOutcome, SessionError> {
     const PAGE: usize = 256;
     let mut outcome =
         TurnOutcome { turn: keyed.turn, status: TurnStatus::Completed, reason: None, items: Vec::new() };
@@ -42,11 +42,12 @@ pub(crate) async fn outcome(live: &Live, keyed: KeyedTurn) -> Result<TurnOutcome
 }
 
 impl TurnOutcome {
-    /// Whether nobody can change it any more, or only who resumes it; with `go_on` a bad end is none.
-    pub(crate) fn is_final(&self, go_on: bool) -> bool {
+    /// Whether the outcome can no longer change, except by resuming a suspended turn. With `resume` a failed or
+    /// interrupted turn is not final.
+    pub(crate) fn is_final(&self, resume: bool) -> bool {
         match self.status {
             TurnStatus::InFlight => false,
-            TurnStatus::Failed | TurnStatus::Interrupted => !go_on,
+            TurnStatus::Failed | TurnStatus::Interrupted => !resume,
             TurnStatus::Completed | TurnStatus::Suspended => true,
         }
     }

@@ -1,8 +1,8 @@
-//! What stands before a thread's history.
+//! Messages prepended to a thread's history.
 //!
-//! A log only grows at its end, so this is a record like any other: a note with everything that was prepended, the newest first.
-//! What the model reads begins with one turn made of it, which is outside of every window and never summarised, until the
-//! history is reset.
+//! A log only grows at its end, so this is a record like any other: a note with everything that was prepended, the
+//! newest first. What the model reads begins with one turn made of it, which is outside of every window and never
+//! summarised, until the history is reset.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::{NewItem, Snapshot, Thread};
 /// The key of the note.
 pub(crate) const KEY: &str = "contexture.prepended";
 
-/// What was prepended at once.
+/// The messages of one prepend call.
 #[derive(Clone, Serialize, Deserialize)]
 struct Prepended {
     key: String,
-    /// Who counted the messages.
+    /// The name of the counter that counted the messages.
     counter: Arc<str>,
-    messages: Vec<Counted>,
+    messages: Vec<CountedMessage>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Counted {
+struct CountedMessage {
     message: Message,
     tokens: Tokens,
 }
@@ -36,10 +36,10 @@ struct Counted {
 impl Thread {
     /// Puts messages before everything that was said, unless the key was taken before; says whether that was done now.
     ///
-    /// The model reads them first, before any turn, however long the thread gets: they take no place in a window and are not
-    /// summarised. What is prepended later stands before what was prepended earlier. [`reset_history`](Thread::reset_history)
-    /// takes all of it away; its keys stay taken. In the other views it is what it is in the log: a record. Tool calls and results can't be
-    /// prepended. Whatever a provider has in its cache behind the system message has to be read anew.
+    /// The model reads them before any turn, however long the thread gets: they do not count towards a window and are
+    /// never summarised. A later prepend goes before earlier ones. [`reset_history`](Thread::reset_history) removes
+    /// all of them, but their keys stay used. The other views show them as a plain record. Tool calls and results
+    /// can't be prepended. A prepend invalidates the provider's cache after the system message.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Thread {
         }
         let new = self.counted(key, messages);
         self.once(key, |state| {
-            // Who writes has the pen, so this is the snapshot that the state is of.
+            // The caller holds the writer lock, so the snapshot matches `state`.
             let all: Vec<Prepended> = [new.clone()].into_iter().chain(before(&self.get())).collect();
             let mut draft = closing(state, false);
             draft.push((state.turn, NewItem::note(KEY, Some(json!(all)))));
@@ -81,7 +81,7 @@ impl Thread {
         let shared = &self.live().shared;
         let counted = |message: Message| {
             let body = Body::Message(Arc::new(message.clone()));
-            Counted { message, tokens: item_cost(&*shared.ports.counter, &body, Visibility::HISTORY) }
+            CountedMessage { message, tokens: item_cost(&*shared.ports.counter, &body, Visibility::HISTORY) }
         };
         let messages = messages.into_iter().map(counted).collect();
         Prepended { key: key.to_owned(), counter: Arc::clone(&shared.counter), messages }
@@ -92,7 +92,7 @@ fn is_of_a_tool(part: &Part) -> bool {
     matches!(part, Part::ToolCall(_) | Part::ToolResult(_))
 }
 
-/// Returns what stands before the history now.
+/// Returns the messages that are prepended now.
 fn before(snapshot: &Snapshot) -> Vec<Prepended> {
     let note = snapshot.state().prepended().and_then(|_| snapshot.note(KEY));
     note.map(|it| read(it)).unwrap_or_default()

@@ -1,17 +1,17 @@
-//! What is kept beside conversations: what was told to clients, what models saw, who may come in.
+//! Data kept next to conversations: events sent to clients, requests sent to models, API keys.
 //!
-//! There are two shapes. A *stream* is a log that only grows at its end, and is forgotten from its beginning, or dropped as a whole; its
-//! records are numbered from 1 without a gap, in the order in which readers see them. A *document* is one value under a
-//! name, which the newest writer decides.
+//! There are two shapes. A *stream* is a log that only grows at its end, is pruned from its start, or dropped as a
+//! whole; its records are numbered from 1 without gaps, in the order in which readers see them. A *document* is one
+//! value under a name; the last writer wins.
 //!
-//! What every implementation promises, and the conformance suite checks:
+//! Every implementation guarantees the following, and the conformance suite checks it:
 //!
-//! 1. What is written together is one commit, and when it returns it survives a crash of the process and of the machine.
-//! 2. A number is given once: also by several processes at a time, and also after its record was forgotten. Who has read
-//!    up to a number has missed nothing before it. Only a stream that was dropped begins anew.
+//! 1. One write is one commit. When it returns, it survives a crash of the process and of the machine.
+//! 2. A number is assigned once, even with several concurrent processes, and even after its record was pruned. A
+//!    reader that has read up to a number has missed nothing before it. Only a dropped stream starts again at 1.
 //! 3. Nothing of a tenant is visible under another tenant's key.
-//! 4. What belongs to a session goes with it: [`Store::delete_session`](crate::Store::delete_session) removes it, and
-//!    nothing more is written for a session that is not there.
+//! 4. Data of a session is deleted with it ([`Store::delete_session`](crate::Store::delete_session)), and nothing is
+//!    written for a missing session.
 //! 5. A read costs what it returns.
 //!
 //! ```
@@ -46,8 +46,8 @@ pub const MAX_NAME_BYTES: usize = 1024;
 
 /// A place for streams and documents. Every [`Store`](crate::Store) of this workspace is one too.
 pub trait Records: std::fmt::Debug + Send + Sync + 'static {
-    /// Writes records and documents as one commit. Returns the numbers that the records got, in their order: 0 for one
-    /// whose session is not there, which is left out (documents of such a session as well).
+    /// Writes records and documents as one commit. Returns the numbers of the records, in order: 0 for a record whose
+    /// session does not exist, which is skipped (as are documents of such a session).
     fn write(&self, writes: Writes) -> StoreFuture<'_, Vec<u64>>;
 
     /// Returns the records of a stream after a number, oldest first, at most `max`.
@@ -59,66 +59,67 @@ pub trait Records: std::fmt::Debug + Send + Sync + 'static {
     /// Returns which numbers a stream has.
     fn extent(&self, stream: StreamKey) -> StoreFuture<'_, Extent>;
 
-    /// Waits until a stream may have grown beyond a number. It may return early, and it returns at once if the stream is
-    /// longer already; callers read and wait again.
+    /// Waits until a stream may have grown beyond a number. It may return early, and it returns immediately if the
+    /// stream is already longer; callers read and wait again.
     fn grown(&self, stream: StreamKey, after: u64) -> StoreFuture<'_, ()>;
 
-    /// Returns the documents with these keys that are there, in the order of the keys.
+    /// Returns the existing documents with these keys, in key order.
     fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>>;
 
     /// Lists documents in the order of tenant, session and name.
     fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>>;
 
-    /// Shows that what is written now is kept: makes a small durable write, and looks at what is behind memory where that may
-    /// differ. Callers see to it that this is not done more often than it need be.
+    /// Verifies that writes are durable: makes a small durable write, and checks the storage behind any cache. Callers
+    /// limit how often this happens.
     fn probe(&self, at: Timestamp) -> StoreFuture<'_, ()> {
         Box::pin(async move { self.write(Writes::probe(at)).await.map(drop) })
     }
 
-    /// Forgets records and documents of a kind that are older than `before`, in all tenants, at most about `max` of them.
-    /// Says how many they were. A stream is forgotten from its beginning only.
+    /// Prunes records and documents of a kind that are older than `before`, in all tenants, at most about `max` of
+    /// them. Returns how many were removed. A stream is pruned from its start only.
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64>;
 }
 
-/// What is written as one commit: first the records, then the puts, the creates, the deletes and the drops.
+/// One commit: first the records, then the puts, the creates, the deletes and the drops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
-    /// What is appended to streams, in this order.
+    /// Records to append to streams, in this order.
     pub records: Vec<NewRecord>,
-    /// What is put in the place of the document of the same key, if there is one.
+    /// Documents to create or replace.
     pub puts: Vec<Document>,
-    /// What is put only if there is no document of the same key; if there is one, the whole write fails with
+    /// Documents to create; if one exists, the whole write fails with
     /// [`StoreError::Exists`](crate::StoreError::Exists).
     pub creates: Vec<Document>,
-    /// What is removed; what is not there is no trouble.
+    /// Documents to delete; missing ones are ignored.
     pub deletes: Vec<DocumentKey>,
-    /// Streams that are removed with all that they hold; what is not there is no trouble. A stream of the same key would begin anew with number 1, so
-    /// this is for streams that nobody writes to or follows any more.
+    /// Streams to remove with all their records; missing streams are ignored. A new stream under the same key starts
+    /// at number 1, so drop only streams that have no writers or followers.
     pub drops: Vec<StreamKey>,
-    /// What must be there already, or be put here: if it is not, the whole write fails with
-    /// [`StoreError::NotFound`](crate::StoreError::NotFound). Who deletes it meanwhile comes before or after the write.
+    /// Documents that must exist already or be put by this write; otherwise the whole write fails with
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound). A concurrent delete happens either before or after the
+    /// write.
     pub requires: Vec<DocumentKey>,
 }
 
-/// Names a stream.
+/// The key of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamKey {
-    /// Whose it is.
+    /// The owner.
     pub tenant: Tenant,
     /// The session that it belongs to, if it belongs to one.
     pub session: Option<SessionId>,
-    /// What kind it is, such as `events`: at most [`MAX_KIND_BYTES`].
+    /// The kind, such as `events`: at most [`MAX_KIND_BYTES`].
     pub kind: String,
 }
 
 /// A record to append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
-    /// Where.
+    /// The stream to append to.
     pub stream: StreamKey,
-    /// When.
+    /// The time of the record.
     pub at: Timestamp,
-    /// What, a text of any kind.
+    /// The content, an arbitrary text.
     pub data: String,
 }
 
@@ -127,51 +128,51 @@ pub struct NewRecord {
 pub struct Record {
     /// Its number, from 1.
     pub number: u64,
-    /// When it was appended.
+    /// The time of the append.
     pub at: Timestamp,
-    /// What was appended.
+    /// The content.
     pub data: String,
 }
 
-/// Which numbers a stream has.
+/// The range of numbers in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// The number of the newest record that was forgotten; 0 if none was.
+    /// The number of the newest pruned record; 0 if there is none.
     pub forgotten: u64,
     /// The number of the newest record that was ever appended; 0 if none was.
     pub last: u64,
 }
 
-/// Names a document.
+/// The key of a document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocumentKey {
-    /// Whose it is.
+    /// The owner.
     pub tenant: Tenant,
     /// The session that it belongs to, if it belongs to one.
     pub session: Option<SessionId>,
-    /// What kind it is, such as `pass`.
+    /// The kind, such as `pass`.
     pub kind: String,
     /// Its name among those of its kind: any text of at most [`MAX_NAME_BYTES`].
     pub name: String,
 }
 
-/// A document.
+/// A stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Where.
+    /// The stream to append to.
     pub key: DocumentKey,
-    /// When it was written last.
+    /// The time of the last write.
     pub at: Timestamp,
-    /// What it says, a text of any kind.
+    /// The content, an arbitrary text.
     pub data: String,
 }
 
-/// Which documents are listed.
+/// A query for documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentList {
-    /// What kind.
+    /// The kind to list.
     pub kind: String,
-    /// Whose; those of all tenants if nobody is named.
+    /// The tenant to list; `None` lists all tenants.
     pub tenant: Option<Tenant>,
     /// Of which session; those of all sessions and of none if none is named. Counts only with a tenant.
     pub session: Option<SessionId>,
@@ -225,7 +226,7 @@ impl Writes {
     }
 }
 
-/// Where a list begins, see [`DocumentList::start`].
+/// The start of a list, see [`DocumentList::start`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListStart {
     /// The first tenant; empty if it is the first there is.

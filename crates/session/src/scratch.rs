@@ -1,30 +1,31 @@
-//! A thread to try something on: it begins as another one is now, and nobody sees what is written to it.
+//! A scratch copy of a thread: it starts as the thread is now, and its writes stay private.
 //!
-//! Nothing is copied. What the thread had is read from its own store, where nothing is ever overwritten; what is written
-//! stays in memory, behind it.
+//! Nothing is copied. Existing items are read from the thread's own store, where nothing is ever overwritten; new
+//! items stay in memory.
 
 use std::sync::Arc;
 
 use contexture_history::{Item, Seq, TurnNo};
 use futures::FutureExt;
 
-use crate::live::Live;
-use crate::search::{self, Found, Search};
+use crate::live::LiveThread;
+use crate::search::{self, Search, SearchHit};
 use crate::store::{
     Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, NewestTurns, SessionInfo, Span,
     Store, StoreFuture, ThreadInfo, Usage,
 };
 use crate::{
-    Backward, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread, ThreadKey,
+    BackwardScan, MemoryStore, SessionError, SessionId, SessionKey, State, StoreError, Tenant, Thread,
+    ThreadKey,
 };
 
 impl Thread {
-    /// Returns a thread that begins with exactly what [`get`](Thread::get) shows and whose writes reach nobody: they are
-    /// gone with its last handle. For model calls that read a thread and leave no trace in it.
+    /// Returns a thread that starts with exactly what [`get`](Thread::get) shows and whose writes are private: they
+    /// disappear with its last handle. Use it for model calls that read a thread and leave no trace in it.
     ///
-    /// It has the thread's name, so that what is made of it is the same to the byte. Idempotency keys of the thread are not
-    /// taken in it. It can't be forked. Making one reads nothing; what is older than the snapshot is read from the
-    /// thread's store when somebody asks for it, as long as the thread is there.
+    /// It has the same name as the thread, so requests built from it are the same to the byte. The thread's
+    /// idempotency keys are unused in it. It can't be forked. Creating one reads nothing; items older than the
+    /// snapshot are read from the thread's store on demand, as long as the thread exists.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -55,24 +56,24 @@ impl Thread {
         let session = SessionId::parse(session)?;
         let own = MemoryStore::continuing(time, &session, &live.key, snapshot.state());
         let state = snapshot.state().clone();
-        let store = Arc::new(Behind { before: Arc::clone(&live.shared.store), state, own });
-        Ok(Thread::of(Arc::new(Live::apart(live, store, snapshot))).with_policy(self.policy()))
+        let store = Arc::new(OverlayStore { before: Arc::clone(&live.shared.store), state, own });
+        Ok(Thread::of(Arc::new(LiveThread::detached(live, store, snapshot))).with_policy(self.policy()))
     }
 }
 
-/// A store of one thread that goes on in memory behind what another store has of it.
+/// A store of one thread that keeps new items in memory, on top of another store.
 #[derive(Debug)]
-struct Behind {
+struct OverlayStore {
     before: Arc<dyn Store>,
-    /// Where the thread stood.
+    /// The state of the thread when the scratch copy was made.
     state: State,
-    /// What was written since.
+    /// Items written since.
     own: MemoryStore,
 }
 
-impl Behind {
+impl OverlayStore {
     async fn read_span(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
-        let Some(mut backward) = Backward::new(&span) else {
+        let Some(mut backward) = BackwardScan::new(&span) else {
             let Span::After { seq, max } = span else { return Ok(Vec::new()) };
             return self.read_after(key, seq, max).await;
         };
@@ -97,18 +98,19 @@ impl Behind {
         Ok(items)
     }
 
-    /// Reads what was there before. Others may have written to the thread since, so more is read by as much, and let go.
+    /// Reads items that existed before. Other writers may have appended since, so it reads that many more and drops
+    /// them.
     async fn read_before(&self, key: ThreadKey, span: Span) -> Result<Vec<Item>, StoreError> {
         let now = self.before.head(key.clone()).await?;
         let now = now.ok_or_else(|| StoreError::no_thread(&key.thread))?.state;
-        let mut items = self.before.read(key, reaching(span, &self.state, &now)).await?;
+        let mut items = self.before.read(key, widened(span, &self.state, &now)).await?;
         items.retain(|it| it.seq <= self.state.end);
         Ok(items)
     }
 }
 
 /// Returns the span that holds `span` of a log as it was, in the log as it is now.
-fn reaching(span: Span, was: &State, now: &State) -> Span {
+fn widened(span: Span, was: &State, now: &State) -> Span {
     let more = |was: u64, now: u64| usize::try_from(now.saturating_sub(was)).unwrap_or(usize::MAX);
     match span {
         Span::NewestItems { count, client } => {
@@ -116,7 +118,7 @@ fn reaching(span: Span, was: &State, now: &State) -> Span {
         }
         Span::NewestTurns(wanted) => {
             let TurnNo(last) = now.turn;
-            // What others wrote must not use up the tokens.
+            // Items of other writers must not use up the token limit.
             let tokens = wanted.tokens.filter(|_| was.end == now.end);
             let turns = wanted.turns.saturating_add(more(was.turn.0, last));
             Span::NewestTurns(NewestTurns { turns, tokens, ..wanted })
@@ -125,7 +127,7 @@ fn reaching(span: Span, was: &State, now: &State) -> Span {
     }
 }
 
-impl Store for Behind {
+impl Store for OverlayStore {
     fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()> {
         self.own.create_session(session)
     }
@@ -155,12 +157,12 @@ impl Store for Behind {
         self.read_span(key, span).boxed()
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         Box::pin(async move {
             if search.within == search::ranges_of(&self.state.archives) {
                 return self.before.search(key, search).await;
             }
-            // What is archived in memory only is in no index.
+            // Items archived only in memory are in no index.
             let mut items = Vec::new();
             for (first, last) in &search.within {
                 let seq = Seq(first.0.saturating_sub(1));

@@ -1,7 +1,7 @@
-//! Looking for words in what is archived: what is asked, what is found, and which of it comes first.
+//! Full-text search in archived items: queries, hits and their ranking.
 //!
-//! A store only has to say which items have which word; the order and the pieces of text to show are made here, so that
-//! they are the same for every store, and nothing of one thread bears on the order in another.
+//! A store only reports which items contain which words. Ranking and snippets are computed here, so they are the same
+//! for every store, and one thread never affects the ranking in another.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub const MAX_FOUND: usize = 100;
 /// How many characters of an item are shown.
 const SNIPPET_CHARS: usize = 400;
 
-/// What to look for in a thread.
+/// A search in a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// Words; an item with any of them is found. They are literal, see [`contexture_history::search`].
@@ -25,7 +25,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Returns the words to look for: at most 32, each once, none with anything but letters and digits.
+    /// Returns the words to search for: at most 32, each once, consisting of letters and digits only.
     pub fn words(&self) -> Vec<String> {
         query_words(&self.query)
     }
@@ -38,24 +38,24 @@ impl Search {
 
 /// An item that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its position.
+pub struct SearchHit {
+    /// The item's position.
     pub seq: Seq,
     /// The turn it belongs to.
     pub turn: TurnNo,
-    /// When it was appended.
+    /// The time of the append.
     pub at: Timestamp,
     /// Its kind, see [`Body::kind`].
     pub kind: String,
-    /// The piece of its text that has the most of the words, of at most 400 characters.
+    /// The snippet of its text with the most query words, at most 400 characters.
     pub text: String,
 }
 
-impl Found {
-    /// Returns what to show of an item that has some of the words.
-    pub fn of(item: &Item, words: &[String]) -> Found {
+impl SearchHit {
+    /// Returns the hit for an item that contains some of the words.
+    pub fn of(item: &Item, words: &[String]) -> SearchHit {
         let text = searchable(item).unwrap_or_default();
-        Found {
+        SearchHit {
             seq: item.seq,
             turn: item.turn,
             at: item.at,
@@ -65,10 +65,10 @@ impl Found {
     }
 }
 
-/// Which items have which words of a query.
+/// Which items contain which words of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Hits {
-    /// For each item its words, as bits.
+    /// The words of each item, as a bit set.
     items: BTreeMap<Seq, u64>,
     /// How many items have a word, for each word.
     counts: BTreeMap<usize, u64>,
@@ -85,7 +85,7 @@ impl Hits {
         }
     }
 
-    /// Returns the items that have the most and the rarest words, best first; of equal ones the newest.
+    /// Returns the items with the most and the rarest words, best first; ties are broken by recency.
     pub fn best(&self, max: usize) -> Vec<Seq> {
         let weights: Vec<(usize, u64)> =
             self.counts.iter().map(|(word, count)| (*word, self.weight(*count))).collect();
@@ -97,7 +97,7 @@ impl Hits {
         scored.into_iter().take(max.min(MAX_FOUND)).map(|(_, seq)| seq).collect()
     }
 
-    /// What a word counts for, by how many of the found items have it. Rounded, so that all machines agree.
+    /// Returns the weight of a word, given how many of the found items contain it. Rounded so that all machines agree.
     fn weight(&self, count: u64) -> u64 {
         let share = self.items.len() as f64 / count.max(1) as f64;
         ((1.0 + share).ln() * 1024.0).round() as u64
@@ -119,7 +119,7 @@ pub fn ranges_of(archives: &[Archived]) -> Vec<(Seq, Seq)> {
 }
 
 /// Looks at each item of a log, which has all of its items in order.
-pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<Found> {
+pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Vec<SearchHit> {
     let asked = search.words();
     if asked.is_empty() {
         return Vec::new();
@@ -131,7 +131,7 @@ pub(crate) fn scan(log: &[Item], archived: &[(Seq, Seq)], search: &Search) -> Ve
         matching.for_each(|(idx, _)| hits.add(item.seq, idx));
     }
     let at = |seq: Seq| log.get(usize::try_from(seq.0.checked_sub(1)?).ok()?);
-    hits.best(search.max).into_iter().filter_map(at).map(|it| Found::of(it, &asked)).collect()
+    hits.best(search.max).into_iter().filter_map(at).map(|it| SearchHit::of(it, &asked)).collect()
 }
 
 pub(crate) fn covers(ranges: &[(Seq, Seq)], seq: Seq) -> bool {

@@ -1,10 +1,10 @@
-//! What can go wrong with a session.
+//! Errors of sessions.
 
 use contexture_history::TurnNo;
 
 use crate::{IdInvalid, StoreError};
 
-/// Why a session did not do what it was asked for.
+/// An error of a session or thread.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The store refused or failed.
@@ -16,13 +16,13 @@ pub enum SessionError {
     /// A turn is running on the thread.
     #[error("a turn is running on thread `{thread}`")]
     TurnInProgress {
-        /// The thread.
+        /// The thread's id.
         thread: String,
     },
     /// Too many writers wait for the thread.
-    #[error("{queue} writers wait for thread `{thread}` already")]
+    #[error("{queue} writers already wait for thread `{thread}`")]
     QueueFull {
-        /// The thread.
+        /// The thread's id.
         thread: String,
         /// How many may wait.
         queue: usize,
@@ -30,49 +30,47 @@ pub enum SessionError {
     /// The turn does not wait for anything.
     #[error("turn {turn} of thread `{thread}` is not suspended")]
     NotSuspended {
-        /// The thread.
+        /// The thread's id.
         thread: String,
-        /// The turn.
+        /// The turn's number.
         turn: TurnNo,
     },
-    /// The turn can't go on: the thread went on without it, with another turn or a new history.
-    #[error("thread `{thread}` went on without turn {turn}")]
+    /// The turn can't be resumed: the thread has a newer turn or a new history.
+    #[error("thread `{thread}` has moved past turn {turn}")]
     TurnSuperseded {
-        /// The thread.
+        /// The thread's id.
         thread: String,
-        /// The turn.
+        /// The turn's number.
         turn: TurnNo,
     },
     /// The thread has no such turn or position.
     #[error("thread `{thread}` has no {what}")]
-    NoSuchPlace {
-        /// The thread.
+    NotInThread {
+        /// The thread's id.
         thread: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
-    /// A message that can't stand before the history.
-    #[error(
-        "message {number} can't be put before thread `{thread}`: tool calls and results stay where they were made"
-    )]
+    /// A message that can't be prepended to the history.
+    #[error("message {number} can't be prepended to thread `{thread}`: it contains tool calls or results")]
     NotPrependable {
-        /// The thread.
+        /// The thread's id.
         thread: String,
-        /// Which message, from 1.
+        /// The number of the message, from 1.
         number: usize,
     },
-    /// What the model reads of the thread was changed by someone else meanwhile.
+    /// Another writer changed the model's view of the thread in the meantime.
     #[error("the archives of thread `{thread}` changed meanwhile")]
     ViewChanged {
-        /// The thread.
+        /// The thread's id.
         thread: String,
     },
     /// An exported session can't be read.
     #[error("line {line}: {detail}")]
     Import {
-        /// Where.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The cause.
         detail: String,
     },
 }
@@ -87,7 +85,7 @@ impl SessionError {
             SessionError::QueueFull { .. } => "queue_full",
             SessionError::NotSuspended { .. } => "turn_not_suspended",
             SessionError::TurnSuperseded { .. } => "turn_superseded",
-            SessionError::NoSuchPlace { .. } => "not_found",
+            SessionError::NotInThread { .. } => "not_found",
             SessionError::NotPrependable { .. } => "message_not_prependable",
             SessionError::ViewChanged { .. } => "version_conflict",
             SessionError::Import { .. } => "import_invalid",

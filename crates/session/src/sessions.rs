@@ -7,7 +7,7 @@ use contexture_message::Message;
 
 use crate::config::{Ports, SessionConfig};
 use crate::live::{Draft, Shared, closing, draft_items};
-use crate::lost::LostWords;
+use crate::lost_turns::LostTurnRecovery;
 use crate::session_error::SessionError;
 use crate::store::{NewSession, NewThread, SessionInfo, Store, ThreadInfo, Usage};
 use crate::thread::isolated_name;
@@ -22,30 +22,30 @@ pub struct Sessions {
     tenant: Tenant,
 }
 
-/// What a new session starts with.
+/// The initial values of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionStart {
     /// Its name; without one it gets a new one.
     pub id: Option<SessionId>,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
 }
 
-/// What an isolated thread starts with.
+/// The initial values of an isolated thread.
 #[derive(Clone, Debug, Default)]
 pub struct IsolatedStart {
-    /// Its own name, behind that of its session and a `/`; without one it gets a new one. See
-    /// [`Session::create_isolated`] for a name that is there already.
+    /// The last part of its id, after the session's id and a `/`; generated if absent. See
+    /// [`Session::create_isolated`] for a name that already exists.
     pub name: Option<String>,
-    /// Its model.
+    /// The model of the thread.
     pub model: Option<ModelChoice>,
-    /// Its instructions.
+    /// The system instructions of the thread.
     pub system_instructions: Option<String>,
     /// Whether it starts with a copy of what `base` has.
     pub inherit_history: bool,
-    /// What is said first.
+    /// The first messages.
     pub initial_messages: Vec<Message>,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
     /// The thread whose history it inherits; the main one unless it says so.
     pub base: Option<ThreadId>,
@@ -57,8 +57,8 @@ impl Sessions {
         let owner = Arc::from(ports.names.next());
         let counter = Arc::from(ports.counter.profile().name);
         let live = Mutex::default();
-        let lost_words = OnceLock::new();
-        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, lost_words });
+        let lost_turn_recovery = OnceLock::new();
+        let shared = Arc::new(Shared { store, ports, config, owner, counter, live, lost_turn_recovery });
         Self { shared, tenant: Tenant::default() }
     }
 
@@ -68,9 +68,10 @@ impl Sessions {
         Self { tenant, shared: Arc::clone(&self.shared) }
     }
 
-    /// Says who is asked what a lost turn ends with, for the sessions of all tenants that share this store. The first one stays.
-    pub fn set_lost_words(&self, words: Arc<dyn LostWords>) {
-        let _ = self.shared.lost_words.set(words);
+    /// Sets the handler that supplies the final items of a lost turn, for all tenants of this store. Later calls are
+    /// ignored.
+    pub fn set_lost_turn_recovery(&self, recovery: Arc<dyn LostTurnRecovery>) {
+        let _ = self.shared.lost_turn_recovery.set(recovery);
     }
 
     /// Returns how many turns of history a thread hands to a prompt.
@@ -78,17 +79,17 @@ impl Sessions {
         self.shared.config.history_window
     }
 
-    /// Returns the store.
+    /// Returns the store that holds these sessions.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
     }
 
-    /// Returns the tenant.
+    /// Returns the tenant of these sessions.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }
 
-    /// Creates a session.
+    /// Creates a session with its main thread.
     pub async fn create(&self, start: SessionStart) -> Result<Session, SessionError> {
         let id = match start.id {
             Some(id) => id,
@@ -100,7 +101,7 @@ impl Sessions {
         self.session(key).await
     }
 
-    /// Opens a session that is there.
+    /// Opens an existing session.
     pub async fn open(&self, id: &SessionId) -> Result<Session, SessionError> {
         let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
         match self.session(key).await {
@@ -118,7 +119,7 @@ impl Sessions {
             done => return done,
         }
         match self.create(SessionStart { id: Some(id.clone()), label: None }).await {
-            // Someone else created it in between.
+            // Another process created it in between.
             Err(SessionError::Store(StoreError::Exists { .. })) => self.open(id).await,
             done => done,
         }
@@ -134,7 +135,7 @@ impl Sessions {
         Ok(self.shared.store.sessions(self.tenant.clone(), after, max).await?)
     }
 
-    /// Removes a session with everything in it. Says whether there was one.
+    /// Deletes a session and everything in it. Returns whether it existed.
     pub async fn delete(&self, id: &SessionId) -> Result<bool, SessionError> {
         let key = SessionKey { tenant: self.tenant.clone(), session: id.clone() };
         Ok(self.shared.store.delete_session(key).await?)
@@ -150,7 +151,8 @@ impl Sessions {
         self.thread(ThreadKey { tenant: self.tenant.clone(), thread: id.clone() }).await
     }
 
-    /// Returns the handle of a thread of this tenant as it is in the store now; other processes may have written to it.
+    /// Returns the handle of a thread of this tenant as it is in the store now; other processes may have written to
+    /// it.
     pub async fn current_thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
         let key = ThreadKey { tenant: self.tenant.clone(), thread: id.clone() };
         Ok(Thread::of(self.shared.live_now(key).await?))
@@ -196,9 +198,9 @@ impl Session {
 
     /// Creates an isolated thread.
     ///
-    /// With a name this can be done again, by anyone: the thread of that name is returned as it is. If nobody has
-    /// written to it yet, because its creator was lost between creating it and saying what it begins with, then what
-    /// `start` says is written now. So it is written once, however often and from wherever this is called.
+    /// A call with a name is idempotent: an existing thread of that name is returned unchanged. If the thread is still
+    /// empty, because its creator crashed before writing the initial items, the items of `start` are written now. They
+    /// are written exactly once, no matter how often or from which process this is called.
     pub async fn create_isolated(&self, start: IsolatedStart) -> Result<Thread, SessionError> {
         let thread = match &start.name {
             Some(name) => self.find_or_make(name, &start).await?,
@@ -209,7 +211,7 @@ impl Session {
         // Looked at first: a thread that is in use is not waited for.
         if is_new(thread.get().state()) {
             let draft =
-                |state: &State| Ok(if is_new(state) { beginning(state, &start) } else { Draft::new() });
+                |state: &State| Ok(if is_new(state) { start_draft(state, &start) } else { Draft::new() });
             thread.write(draft).await?;
         }
         Ok(thread)
@@ -223,7 +225,7 @@ impl Session {
             done => return done,
         }
         match self.make(name.to_owned(), start).await {
-            // Someone else made it in between.
+            // Another process created it in between.
             Err(SessionError::Store(StoreError::Exists { .. })) => self.sessions.current_thread(&id).await,
             done => done,
         }
@@ -256,11 +258,11 @@ impl Session {
             state: State::default(),
         };
         shared.store.create_thread(new).await?;
-        // Somebody may have a handle of a thread that had the name before and was released.
+        // This process may still hold a handle to a released thread of the same name.
         self.sessions.current_thread(&thread).await
     }
 
-    /// Removes an isolated thread. Says whether there was one; the main thread is never removed.
+    /// Deletes an isolated thread. Returns whether it existed; the main thread is never deleted.
     pub async fn release(&self, id: &ThreadId) -> Result<bool, SessionError> {
         if *id == self.key.session.main() {
             return Ok(false);
@@ -271,7 +273,7 @@ impl Session {
     }
 }
 
-fn beginning(state: &State, start: &IsolatedStart) -> Draft {
+fn start_draft(state: &State, start: &IsolatedStart) -> Draft {
     let items: Vec<NewItem> = start.initial_messages.iter().cloned().map(NewItem::from).collect();
     let mut draft = closing(state, false);
     let model = start.model.clone().map(|it| Change::Model { provider: it.provider, model: it.model });

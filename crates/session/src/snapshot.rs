@@ -7,22 +7,22 @@ use contexture_history::{Body, Change, Item, Limit, Turn, TurnNo, TurnStatus, Wi
 use contexture_message::TokenCounter;
 use serde_json::Value;
 
-use crate::{Absent, ModelChoice, State, absent, prepend};
+use crate::{ModelChoice, OmittedTurns, State, omitted, prepend};
 
 /// A thread at one moment, immutable: its state, its instructions and the newest turns.
 ///
-/// It holds as many turns as the session's `history_window` says, and the open one. Older turns stay in the store, so
-/// that neither taking a snapshot nor appending costs more when the thread is old.
+/// It holds the open turn and as many turns as `history_window` allows. Older turns stay in the store, so taking a
+/// snapshot or appending does not get slower as the thread grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     state: State,
     instructions: Option<Arc<str>>,
     turns: Vec<Arc<Turn>>,
     notes: BTreeMap<String, Arc<Value>>,
-    absent: Vec<Absent>,
-    /// The turns at hand whose hidden envelopes are left out.
+    omitted: Vec<OmittedTurns>,
+    /// The loaded turns whose hidden envelopes are left out.
     hidden: Vec<TurnNo>,
-    /// How many tool results of the turns at hand are old.
+    /// How many tool results in the loaded turns are old.
     n_old_results: usize,
 }
 
@@ -33,7 +33,7 @@ impl Snapshot {
         instructions: Option<Arc<str>>,
         notes: BTreeMap<String, Arc<Value>>,
         items: &[Item],
-        absent: Vec<Absent>,
+        omitted: Vec<OmittedTurns>,
         hidden: Vec<TurnNo>,
     ) -> Self {
         let said = contexture_history::turns(items).into_iter().map(|it| Arc::new(settled(it, &state)));
@@ -41,10 +41,10 @@ impl Snapshot {
         let turns = leading.into_iter().chain(said).collect();
         let old = items.iter().filter(|it| it.seq <= state.aged_results && it.visibility.history);
         let n_old_results = old.filter_map(|it| it.body.as_message()).map(|it| it.n_tool_results()).sum();
-        Self { state, instructions, turns, notes, absent, hidden, n_old_results }
+        Self { state, instructions, turns, notes, omitted, hidden, n_old_results }
     }
 
-    /// Returns the snapshot after more items; `window` is how many turns stay at hand.
+    /// Returns the snapshot after more items; `window` is the number of turns to keep loaded.
     #[must_use]
     pub(crate) fn with(&self, items: &[Item], window: usize) -> Self {
         let mut next = self.clone();
@@ -53,10 +53,9 @@ impl Snapshot {
         next
     }
 
-    /// Lets go of turns outside of the window. Summaries stay: what they stand for is older than any window. So does what
-    /// was prepended.
+    /// Drops turns outside the window. Summaries and prepended messages stay, since they are older than any window.
     fn slide(&mut self, window: usize) {
-        let is_open = self.state.open.is_some() && self.is_open_at_hand();
+        let is_open = self.state.open.is_some() && self.is_open_turn_loaded();
         let is_counted = |it: &Turn| !it.is_summary() && !it.is_leading();
         let counted = self.turns.iter().filter(|it| is_counted(it)).count() - usize::from(is_open);
         let mut surplus = counted.saturating_sub(window);
@@ -76,9 +75,9 @@ impl Snapshot {
         let first = self.turns.iter().find_map(|it| TurnNo::parse(it.id()));
         let first = first.unwrap_or_default();
         self.hidden.retain(|it| *it >= first);
-        self.absent.retain(|it| !it.is_older() && !it.is_hidden());
-        self.absent.insert(0, absent::older(first, window));
-        self.absent.extend(absent::hidden(&self.hidden));
+        self.omitted.retain(|it| !it.is_older() && !it.is_hidden());
+        self.omitted.insert(0, omitted::older(first, window));
+        self.omitted.extend(omitted::hidden(&self.hidden));
     }
 
     fn apply(&mut self, item: &Item) {
@@ -86,7 +85,7 @@ impl Snapshot {
         match &item.body {
             Body::Change(Change::HistoryReset) => {
                 self.turns.clear();
-                self.absent.clear();
+                self.omitted.clear();
                 self.hidden.clear();
                 self.n_old_results = 0;
                 return;
@@ -118,12 +117,12 @@ impl Snapshot {
         }
     }
 
-    fn is_open_at_hand(&self) -> bool {
+    fn is_open_turn_loaded(&self) -> bool {
         let open = self.state.open.map(|it| it.turn.to_string());
         open.is_some_and(|open| self.turns.last().is_some_and(|it| **it.id() == *open))
     }
 
-    /// Returns where the thread stands.
+    /// Returns the state of the thread.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -143,7 +142,7 @@ impl Snapshot {
         self.state.turn
     }
 
-    /// Returns the newest turns at hand, oldest first.
+    /// Returns the loaded turns, oldest first.
     pub fn turns(&self) -> &[Arc<Turn>] {
         &self.turns
     }
@@ -153,18 +152,17 @@ impl Snapshot {
         self.notes.get(key)
     }
 
-    /// Lists what of the thread is not among the turns at hand, with the reasons: what is summarised, left out, or
-    /// outside of the window.
-    pub fn absent(&self) -> &[Absent] {
-        &self.absent
+    /// Lists the turns that are not loaded, with the reasons: summarised, left out, or outside the window.
+    pub fn omitted(&self) -> &[OmittedTurns] {
+        &self.omitted
     }
 
-    /// Returns how many tool results of the turns at hand, from the oldest on, are old.
+    /// Returns how many tool results in the loaded turns, starting with the oldest, are old.
     pub fn n_old_results(&self) -> usize {
         self.n_old_results
     }
 
-    /// Returns the window over the turns at hand.
+    /// Returns the window over the loaded turns.
     pub fn history(&self, limit: Option<Limit>, counter: &dyn TokenCounter) -> Window<'_, Arc<Turn>> {
         window(&self.turns, limit, counter)
     }

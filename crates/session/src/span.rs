@@ -1,6 +1,6 @@
 //! How far back a read goes.
 //!
-//! Stores read commits from the newest back and ask a [`Backward`] after each whether it has enough. So every
+//! Stores read commits from the newest back and ask a [`BackwardScan`] after each whether it has enough. So every
 //! store stops at the same place, and none reads more than one commit too many.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::store::{NewestTurns, Span};
 
 /// Collects commits from the newest back until a [`Span`] has what it asks for.
 #[derive(Debug)]
-pub struct Backward {
+pub struct BackwardScan {
     span: Span,
     items: Vec<Item>, // Newest first.
     progress: Progress,
@@ -27,16 +27,16 @@ struct Progress {
     done: bool,
 }
 
-impl Backward {
+impl BackwardScan {
     /// Starts at the end of the log; `None` for a span that is read forward.
-    pub fn new(span: &Span) -> Option<Backward> {
+    pub fn new(span: &Span) -> Option<BackwardScan> {
         let done = match span {
             Span::After { .. } => return None,
             Span::NewestItems { count, .. } => *count == 0,
             Span::NewestTurns(_) => false,
         };
         let progress = Progress { done, ..Progress::default() };
-        Some(Backward { span: span.clone(), items: Vec::new(), progress })
+        Some(BackwardScan { span: span.clone(), items: Vec::new(), progress })
     }
 
     /// Whether nothing more is wanted.

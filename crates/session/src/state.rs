@@ -1,4 +1,4 @@
-//! Where a thread stands: what a replay of its log gives, and nothing else builds it.
+//! The state of a thread: the result of replaying its log. Nothing else builds it.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use crate::prepend;
 pub struct State {
     /// The end of the log.
     pub end: Seq,
-    /// The newest turn.
+    /// The number of the newest turn.
     pub turn: TurnNo,
     /// The turn that runs or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenTurn>,
-    /// The newest turn, if it failed or was interrupted: somebody may go on with it.
+    /// The newest turn, if it failed or was interrupted; it can be resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<OpenTurn>,
     /// The history starts after this position.
     pub history_after: Seq,
-    /// Where the instructions stand in the log.
+    /// The log position of the instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Seq>,
     /// The model that was chosen.
@@ -47,10 +47,10 @@ pub struct State {
     /// Hidden envelopes up to here are left out.
     #[serde(skip_serializing_if = "is_start")]
     pub aged_hidden: Seq,
-    /// Where the newest note of each key stands in the log.
+    /// The log position of the newest note of each key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, Seq>,
-    /// When something was last appended.
+    /// The time of the last append.
     pub updated: Timestamp,
 }
 
@@ -62,14 +62,14 @@ fn is_start(seq: &Seq) -> bool {
     *seq == Seq(0)
 }
 
-/// A turn that is not over, or that is over and may go on.
+/// A turn that is open, or that ended and can be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenTurn {
-    /// The turn.
+    /// The number of the turn.
     pub turn: TurnNo,
-    /// Its first item.
+    /// The position of its first item.
     pub began: Seq,
-    /// What is with it.
+    /// Its status.
     pub status: TurnStatus,
 }
 
@@ -90,7 +90,7 @@ impl State {
         state
     }
 
-    /// Returns where the newest record stands of what was put before the history, unless that was reset since.
+    /// Returns the position of the newest prepend record, unless the history was reset after it.
     pub fn prepended(&self) -> Option<Seq> {
         self.notes.get(prepend::KEY).copied().filter(|it| *it > self.history_after)
     }
@@ -151,7 +151,7 @@ impl State {
         self.archives.sort_by_key(|it| it.first);
     }
 
-    /// A turn that waits goes on, and so does one that was over.
+    /// Reopens a suspended turn, or one that had ended.
     fn reopen(&mut self, item: &Item) {
         let before = self.open.or(self.unfinished.take());
         let began = before.map_or(item.seq, |it| it.began);

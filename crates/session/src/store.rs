@@ -1,17 +1,17 @@
 //! The contract of a store: an append-only log for each thread, with one writer at a time.
 //!
-//! What every implementation promises, and the conformance suite checks:
+//! Every implementation guarantees the following, and the conformance suite checks it:
 //!
 //! 1. An append is all or nothing, and when it returns it survives a crash of the process and of the machine.
-//! 2. An append succeeds only if the log ends where the writer thinks it does (`expected`), and only if the
-//!    writer may write (`guard`), both decided in the append's own transaction. A writer whose lease was taken over, by an
-//!    append of any kind, never writes again with it.
+//! 2. An append succeeds only if the log ends where the writer thinks it does (`expected`), and only if the writer may
+//!    write (`guard`), both decided in the append's own transaction. A writer whose lease was taken over, by an append
+//!    of any kind, never writes again with it.
 //! 3. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
 //! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
 //! 5. A read costs what it returns: it does not grow with the length of the log.
-//! 6. What is archived can be searched as soon as the append with its summary returns. Other appends pay nothing for it.
+//! 6. Archived items can be searched as soon as the append of their summary returns. Other appends pay nothing for it.
 //!
-//! Leases end by the store's own clock, so that writers on several machines agree.
+//! Leases expire by the store's clock, so writers on several machines agree.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Found, Search, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, once, texts,
+    Search, SearchHit, SessionId, SessionKey, State, StoreError, Tenant, ThreadId, ThreadKey, once, texts,
 };
 
-/// What an operation of a store gives.
+/// The result of a store operation.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// A place where threads are kept.
@@ -33,40 +33,40 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// Creates a session with its main thread. A session with that name is [`StoreError::Exists`].
     fn create_session(&self, session: NewSession) -> StoreFuture<'_, ()>;
 
-    /// Adds an isolated thread to a session that is there.
+    /// Adds an isolated thread to an existing session.
     fn create_thread(&self, thread: NewThread) -> StoreFuture<'_, ()>;
 
     /// Adds a thread that starts with a copy of the items of `from` up to `thread.state.end`, which is not beyond its
     /// end. Both have one tenant. Idempotency keys stay with `from`.
     fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()>;
 
-    /// Appends items as one commit. The guard is looked at before the end of the log; an idempotency key that was taken
-    /// before goes to the new turn.
+    /// Appends items as one commit. The guard is checked before the end of the log. An idempotency key that is already
+    /// used moves to the new turn.
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended>;
 
     /// Takes, extends or gives back the right to write, without appending anything.
     fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>>;
 
-    /// Returns where a thread stands, or nothing if there is none.
+    /// Returns the current state of a thread, or `None` if it does not exist.
     fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>>;
 
     /// Returns items, oldest first: exactly those of the span.
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>>;
 
-    /// Returns the archived items of a thread that have any of the words of a query, best first: those with more of the
-    /// words and with rarer ones, then newer ones.
+    /// Returns the archived items of a thread that contain any word of a query, best first: more words and rarer words
+    /// first, then newer items.
     ///
-    /// An item is archived once a [`Summary`](contexture_history::Summary) that covers it was appended; in a copy that
-    /// [`fork`](Store::fork) made, if an archive of the state it began with covers it. Only items in the ranges of the
-    /// search are looked at. All stores find the same, in the same order; what a word is and which text of an item counts
-    /// is in [`contexture_history::search`]. A query without words finds nothing.
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>>;
+    /// An item is archived once a [`Summary`](contexture_history::Summary) that covers it was appended; in a copy made
+    /// by [`fork`](Store::fork), if an archive of its initial state covers it. Only items in the ranges of the search
+    /// are considered. All stores return the same hits in the same order; [`contexture_history::search`] defines what
+    /// a word is and which text of an item counts. A query without words finds nothing.
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>>;
 
     /// Returns where the turn with an idempotency key began.
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>>;
 
-    /// Waits until the log may have grown beyond `after`. It may return early, and it returns at once if the log
-    /// is longer already; callers read and wait again.
+    /// Waits until the log may have grown beyond `after`. It may return early, and it returns immediately if the log
+    /// is already longer; callers read and wait again.
     fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()>;
 
     /// Lists the sessions of a tenant whose names come after `after`, in the order of their names.
@@ -80,10 +80,10 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
     /// Lists the threads of a session, the main one first, then by name.
     fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>>;
 
-    /// Removes a session with everything in it, and the blobs that nothing else refers to. Says whether there was one.
+    /// Deletes a session, everything in it, and the blobs that nothing else refers to. Returns whether it existed.
     fn delete_session(&self, session: SessionKey) -> StoreFuture<'_, bool>;
 
-    /// Removes one isolated thread with everything in it. Says whether there was one; a main thread is
+    /// Deletes one isolated thread and everything in it. Returns whether it existed; a main thread is
     /// [`StoreError::IsMain`].
     fn delete_thread(&self, key: ThreadKey) -> StoreFuture<'_, bool>;
 
@@ -100,11 +100,11 @@ pub trait Store: std::fmt::Debug + Send + Sync + 'static {
 /// A session to create.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Where.
+    /// The key of the session.
     pub key: SessionKey,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
-    /// When.
+    /// The time of creation.
     pub at: Timestamp,
 }
 
@@ -113,22 +113,22 @@ pub struct NewSession {
 pub struct NewThread {
     /// The session it belongs to.
     pub session: SessionKey,
-    /// Its name.
+    /// The thread's id.
     pub thread: ThreadId,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
-    /// Where it came from.
-    pub base: Option<Base>,
-    /// When.
+    /// Where it was forked from.
+    pub base: Option<ForkPoint>,
+    /// The time of creation.
     pub at: Timestamp,
-    /// What it starts as: empty, or with `fork` the state after the copied items.
+    /// The initial state: empty, or with `fork` the state after the copied items.
     pub state: State,
 }
 
 /// The place in another thread where a thread began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
-    /// The other thread.
+pub struct ForkPoint {
+    /// The thread that was forked.
     pub thread: ThreadId,
     /// The last item it shares.
     pub seq: Seq,
@@ -137,19 +137,19 @@ pub struct Base {
 /// Items to append as one commit.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// Where the writer thinks the log ends.
+    /// Where the writer expects the log to end.
     pub expected: Seq,
     /// The items; their positions follow `expected` without a gap.
     pub items: Vec<Item>,
     /// The thread's state after them.
     pub state: State,
-    /// What the writer must have, and gets.
+    /// The lease that the writer must have or acquires.
     pub guard: Guard,
     /// The idempotency keys that turns beginning here take: one, or several when a log is imported.
     pub keys: Vec<(String, KeyedTurn)>,
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// The new end of the log.
@@ -161,63 +161,63 @@ pub struct Appended {
 /// The turn that took an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyedTurn {
-    /// The turn.
+    /// The number of the turn.
     pub turn: TurnNo,
-    /// Its first item.
+    /// The position of its first item.
     pub began: Seq,
 }
 
-/// The number of a lease. It goes up with every change of the writer, so that an old writer is recognised.
+/// The number of a lease. It increases with every change of the writer, so an outdated writer is recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub u64);
 
-/// What a writer must have, and gets.
+/// The lease that a writer must have or acquires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// No one holds a lease that has not ended. One that has ended is taken over: its holder can't extend it any more.
+    /// No live lease exists. An expired one is taken over: its holder can't extend it any more.
     Free,
     /// The same; the writer then holds one itself, with a new number. A lease of the same owner is replaced.
     Acquire {
-        /// Who writes.
+        /// The name of the writer.
         owner: Arc<str>,
         /// How long without a sign of life.
         ttl: Duration,
     },
-    /// The writer holds the lease with this number, and it is extended. An ended lease can be extended as long as
-    /// nobody took it over.
+    /// The writer holds the lease with this number, and it is extended. An expired lease can be extended until another
+    /// writer takes it over.
     Hold {
-        /// Its number.
+        /// The number of the lease.
         fence: Fence,
         /// How long from now on.
         ttl: Duration,
     },
     /// The writer holds the lease with this number and gives it back.
     Release {
-        /// Its number.
+        /// The number of the lease.
         fence: Fence,
     },
 }
 
-/// A lease as it stands in the store.
+/// A lease as the store holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it.
+    /// The name of the holder.
     pub owner: Arc<str>,
-    /// Its number.
+    /// The number of the lease.
     pub fence: Fence,
     /// Whether it has not ended yet, by the store's clock.
     pub live: bool,
 }
 
-/// Where a thread stands.
+/// The current state of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// The thread itself.
+    /// The thread's metadata.
     pub info: ThreadInfo,
-    /// What a replay of its log gives.
+    /// The result of replaying its log.
     pub state: State,
-    /// Who may write, if anyone took it.
+    /// The lease, if a writer holds one.
     pub lease: Option<Lease>,
 }
 
@@ -225,28 +225,28 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadKind {
-    /// The session's conversation.
+    /// The main conversation of the session.
     Main,
-    /// One beside it, which never leaks into it.
+    /// A separate thread, which never leaks into the main one.
     Isolated,
 }
 
 /// A thread in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadInfo {
-    /// Its name.
+    /// The thread's id.
     pub thread: ThreadId,
     /// The session it belongs to.
     pub session: SessionId,
-    /// Main or isolated.
+    /// The kind of thread.
     pub kind: ThreadKind,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
-    /// Where it came from.
-    pub base: Option<Base>,
-    /// When it was created.
+    /// Where it was forked from.
+    pub base: Option<ForkPoint>,
+    /// The time of creation.
     pub created: Timestamp,
-    /// When something was last appended.
+    /// The time of the last append.
     pub updated: Timestamp,
     /// How many items it has.
     pub items: u64,
@@ -257,13 +257,13 @@ pub struct ThreadInfo {
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {
-    /// Its name.
+    /// The thread's id.
     pub session: SessionId,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
-    /// When it was created.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When something was last appended to any of its threads.
+    /// The time of the last append to any of its threads.
     pub updated: Timestamp,
     /// How many threads it has.
     pub threads: u64,
@@ -273,36 +273,36 @@ pub struct SessionInfo {
     pub turns: u64,
 }
 
-/// What a store holds of a tenant.
+/// The amount of data that a store holds for a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Threads.
+    /// The number of threads.
     pub threads: u64,
-    /// Items.
+    /// The number of items.
     pub items: u64,
     /// Large texts, each counted once.
     pub blobs: u64,
-    /// Their bytes.
+    /// The total size of the large texts.
     pub blob_bytes: u64,
 }
 
-/// Which items of a thread.
+/// A selection of a thread's items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// The items after a position, at most so many.
+    /// The items after a position, at most `max`.
     After {
         /// The position before the first.
         seq: Seq,
         /// How many at most.
         max: usize,
     },
-    /// The newest items.
+    /// The newest items of the log.
     NewestItems {
         /// How many at most.
         count: usize,
-        /// Only those that the client sees count; the others in between come along.
+        /// Only items visible to the client count; the others in between are included.
         client: bool,
     },
     /// The newest turns, whole.
@@ -312,19 +312,20 @@ pub enum Span {
 /// The newest turns, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewestTurns {
-    /// How many at most, besides the open one.
+    /// How many turns at most, in addition to the open one.
     pub turns: usize,
     /// About how much they may cost: reading stops once the turns read cost more. A turn counted by another counter
     /// has no cost that stops anything.
     pub tokens: Option<(Arc<str>, Tokens)>,
     /// Nothing at or before this position.
     pub after: Seq,
-    /// The turn that is open; it comes along and is not counted.
+    /// The open turn; it is included and not counted.
     pub open: Option<TurnNo>,
 }
 
 impl Append {
-    /// Checks that the items continue the log where they say they do, and can be read back. Every store calls it first.
+    /// Checks that the items continue the log where they say they do, and can be read back. Every store calls it
+    /// first.
     pub fn check(&self, key: &ThreadKey) -> Result<(), StoreError> {
         let malformed = |detail: String| StoreError::Malformed { thread: key.thread.to_string(), detail };
         let Some(last) = self.items.last() else {

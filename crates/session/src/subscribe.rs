@@ -9,7 +9,7 @@ use futures::stream::{self, Stream};
 use crate::store::{Span, Store};
 use crate::{StoreError, ThreadKey};
 
-/// How many items are read at once.
+/// How many items are read per page.
 const PAGE: usize = 256;
 
 struct Follower {
@@ -21,7 +21,8 @@ struct Follower {
 
 /// Returns every item after a position, each once and in order, now and as they come.
 ///
-/// What comes is always read from the log after the last position that was given out; notices only say when to look.
+/// Items are always read from the log after the last position that was returned; notifications only trigger the next
+/// read.
 pub(crate) fn follow(
     store: Arc<dyn Store>,
     key: ThreadKey,

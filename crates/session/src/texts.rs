@@ -62,7 +62,7 @@ fn each_of_value(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// How deep a value may be nested. Rows are read with a limit of 128, and have some levels of their own around it.
+/// How deep a value may be nested. Rows are parsed with a limit of 128, and wrap the value in a few levels.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Whether something in the body is nested so deep that it could not be read back.

@@ -7,11 +7,11 @@ use contexture_message::{Message, TokenCounter};
 use futures::Stream;
 
 use crate::config::Policy;
-use crate::live::{Draft, Live, closing, draft_items};
+use crate::live::{Draft, LiveThread, closing, draft_items};
 use crate::outcome::{self, TurnOutcome};
-use crate::search::{self, Found, Search};
+use crate::search::{self, Search, SearchHit};
 use crate::session_error::SessionError;
-use crate::store::{Base, Head, KeyedTurn, NewThread, Span};
+use crate::store::{ForkPoint, Head, KeyedTurn, NewThread, Span};
 use crate::turn::{self, Begun, RunningTurn, TurnConfig};
 use crate::{
     NewItem, SessionId, SessionKey, Snapshot, State, StoreError, ThreadId, ThreadKey, load, subscribe,
@@ -23,12 +23,12 @@ use crate::{
 /// do not wait for a write to a thread while you hold its [`RunningTurn`]: append to the turn instead.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    live: Arc<Live>,
+    live: Arc<LiveThread>,
     policy: Policy,
 }
 
 impl Thread {
-    pub(crate) fn of(live: Arc<Live>) -> Self {
+    pub(crate) fn of(live: Arc<LiveThread>) -> Self {
         Self { live, policy: Policy::Queue }
     }
 
@@ -36,12 +36,12 @@ impl Thread {
         self.policy
     }
 
-    pub(crate) fn live(&self) -> &Arc<Live> {
+    pub(crate) fn live(&self) -> &Arc<LiveThread> {
         &self.live
     }
 
-    /// Returns a handle whose writes do this when a turn is running: wait (the default) or fail at once.
-    /// [`Policy::Fork`] is for turns; other writes fail at once with it.
+    /// Returns a handle with another policy for writes during a running turn: wait (the default) or fail immediately.
+    /// [`Policy::Fork`] applies to turns; other writes fail immediately with it.
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -58,13 +58,13 @@ impl Thread {
         &self.live.key.thread
     }
 
-    /// Returns who counts what is appended.
+    /// Returns the counter used for appended items.
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         Arc::clone(&self.live.shared.ports.counter)
     }
 
-    /// Keeps something about the thread in this process, as long as anybody here has a handle to it. What was kept before is
-    /// forgotten.
+    /// Caches a value for the thread in this process for as long as a handle to the thread exists. Replaces the
+    /// previous value.
     pub fn remember<T: Send + Sync + 'static>(&self, value: Arc<T>) {
         self.live.set_memory(value);
     }
@@ -74,7 +74,7 @@ impl Thread {
         self.live.memory()?.downcast().ok()
     }
 
-    /// Returns how many turns of history are kept at hand.
+    /// Returns how many turns of history are loaded.
     pub fn history_window(&self) -> usize {
         self.live.shared.config.history_window
     }
@@ -90,7 +90,7 @@ impl Thread {
         Ok(self.live.snapshot())
     }
 
-    /// Appends a message.
+    /// Appends a message as one commit.
     pub async fn add_message(&self, message: Message) -> Result<Arc<Snapshot>, SessionError> {
         self.add_messages(vec![message]).await
     }
@@ -111,7 +111,7 @@ impl Thread {
         self.change(Change::Instructions { text: text.map(str::to_owned) }).await
     }
 
-    /// Chooses a model.
+    /// Sets the model of the thread.
     pub async fn set_provider_model(
         &self,
         provider: &str,
@@ -120,7 +120,7 @@ impl Thread {
         self.change(Change::Model { provider: provider.to_owned(), model: model.to_owned() }).await
     }
 
-    /// Lets the history start anew. Nothing is removed: the other views still show everything.
+    /// Starts a new history. Nothing is deleted: the other views still show everything.
     pub async fn reset_history(&self) -> Result<Arc<Snapshot>, SessionError> {
         self.change(Change::HistoryReset).await
     }
@@ -138,8 +138,8 @@ impl Thread {
         &self,
         draft: impl Fn(&State) -> Result<Draft, SessionError>,
     ) -> Result<Arc<Snapshot>, SessionError> {
-        let mut pen = self.live.pen(self.policy).await?;
-        self.live.write(&mut pen, self.policy, draft).await
+        let mut writer = self.live.lock_writer(self.policy).await?;
+        self.live.write(&mut writer, self.policy, draft).await
     }
 
     /// Begins a turn, or finds the one that the same idempotency key began before.
@@ -147,8 +147,8 @@ impl Thread {
         turn::begin(self, config).await
     }
 
-    /// Puts on record that the turn in flight was interrupted, if its writer was lost: nobody holds a live lease on it. Returns
-    /// that turn; nothing, without waiting, if there is none or if somebody still writes it.
+    /// Records the in-flight turn as interrupted if its writer was lost, that is, if its lease has expired. Returns
+    /// that turn, or `None` without waiting if there is no such turn or it is still being written.
     pub async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
         self.live.close_lost().await
     }
@@ -158,7 +158,7 @@ impl Thread {
         turn::resume(&self.live, turn, self.policy).await
     }
 
-    /// Returns what became of the turn that took an idempotency key, if one did.
+    /// Returns the outcome of the turn that used an idempotency key, if there is one.
     pub async fn outcome(&self, key: &str) -> Result<Option<TurnOutcome>, SessionError> {
         let keyed = self.live.shared.store.turn_with_key(self.live.key.clone(), key.to_owned()).await?;
         match keyed {
@@ -171,13 +171,13 @@ impl Thread {
         outcome::outcome(&self.live, keyed).await
     }
 
-    /// Returns what the model sees of the thread: the newest turns that a limit allows, whole. Reads from the store what
-    /// is not at hand.
+    /// Returns what the model sees of the thread: the newest whole turns within a limit. Reads turns that are not
+    /// loaded from the store.
     pub async fn history(&self, limit: Option<Limit>) -> Result<Vec<Arc<Turn>>, SessionError> {
         let snapshot = self.get();
-        let at_hand = self.live.shared.config.history_window;
+        let open_thread = self.live.shared.config.history_window;
         let wanted = match limit {
-            Some(Limit::Turns(turns)) if turns > at_hand => turns,
+            Some(Limit::Turns(turns)) if turns > open_thread => turns,
             _ => return Ok(kept(&snapshot, limit, &*self.live.shared.ports.counter)),
         };
         let items = load::view(&self.live.shared, &self.live.key, wanted).await?.items;
@@ -192,7 +192,7 @@ impl Thread {
         Ok(within(items, limit))
     }
 
-    /// Returns the newest items of the log, whoever sees them.
+    /// Returns the newest items of the log, regardless of their visibility.
     pub async fn all(&self, limit: Option<Limit>) -> Result<Vec<Item>, SessionError> {
         Ok(within(self.newest(limit, false).await?, limit))
     }
@@ -210,8 +210,8 @@ impl Thread {
         self.read(Span::After { seq, max }).await
     }
 
-    /// Returns the newest items before a position, oldest first; for a `client` only those that a user interface shows. Also
-    /// returns the position before which there are more, if there are any.
+    /// Returns the newest items before a position, oldest first; for a `client` only those that a user interface
+    /// shows. Also returns the position before which there are more, if there are any.
     pub async fn before(
         &self,
         seq: Seq,
@@ -221,7 +221,7 @@ impl Thread {
         let (mut end, mut found) = (seq.0.min(self.get().state().end.0.saturating_add(1)), Vec::new());
         // One more than is asked for says whether there are any before.
         while found.len() <= max && end > 1 {
-            // Positions have no gaps, so that a page backwards is a page forwards from further back.
+            // Positions have no gaps, so a backward page is a forward page that starts further back.
             let page = u64::try_from(max.clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
             let span =
                 Span::After { seq: Seq(end - 1 - page), max: usize::try_from(page).unwrap_or(usize::MAX) };
@@ -241,8 +241,8 @@ impl Thread {
         Ok(self.live.shared.store.read(self.live.key.clone(), span).await?)
     }
 
-    /// Returns the archived items that have any of the words of a query, best first.
-    pub async fn search(&self, query: &str, max: usize) -> Result<Vec<Found>, SessionError> {
+    /// Returns the archived items that contain any word of a query, best first.
+    pub async fn search(&self, query: &str, max: usize) -> Result<Vec<SearchHit>, SessionError> {
         let within = search::ranges_of(&self.head().await?.state.archives);
         let search = Search { query: query.to_owned(), within, max };
         Ok(self.live.shared.store.search(self.live.key.clone(), search).await?)
@@ -281,7 +281,7 @@ impl Thread {
         let end = at.unwrap_or(head.state.end);
         if end > head.state.end {
             let what = format!("position {end}");
-            return Err(SessionError::NoSuchPlace { thread: self.id().to_string(), what });
+            return Err(SessionError::NotInThread { thread: self.id().to_string(), what });
         }
         self.fork_at(head, end, label, self.new_name()).await
     }
@@ -317,13 +317,13 @@ impl Thread {
             session: SessionKey { tenant: tenant.clone(), session: head.info.session },
             thread: thread.clone(),
             label,
-            base: Some(Base { thread: self.id().clone(), seq: end }),
+            base: Some(ForkPoint { thread: self.id().clone(), seq: end }),
             at: shared.ports.time.now(),
             state,
         };
         shared.store.fork(self.live.key.clone(), new).await?;
         let key = ThreadKey { tenant, thread };
-        // Somebody may have a handle of a thread that had the name before and was released.
+        // This process may still hold a handle to a released thread of the same name.
         Ok(Thread::of(shared.live_now(key).await?))
     }
 

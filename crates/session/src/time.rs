@@ -12,7 +12,7 @@ pub trait Time: std::fmt::Debug + Send + Sync + 'static {
     /// Returns the time of day.
     fn now(&self) -> Timestamp;
 
-    /// Waits.
+    /// Waits for a duration.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 

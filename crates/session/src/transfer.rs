@@ -1,10 +1,9 @@
 //! Sessions as text: export, import, and copies.
 //!
-//! An exported session is JSONL: a line for the session, for each of its threads a line followed by its items, and a line
-//! that says how much there was.
-//! Everything a store keeps of a session is in it, so it moves between stores. An import reads and checks
-//! everything before it writes anything; if writing fails, what was written is removed again. Each thread is written
-//! whole or not at all; a process that is killed in between leaves the threads it has written.
+//! An exported session is JSONL: a line for the session, for each of its threads a line followed by its items, and a
+//! line that says how much there was. Everything a store keeps of a session is in it, so it moves between stores. An
+//! import reads and checks everything before it writes anything; if writing fails, what was written is removed again.
+//! Each thread is written whole or not at all; a process that is killed in between leaves the threads it has written.
 
 use std::sync::Arc;
 
@@ -15,12 +14,14 @@ use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
 use crate::session_error::SessionError;
-use crate::store::{Append, Base, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind};
+use crate::store::{
+    Append, ForkPoint, Guard, NewSession, NewThread, SessionInfo, Span, ThreadInfo, ThreadKind,
+};
 use crate::{SessionId, SessionKey, Sessions, State, StoreError, ThreadId, ThreadKey};
 
 /// The version of the format; a higher one is refused.
 const VERSION: u32 = 1;
-/// How many items are read at once.
+/// How many items are read per page.
 const PAGE: usize = 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -50,7 +51,7 @@ struct ThreadLine {
     #[serde(default)]
     label: Option<String>,
     #[serde(default)]
-    base: Option<Base>,
+    base: Option<ForkPoint>,
     created: Timestamp,
 }
 
@@ -76,10 +77,10 @@ struct EndLine {
     items: usize,
 }
 
-/// What an import wrote.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// The session's name.
+    /// The session's id.
     pub session: SessionId,
     /// How many threads it has.
     pub threads: usize,
@@ -130,7 +131,7 @@ async fn export_thread<E: From<SessionError>>(
 }
 
 fn line(line: &Line) -> Result<String, SessionError> {
-    // Writing can fail for a map with keys that are no text, which no item has.
+    // Serialising fails only for maps with non-string keys, which no item has.
     serde_json::to_string(line).map_err(|err| SessionError::Import { line: 0, detail: err.to_string() })
 }
 
@@ -166,7 +167,7 @@ async fn write(sessions: &Sessions, key: &SessionKey, exported: Exported) -> Res
         let id = renamed(&thread.id, &old, &key.session)?;
         if thread.kind == ThreadKind::Isolated {
             let base = match thread.base {
-                Some(base) => Some(Base { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
+                Some(base) => Some(ForkPoint { thread: renamed(&base.thread, &old, &key.session)?, ..base }),
                 None => None,
             };
             let new = NewThread {
@@ -212,7 +213,7 @@ pub async fn fork_session(
     let end = at.unwrap_or(head.state.end);
     if end > head.state.end {
         let what = format!("position {end}");
-        return Err(SessionError::NoSuchPlace { thread: id.to_string(), what });
+        return Err(SessionError::NotInThread { thread: id.to_string(), what });
     }
     let max = usize::try_from(end.0).unwrap_or(usize::MAX);
     let items = sessions.store().read(main, Span::After { seq: Seq(0), max }).await?;
@@ -246,17 +247,17 @@ struct ExportedThread {
 
 /// Reads and checks everything.
 fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, SessionError> {
-    let mut reading = Reading::default();
+    let mut reader = ImportReader::default();
     let mut last = 0;
     for (idx, text) in lines.into_iter().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
         last = idx + 1;
         let wrong = |detail: String| SessionError::Import { line: idx + 1, detail };
         let line = serde_json::from_str(text).map_err(|err| wrong(err.to_string()))?;
-        reading.take(line).map_err(wrong)?;
+        reader.take(line).map_err(wrong)?;
     }
-    match reading {
-        Reading { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
-        Reading { session: None, .. } => {
+    match reader {
+        ImportReader { session: Some(session), threads, is_whole: true } => Ok(Exported { session, threads }),
+        ImportReader { session: None, .. } => {
             Err(SessionError::Import { line: last, detail: "there is no session".to_owned() })
         }
         _ => Err(SessionError::Import {
@@ -266,15 +267,15 @@ fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Exported, Sessio
     }
 }
 
-/// What was read so far.
+/// The lines read so far.
 #[derive(Default)]
-struct Reading {
+struct ImportReader {
     session: Option<SessionLine>,
     threads: Vec<ExportedThread>,
     is_whole: bool,
 }
 
-impl Reading {
+impl ImportReader {
     fn take(&mut self, line: Line) -> Result<(), String> {
         if self.is_whole {
             return Err("something follows the end".to_owned());
@@ -349,7 +350,7 @@ impl ExportedThread {
     }
 }
 
-/// Returns the ranges of a log that an item is about, and where the records of archives it names stand.
+/// Returns the log ranges that an item refers to, and the positions of the archive records it names.
 fn ranges(body: &Body) -> Vec<(Seq, Seq)> {
     let of = |it: &Archived| [(it.first, it.last), (it.record, it.record)];
     match body {

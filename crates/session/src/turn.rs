@@ -6,11 +6,11 @@ use contexture_history::{Body, Change, Seq, TurnNo, TurnStatus};
 use futures::future::{Either, select};
 
 use crate::config::Policy;
-use crate::live::{Draft, Live, Patience, Pen, closing, ended};
+use crate::live::{Backoff, Draft, LiveThread, WriteGuard, closing, ended};
 use crate::outcome::{TurnOutcome, outcome};
 use crate::session_error::SessionError;
 use crate::store::{Fence, Guard};
-use crate::view::{NewArchive, View, archiving};
+use crate::view::{NewArchive, View, archive_draft};
 use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 
 /// How a turn begins.
@@ -18,23 +18,23 @@ use crate::{NewItem, Snapshot, State, StoreError, Thread, ids};
 pub struct TurnConfig {
     /// The same key again gives the outcome of the first turn, not a second one.
     pub key: Option<String>,
-    /// Go on with the turn of that key if it did not come to its end: its writer was lost, it failed or it was
-    /// interrupted. See [`Begun::GoneOn`].
-    pub go_on: bool,
-    /// What happens when a turn is already running.
+    /// Resume the turn of that key if it did not complete: its writer was lost, it failed or it was interrupted. See
+    /// [`Begun::Resumed`].
+    pub resume: bool,
+    /// What to do when a turn is already running.
     pub policy: Policy,
-    /// What the turn begins with: the user's message and its envelopes.
+    /// The first items: the user's message and its envelopes.
     pub items: Vec<NewItem>,
 }
 
-/// What came of beginning a turn.
+/// The result of beginning a turn.
 #[derive(Debug)]
 pub enum Begun {
     /// A turn that runs now.
     Running(RunningTurn),
-    /// The turn that the same key began before, which runs again (with [`TurnConfig::go_on`] only). What it began with
-    /// and whatever followed is there already; nothing was appended but the record that it goes on.
-    GoneOn(RunningTurn),
+    /// The turn that the same key began before, running again (only with [`TurnConfig::resume`]). Its earlier items
+    /// are already in the log; only the record that it was resumed was appended.
+    Resumed(RunningTurn),
     /// The turn that the same key began before.
     Replayed(TurnOutcome),
 }
@@ -44,8 +44,8 @@ pub enum Begun {
 /// A turn that is dropped without an end was interrupted; the thread's next writer puts that on record.
 #[derive(Debug)]
 pub struct RunningTurn {
-    live: Arc<Live>,
-    pen: Pen,
+    live: Arc<LiveThread>,
+    writer: WriteGuard,
     turn: TurnNo,
     fence: Fence,
 }
@@ -73,12 +73,12 @@ impl RunningTurn {
         self.put(guard, items.into_iter().map(|it| (self.turn, it)).collect()).await
     }
 
-    /// Archives a range of what the model reads, as it was read. [`SessionError::ViewChanged`] if somebody changed that
-    /// meanwhile; then nothing happened.
+    /// Archives a range of the view. Returns [`SessionError::ViewChanged`] and writes nothing if another writer
+    /// changed the view in the meantime.
     pub async fn archive(&mut self, view: &View, new: &NewArchive) -> Result<(), SessionError> {
         let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         let thread = self.live.key.thread.to_string();
-        let draft = archiving(self.live.snapshot().state(), &view.state, new, &thread)?;
+        let draft = archive_draft(self.live.snapshot().state(), &view.state, new, &thread)?;
         self.put(guard, draft).await.map(|_| ())
     }
 
@@ -97,12 +97,12 @@ impl RunningTurn {
         self.end(TurnStatus::Failed, Some(reason), items).await
     }
 
-    /// Ends the turn because someone stopped it, with what there is of it.
+    /// Ends the turn because it was stopped, with its partial items.
     pub async fn interrupt(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         self.end(TurnStatus::Interrupted, Some(reason), items).await
     }
 
-    /// Lets the turn wait for an answer from outside; [`Thread::resume`] goes on with it, in any process.
+    /// Suspends the turn until an outside answer arrives; [`Thread::resume`] continues it, in any process.
     pub async fn suspend(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         self.end(TurnStatus::Suspended, Some(reason), items).await
     }
@@ -119,24 +119,24 @@ impl RunningTurn {
     }
 
     async fn put(&mut self, guard: Guard, draft: Draft) -> Result<Seq, SessionError> {
-        let mut patience = Patience::new(&self.live.shared.config);
+        let mut backoff = Backoff::new(&self.live.shared.config);
         loop {
-            match self.live.try_append(&mut self.pen, guard.clone(), |_| Ok(draft.clone())).await {
+            match self.live.try_append(&mut self.writer, guard.clone(), |_| Ok(draft.clone())).await {
                 Err(SessionError::Store(StoreError::Conflict { thread, .. })) => {
-                    self.catch_up(thread, &mut patience).await?;
+                    self.catch_up(thread, &mut backoff).await?;
                 }
                 done => return done.map(|()| self.live.snapshot().state().end),
             }
         }
     }
 
-    /// Reads the log anew after it grew under the turn: an append of its own, whose caller did not wait for it, is no
-    /// harm; anything else means that someone took over.
-    async fn catch_up(&mut self, thread: String, patience: &mut Patience) -> Result<(), SessionError> {
-        self.live.refresh(&self.pen).await?;
+    /// Reloads the log after it grew during the turn. An append of this turn whose caller stopped waiting is harmless;
+    /// anything else means that another writer took over.
+    async fn catch_up(&mut self, thread: String, backoff: &mut Backoff) -> Result<(), SessionError> {
+        self.live.refresh(&self.writer).await?;
         let open = self.live.snapshot().state().open;
         let is_ours = open.is_some_and(|it| it.turn == self.turn && it.status == TurnStatus::InFlight);
-        match patience.next().filter(|_| is_ours) {
+        match backoff.next().filter(|_| is_ours) {
             Some(pause) => {
                 self.live.shared.ports.time.sleep(pause).await;
                 Ok(())
@@ -152,7 +152,7 @@ impl RunningTurn {
         Ok(())
     }
 
-    /// Waits for `work`, such as a model's answer, and gives signs of life meanwhile.
+    /// Waits for `work`, such as a model's answer, and renews the lease in the meantime.
     pub async fn while_alive<F: Future + Unpin>(&mut self, mut work: F) -> Result<F::Output, SessionError> {
         loop {
             let pause = self.live.shared.ports.time.sleep(self.live.shared.config.lease / 3);
@@ -199,39 +199,39 @@ async fn begin_or_fork(thread: &Thread, config: TurnConfig) -> Result<Begun, Ses
     }
 }
 
-async fn begin_here(live: &Arc<Live>, config: &TurnConfig) -> Result<Begun, SessionError> {
-    let mut pen = live.pen(config.policy).await?;
-    let mut patience = Patience::new(&live.shared.config);
+async fn begin_here(live: &Arc<LiveThread>, config: &TurnConfig) -> Result<Begun, SessionError> {
+    let mut writer = live.lock_writer(config.policy).await?;
+    let mut backoff = Backoff::new(&live.shared.config);
     loop {
-        // What is known must not be older than what is looked up now.
-        live.settle(&mut pen).await?;
-        let before = earlier(live, config).await?;
+        // The snapshot must not be older than the key lookup that follows.
+        live.refresh_if_stale(&mut writer).await?;
+        let before = earlier_turn(live, config).await?;
         let (done, begun): (_, fn(RunningTurn) -> Begun) = match before {
-            Some(before) if before.is_final(config.go_on) => return Ok(Begun::Replayed(before)),
-            Some(before) if config.go_on => (go_on(live, &mut pen, &before).await, Begun::GoneOn),
+            Some(before) if before.is_final(config.resume) => return Ok(Begun::Replayed(before)),
+            Some(before) if config.resume => (resume_keyed(live, &mut writer, &before).await, Begun::Resumed),
             Some(_) => {
-                close(live, &mut pen, config.policy, &mut patience).await?;
+                close(live, &mut writer, config.policy, &mut backoff).await?;
                 continue;
             }
             None => {
-                let draft = |state: &State| Ok(beginning(state, config));
-                (live.append_next(&mut pen, acquire(live), draft).await, Begun::Running)
+                let draft = |state: &State| Ok(start_draft(state, config));
+                (live.append_next(&mut writer, acquire(live), draft).await, Begun::Running)
             }
         };
         match done {
             Err(SessionError::Store(err)) => {
-                live.recover(&mut pen, config.policy, &mut patience, err).await?;
+                live.recover(&mut writer, config.policy, &mut backoff, err).await?;
             }
-            done => return done.and_then(|()| running(live, pen)).map(begun),
+            done => return done.and_then(|()| running(live, writer)).map(begun),
         }
     }
 }
 
-fn acquire(live: &Live) -> Guard {
+fn acquire(live: &LiveThread) -> Guard {
     Guard::Acquire { owner: Arc::clone(&live.shared.owner), ttl: live.shared.config.lease }
 }
 
-fn beginning(state: &State, config: &TurnConfig) -> Draft {
+fn start_draft(state: &State, config: &TurnConfig) -> Draft {
     let mut draft = closing(state, true);
     let turn = state.turn.next();
     let began = NewItem::of(Body::Change(Change::TurnBegan { key: config.key.clone() }));
@@ -239,21 +239,21 @@ fn beginning(state: &State, config: &TurnConfig) -> Draft {
     draft
 }
 
-fn running(live: &Arc<Live>, pen: Pen) -> Result<RunningTurn, SessionError> {
+fn running(live: &Arc<LiveThread>, writer: WriteGuard) -> Result<RunningTurn, SessionError> {
     let turn = live.snapshot().turn();
     let thread = || live.key.thread.to_string();
-    let fence = pen.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
-    Ok(RunningTurn { live: Arc::clone(live), pen, turn, fence })
+    let fence = writer.fence.ok_or_else(|| StoreError::Held { thread: thread() })?;
+    Ok(RunningTurn { live: Arc::clone(live), writer, turn, fence })
 }
 
 /// Goes on with a suspended turn.
 pub(crate) async fn resume(
-    live: &Arc<Live>,
+    live: &Arc<LiveThread>,
     turn: TurnNo,
     policy: Policy,
 ) -> Result<RunningTurn, SessionError> {
-    let mut pen = live.pen(policy).await?;
-    let mut patience = Patience::new(&live.shared.config);
+    let mut writer = live.lock_writer(policy).await?;
+    let mut backoff = Backoff::new(&live.shared.config);
     let thread = live.key.thread.to_string();
     let draft = |state: &State| match state.open {
         Some(open) if open.turn == turn && open.status == TurnStatus::Suspended => {
@@ -262,17 +262,17 @@ pub(crate) async fn resume(
         _ => Err(SessionError::NotSuspended { thread: thread.clone(), turn }),
     };
     // Another process may have suspended it: this one's snapshot need not know yet.
-    live.refresh(&pen).await?;
+    live.refresh(&writer).await?;
     loop {
-        match live.try_append(&mut pen, acquire(live), draft).await {
-            Err(SessionError::Store(err)) => live.recover(&mut pen, policy, &mut patience, err).await?,
-            done => return done.and_then(|()| running(live, pen)),
+        match live.try_append(&mut writer, acquire(live), draft).await {
+            Err(SessionError::Store(err)) => live.recover(&mut writer, policy, &mut backoff, err).await?,
+            done => return done.and_then(|()| running(live, writer)),
         }
     }
 }
 
 /// Returns the turn that the key began before.
-async fn earlier(live: &Live, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
+async fn earlier_turn(live: &LiveThread, config: &TurnConfig) -> Result<Option<TurnOutcome>, SessionError> {
     let Some(key) = &config.key else { return Ok(None) };
     match live.shared.store.turn_with_key(live.key.clone(), key.clone()).await? {
         Some(keyed) => outcome(live, keyed).await.map(Some),
@@ -282,21 +282,25 @@ async fn earlier(live: &Live, config: &TurnConfig) -> Result<Option<TurnOutcome>
 
 /// Puts an end to a turn whose writer was lost, or waits a little if it runs in another process.
 async fn close(
-    live: &Live,
-    pen: &mut Pen,
+    live: &LiveThread,
+    writer: &mut WriteGuard,
     policy: Policy,
-    patience: &mut Patience,
+    backoff: &mut Backoff,
 ) -> Result<(), SessionError> {
-    live.refresh(pen).await?;
-    let guard = pen.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
-    match live.append_next(pen, guard, |state| Ok(closing(state, false))).await {
-        Err(SessionError::Store(err)) => live.recover(pen, policy, patience, err).await,
+    live.refresh(writer).await?;
+    let guard = writer.fence.map_or(Guard::Free, |fence| Guard::Release { fence });
+    match live.append_next(writer, guard, |state| Ok(closing(state, false))).await {
+        Err(SessionError::Store(err)) => live.recover(writer, policy, backoff, err).await,
         done => done,
     }
 }
 
-/// Makes a turn that did not come to its end the open one again, if it is the thread's newest still.
-async fn go_on(live: &Live, pen: &mut Pen, before: &TurnOutcome) -> Result<(), SessionError> {
+/// Reopens a turn that did not complete, if it is still the newest turn of the thread.
+async fn resume_keyed(
+    live: &LiveThread,
+    writer: &mut WriteGuard,
+    before: &TurnOutcome,
+) -> Result<(), SessionError> {
     let thread = || live.key.thread.to_string();
     let (Some(first), Some(last)) = (before.items.first(), before.items.last()) else {
         return Err(SessionError::TurnSuperseded { thread: thread(), turn: before.turn });
@@ -312,5 +316,5 @@ async fn go_on(live: &Live, pen: &mut Pen, before: &TurnOutcome) -> Result<(), S
         }
         Ok(vec![(before.turn, NewItem::of(Body::Change(Change::TurnResumed)))])
     };
-    live.try_append(pen, acquire(live), resumed).await
+    live.try_append(writer, acquire(live), resumed).await
 }

@@ -1,4 +1,4 @@
-//! What the model reads of a thread, item by item, and how parts of it are archived.
+//! The model's view of a thread, item by item, and how parts of it are archived.
 
 use contexture_history::compaction::{Plan, Strategy};
 use contexture_history::{Archived, Body, Change, Fact, Item, Seq, Summary, TurnNo};
@@ -7,14 +7,14 @@ use contexture_message::Tokens;
 use crate::live::{Draft, closing};
 use crate::{NewItem, SessionError, State};
 
-/// What the model reads of a thread, item by item, at one moment. See [`Thread::view`](crate::Thread::view).
+/// The model's view of a thread, item by item, at one moment. See [`Thread::view`](crate::Thread::view).
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// The items in the order in which the model reads them: a summary stands in the place of what it covers.
+    /// The items in the order in which the model reads them; a summary replaces the items it covers.
     pub items: Vec<Item>,
     /// Whether there are turns before these that neither the window nor an archive holds.
     pub has_older: bool,
-    /// Where the thread stood when this was read.
+    /// The state of the thread when this was read.
     pub(crate) state: State,
     /// The archives that left something out and show nothing in its place.
     pub(crate) left_out: Vec<Archived>,
@@ -23,19 +23,19 @@ pub struct View {
 /// A range of a view that something else takes the place of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewArchive {
-    /// What is read in its place; nothing leaves it out.
+    /// The replacement text; `None` leaves the range out.
     pub text: Option<String>,
-    /// What is read besides, in any case.
+    /// Facts that are kept word for word in either case.
     pub facts: Vec<Fact>,
-    /// Why it is left out, if it is.
+    /// Why the range is left out, if it is.
     pub left_out: Option<String>,
     /// The first and the last position it covers.
     pub range: (Seq, Seq),
     /// The turns of the first and of the last item in it.
     pub turns: (TurnNo, TurnNo),
-    /// What made it necessary.
+    /// The strategy that triggered it.
     pub strategy: Strategy,
-    /// What the range costs.
+    /// The cost of the range.
     pub before: Tokens,
 }
 
@@ -45,8 +45,8 @@ impl View {
         self.state.open.map(|it| it.turn)
     }
 
-    /// Returns the archive that a plan over the items of this view makes: a text in the place of the range, or why it is left
-    /// out, and in either case the facts that stay.
+    /// Returns the archive that a plan over the items of this view makes: a text in the place of the range, or why it
+    /// is left out, and in either case the facts that stay.
     pub fn archive(&self, plan: &Plan, text: Result<String, String>, facts: Vec<Fact>) -> NewArchive {
         let (text, left_out) = match text {
             Ok(text) => (Some(text), None),
@@ -67,8 +67,8 @@ impl View {
         }
     }
 
-    /// Returns where a range begins: right behind what is archived before it, or at the beginning of the history. What lies
-    /// between are records, which nobody reads.
+    /// Returns where a range starts: right after the archive before it, or at the start of the history. Anything in
+    /// between is a record, which the model never reads.
     fn reach(&self, plan: &Plan) -> Seq {
         let before = plan.span.start.checked_sub(1).and_then(|it| self.items.get(it)).map(|it| &it.body);
         let end = match before {
@@ -83,8 +83,8 @@ impl View {
         end.map_or(plan.first, |it| plan.first.min(it.next()))
     }
 
-    /// Returns where what is left out begins: what was left out right before becomes part of it, so that there is one
-    /// such archive however often that happens.
+    /// Returns where the omitted range starts. It absorbs an omitted range that ends right before it, so repeated
+    /// omissions leave a single archive.
     fn left_out_from(&self, first: Seq) -> Seq {
         let before = self.left_out.iter().find(|it| it.last.next() == first);
         before.map_or(first, |it| it.first)
@@ -98,7 +98,7 @@ impl View {
 }
 
 /// Archives a range, if the archives are those that were read.
-pub(crate) fn archiving(
+pub(crate) fn archive_draft(
     state: &State,
     read: &State,
     new: &NewArchive,
@@ -110,7 +110,7 @@ pub(crate) fn archiving(
     let (first, last) = new.range;
     if first < Seq(1) || last < first || state.end < last {
         let what = format!("items {first} to {last} to archive");
-        return Err(SessionError::NoSuchPlace { thread: thread.to_owned(), what });
+        return Err(SessionError::NotInThread { thread: thread.to_owned(), what });
     }
     let inside = state.archives.iter().filter(|it| first <= it.first && it.last <= last);
     let summary = Summary {
@@ -129,7 +129,7 @@ pub(crate) fn archiving(
 }
 
 /// Takes an archive back, if it is still the newest one that holds.
-pub(crate) fn undoing(
+pub(crate) fn undo_draft(
     state: &State,
     number: u64,
     restores: &[Archived],
@@ -149,7 +149,7 @@ pub(crate) fn newest(state: &State) -> Option<&Archived> {
     state.archives.iter().max_by_key(|it| it.number)
 }
 
-/// Whether an item changes what is at hand of items before it.
+/// Whether an item changes how loaded items before it are read.
 pub(crate) fn changes_view(item: &Item, before: &State) -> bool {
     match &item.body {
         Body::Summary(_) | Body::Change(Change::ArchiveUndone { .. } | Change::Aged { .. }) => true,

@@ -1,9 +1,9 @@
 //! Appends: one statement that changes everything or nothing.
 //!
-//! The thread's row is updated if the log ends where the writer thinks it does, its guard lets it in and this program knows
-//! the tables still; all else
-//! is written from that row, so that a refused append writes nothing. One statement is one transaction: one round
-//! trip and one disk sync. An append that archives something takes a few statements more, in one transaction.
+//! The thread's row is updated if the log ends where the writer expects, the guard admits the writer, and this program
+//! still knows the tables; everything else is written from that row, so a refused append writes nothing. One statement
+//! is one transaction: one round trip and one disk sync. An append that archives something takes a few more
+//! statements, in one transaction.
 //!
 //! An append that lost its connection may have been carried out. It is tried again all the same: if it had been, it
 //! is refused, and then found in the log by its nonce.
@@ -36,7 +36,7 @@ const PLAIN: &str = "\
     ){more}
     SELECT lease_fence FROM thread";
 
-/// What an append with large texts or idempotency keys does besides.
+/// The additional work of an append with large texts or idempotency keys.
 const MORE: &str = ", stored AS (
         INSERT INTO {schema}.blobs AS blob (tenant, hash, body)
         SELECT $1, it.* FROM thread, unnest($16::text[], $17::bytea[]) AS it
@@ -56,7 +56,7 @@ const OURS: &str = "\
     JOIN {schema}.commits AS row ON row.tenant = $1 AND row.thread = $2 AND row.first_seq = $3 AND row.nonce = $4
     WHERE thread.tenant = $1 AND thread.thread = $2";
 
-/// Rows as columns.
+/// Rows as columns of parameters.
 #[derive(Debug)]
 pub(crate) struct RowParams<'a> {
     pub(crate) first: Vec<i64>,
@@ -111,7 +111,7 @@ struct Prepared<'a> {
     rows: RowParams<'a>,
     blobs: BlobParams<'a>,
     keys: KeyParams,
-    /// What its summaries archive.
+    /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
 }
 
@@ -191,7 +191,7 @@ impl Database {
         Ok(row.map(|it| it.try_get(0)).transpose()?)
     }
 
-    /// Writes an append that archives something, and the words of that, in one transaction.
+    /// Writes an append that archives something, and indexes it, in one transaction.
     async fn write_and_index(
         &self,
         client: &mut Client,
@@ -220,16 +220,16 @@ impl Database {
         {
             return Ok(appended);
         }
-        let found = self.found(client, key, &append.guard).await?;
-        if found.is_allowed && found.end != from_seq(append.expected) {
+        let current_lease = self.current_lease(client, key, &append.guard).await?;
+        if current_lease.is_allowed && current_lease.end != from_seq(append.expected) {
             return Err(StoreError::Conflict {
                 thread: key.thread.to_string(),
                 expected: append.expected,
-                found: Seq(to_u64(found.end)),
+                found: Seq(to_u64(current_lease.end)),
             }
             .into());
         }
-        Err(refused(key, &append.guard, found))
+        Err(refused(key, &append.guard, current_lease))
     }
 
     /// Returns what an earlier attempt did, if it was carried out.
@@ -248,7 +248,7 @@ impl Database {
         let (fence, is_owner): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
         match &append.guard {
             Guard::Hold { fence, .. } => Ok(Some(Appended { end: append.state.end, fence: Some(*fence) })),
-            // The items are there, but the lease that came with them has passed to someone else since.
+            // The items were written, but another writer has taken over the lease since.
             Guard::Acquire { .. } if !is_owner => {
                 Err(StoreError::Held { thread: key.thread.to_string() }.into())
             }

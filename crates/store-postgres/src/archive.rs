@@ -1,7 +1,7 @@
 //! Words of what is archived go into the index, in the transaction of the append that archives it.
 //!
-//! What a word is says `contexture_history::search`; the server's own parser is not used, as it depends on the database's
-//! settings and would split words in another way than the other stores do.
+//! `contexture_history::search` defines words. The server's own parser is not used: it depends on the database's
+//! settings and would split words differently from the other stores.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use deadpool_postgres::Transaction;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::numbers::{from_seq, to_u64};
-use crate::rows::{self, Stored};
+use crate::rows::{self, StoredRow};
 
 const KNOWN: &str = "\
     SELECT seq FROM {schema}.archived WHERE tenant = $1 AND thread = $2 AND seq >= $3 AND seq <= $4";
@@ -40,7 +40,7 @@ const COPY: &str = "\
 
 /// How many rows are read together.
 const ROWS_AT_ONCE: i64 = 32;
-/// About how many bytes of words are sent together.
+/// About how many bytes of words are sent per statement.
 const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
 
 /// Returns the word that all items of a thread have. No word of a text has a `/`.
@@ -70,7 +70,7 @@ impl WordParams {
 }
 
 impl Database {
-    /// Puts the items of ranges into the index, as far as they are not there yet.
+    /// Adds the items of ranges to the index, unless they are already in it.
     ///
     /// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
     pub(crate) async fn index(
@@ -106,8 +106,8 @@ impl Database {
             let Some(end) = page.last() else { break };
             after = end.first;
             let has_new =
-                |row: &Stored| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(to_u64(it))));
-            let page: Vec<Stored> = page.into_iter().filter(has_new).collect();
+                |row: &StoredRow| (row.first..=row.last().min(last)).any(|it| is_new(&Seq(to_u64(it))));
+            let page: Vec<StoredRow> = page.into_iter().filter(has_new).collect();
             let items = self.readable_items(transaction, &key.tenant, &page).await?;
             for item in items.iter().filter(|it| is_new(&it.seq)) {
                 params.push(item, &thread_word);
@@ -144,7 +144,7 @@ impl Database {
         Ok(())
     }
 
-    /// Copies the words of what is archived in a thread that starts with the items of another.
+    /// Copies the words of archived items to a fork of their thread.
     pub(crate) async fn copy_words(
         &self,
         transaction: &Transaction<'_>,

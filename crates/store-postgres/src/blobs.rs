@@ -1,11 +1,11 @@
 //! Large texts: stored once for each tenant, counted by the threads that refer to them.
 //!
-//! A text whose last reference goes away is removed. Writers that add one touch the text's row, and who removes it
-//! locks the row before it looks for references: one of the two waits for the other, whichever comes first.
+//! A text is removed with its last reference. Writers that add a reference touch the text's row, and removal locks the
+//! row before it looks for references, so one waits for the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_session::codec::{Blob, BlobPlace, Row};
+use contexture_session::codec::{Blob, BlobRef, Row};
 use contexture_session::{StoreError, Tenant};
 use deadpool_postgres::{GenericClient, Transaction};
 
@@ -14,11 +14,11 @@ use crate::failure::Failure;
 
 const FETCH: &str = "SELECT hash, body FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2)";
 
-/// The rows are locked in the order of their names: two that do this at once do not wait for each other.
+/// The rows are locked in name order, so concurrent removals can't deadlock.
 const LOCK: &str = "\
     SELECT hash FROM {schema}.blobs WHERE tenant = $1 AND hash = ANY ($2) ORDER BY hash FOR UPDATE";
 
-/// A statement of its own, after the locks: it sees the references of all whom it had to wait for.
+/// A separate statement, after the locks: it sees the references of all writers it had to wait for.
 const REMOVE: &str = "\
     DELETE FROM {schema}.blobs AS blob WHERE tenant = $1 AND hash = ANY ($2) AND NOT EXISTS (
         SELECT FROM {schema}.blob_refs AS ref WHERE ref.tenant = $1 AND ref.hash = blob.hash
@@ -45,8 +45,8 @@ impl<'a> BlobParams<'a> {
 pub(crate) type Texts = BTreeMap<String, String>;
 
 /// Puts the places of a row together with their texts.
-pub(crate) fn joined(places: &[BlobPlace], texts: &Texts) -> Result<Vec<Blob>, Failure> {
-    let blob = |place: &BlobPlace| match texts.get(&place.hash) {
+pub(crate) fn joined(places: &[BlobRef], texts: &Texts) -> Result<Vec<Blob>, Failure> {
+    let blob = |place: &BlobRef| match texts.get(&place.hash) {
         Some(text) => Ok(Blob { text: text.clone(), place: place.clone() }),
         None => Err(Failure::Damaged(format!("the large text {} is missing", place.hash))),
     };
@@ -64,7 +64,7 @@ impl Database {
         Ok(texts.remove(hash))
     }
 
-    /// Returns the texts with these hashes, as far as they are there.
+    /// Returns the existing texts with these hashes.
     pub(crate) async fn texts(
         &self,
         client: &impl GenericClient,

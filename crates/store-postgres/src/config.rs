@@ -1,4 +1,4 @@
-//! What can be chosen besides the URL.
+//! Configuration besides the URL.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use contexture_session::StoreError;
 /// How a [`PostgresStore`](crate::PostgresStore) uses its database.
 #[derive(Clone, Debug)]
 pub struct PostgresConfig {
-    /// The database schema of the tables: lower-case letters, digits and `_`. It is created if it is not there.
+    /// The database schema of the tables: lower-case letters, digits and `_`. It is created if it does not exist.
     pub schema: String,
-    /// How many connections are kept at most, besides one for notifications.
+    /// The maximum number of connections, besides one for notifications.
     pub connections: usize,
     /// How long to wait for a new connection, unless the URL says so.
     pub connect_timeout: Duration,
@@ -21,7 +21,7 @@ pub struct PostgresConfig {
     /// Whether to use `LISTEN` and `NOTIFY`. Not every engine that speaks PostgreSQL's protocol has them; nor do they
     /// work through a pooler that shares connections between transactions.
     pub listen: bool,
-    /// How often a reader looks by itself while there are no notifications.
+    /// The polling interval while there are no notifications.
     pub poll: Duration,
     /// How often a reader looks by itself although there are notifications: one is lost when its writer dies right
     /// after the append.
@@ -61,7 +61,7 @@ impl PostgresConfig {
         Err(StoreError::Unavailable {
             place: "the database".to_owned(),
             detail: format!(
-                "{:?} is no name for a schema: at most 63 lower-case letters, digits and `_`, not starting with a digit or `pg_`",
+                "invalid schema name {:?}: at most 63 lower-case letters, digits and `_`, not starting with a digit or `pg_`",
                 self.schema
             ),
         })

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::guard::check_text;
 use crate::numbers::{from_seq, from_u64, nonce};
 
-/// A session and its main thread. If either is there already, neither is written.
+/// A session and its main thread. If either exists, neither is written.
 const SESSION: &str = "\
     WITH made AS (
         INSERT INTO {schema}.sessions (tenant, session, label, created, nonce)
@@ -19,7 +19,7 @@ const SESSION: &str = "\
         (tenant, thread, session, main, label, created, updated, end_seq, turns, state, nonce)
     SELECT tenant, session, session, true, label, created, created, 0, 0, $5, nonce FROM made";
 
-/// A thread, if its session is there; which can't be removed meanwhile.
+/// A thread, if its session exists; the session is locked against removal.
 const THREAD: &str = "\
     INSERT INTO {schema}.threads
         (tenant, thread, session, main, label, base_thread, base_seq, created, updated, end_seq, turns, state, nonce)
@@ -69,7 +69,7 @@ impl Database {
         .await
     }
 
-    /// Adds a thread to a session that is there.
+    /// Adds a thread to an existing session.
     pub(crate) async fn insert_thread(
         &self,
         transaction: &Transaction<'_>,
@@ -107,7 +107,7 @@ impl Database {
         }
     }
 
-    /// Decides whether a thread that is there already was made by an attempt that got no answer.
+    /// Decides whether an existing thread was created by an attempt that got no answer.
     pub(crate) async fn ours_or(
         &self,
         client: &Client,

@@ -59,7 +59,7 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(config.wait_timeout))
             .create_timeout(Some(config.connect_timeout.saturating_mul(2)))
-            .post_create(Hook::async_fn(|client, _| Box::pin(settle(client))))
+            .post_create(Hook::async_fn(|client, _| Box::pin(apply_settings(client))))
             .build()
             .map_err(|err| unavailable(err.to_string()))?;
         Ok(Database { config, place, postgres, tls, pool })
@@ -77,7 +77,7 @@ impl Database {
         Fut: Future<Output = Result<T, Failure>>,
     {
         let mut attempt = Attempt::Fresh;
-        let mut pause = Pause::new(self.config.retry_for);
+        let mut backoff = Backoff::new(self.config.retry_for);
         loop {
             let failure = match self.once(|client| operation(client, attempt)).await {
                 Ok(value) => return Ok(value),
@@ -86,23 +86,24 @@ impl Database {
             if failure.remedy() == Remedy::RetryAfterLoss {
                 attempt = Attempt::AfterLoss;
             }
-            if failure.remedy() == Remedy::None || !pause.take().await {
+            if failure.remedy() == Remedy::None || !backoff.take().await {
                 return Err(failure.into_store_error(&self.place));
             }
         }
     }
 
-    /// Runs the first operation of all. A wrong address is reported at once; a server that is starting is waited for.
+    /// Runs the very first operation. A wrong address is reported immediately; a server that is starting is waited
+    /// for.
     pub(crate) async fn run_first<T, F, Fut>(&self, operation: F) -> Result<T, StoreError>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T, Failure>>,
     {
-        let mut pause = Pause::new(self.config.retry_for);
+        let mut backoff = Backoff::new(self.config.retry_for);
         loop {
             match self.once(&operation).await {
                 Ok(value) => return Ok(value),
-                Err(failure) if failure.is_starting() && pause.take().await => {}
+                Err(failure) if failure.is_starting() && backoff.take().await => {}
                 Err(failure) => return Err(failure.into_store_error(&self.place)),
             }
         }
@@ -119,14 +120,14 @@ impl Database {
 }
 
 /// Begins a transaction in which each statement sees what was committed before it, whatever the server's default is.
-/// Who waits for a lock relies on that.
+/// Code that waits for a lock relies on that.
 pub(crate) async fn begin(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
     client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await
 }
 
-/// What a connection is told first, as far as the server knows these settings. Every statement here follows an index
-/// whatever its parameters are: one plan is enough, and one that was made while a table was small must not read it as
-/// a whole when it has grown. And what is acknowledged is on disk.
+/// The settings of a new connection, as far as the server knows them. Every statement here uses an index whatever its
+/// parameters are, so one plan is enough, and a plan made while a table was small must not scan it when it has grown.
+/// Acknowledged writes are on disk.
 const SETTINGS: &str = "\
     SELECT set_config(setting.name, wanted.value, false)
     FROM pg_settings AS setting
@@ -139,28 +140,28 @@ const SETTINGS: &str = "\
     ) AS wanted (name, value) ON wanted.name = setting.name
     WHERE setting.name <> 'synchronous_commit' OR setting.setting = 'off'";
 
-async fn settle(client: &ClientWrapper) -> Result<(), HookError> {
+async fn apply_settings(client: &ClientWrapper) -> Result<(), HookError> {
     client.simple_query(SETTINGS).await.map(|_| ()).map_err(HookError::Backend)
 }
 
 /// Waits between attempts, longer and longer.
 #[derive(Debug)]
-pub(crate) struct Pause {
+pub(crate) struct Backoff {
     next: Duration,
     until: Instant,
 }
 
-impl Pause {
+impl Backoff {
     const FIRST: Duration = Duration::from_millis(5);
     const LONGEST: Duration = Duration::from_millis(500);
 
     /// Allows attempts for so long from now on.
-    pub(crate) fn new(total: Duration) -> Pause {
+    pub(crate) fn new(total: Duration) -> Backoff {
         let now = Instant::now();
-        Pause { next: Self::FIRST, until: now.checked_add(total).unwrap_or(now) }
+        Backoff { next: Self::FIRST, until: now.checked_add(total).unwrap_or(now) }
     }
 
-    /// Waits; or says that there is no time left.
+    /// Waits; returns false if there is no time left.
     pub(crate) async fn take(&mut self) -> bool {
         if Instant::now() >= self.until {
             return false;
@@ -175,7 +176,7 @@ fn parse(url: &str, config: &PostgresConfig) -> Result<Config, StoreError> {
     // Ours is always verified in full; see `tls`.
     let url =
         url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require");
-    // What the parser says may quote the URL, and there may be a password in it.
+    // The parser's message may quote the URL, which may contain a password.
     let mut postgres: Config = url.parse().map_err(|_| StoreError::Unavailable {
         place: "the database".to_owned(),
         detail:

@@ -27,9 +27,9 @@ const DELETE_RECORDS: &str = "DELETE FROM {schema}.records WHERE tenant = $1 AND
 const DELETE_DOCUMENTS: &str = "DELETE FROM {schema}.documents WHERE tenant = $1 AND session = $2";
 const DELETE_STREAMS: &str = "DELETE FROM {schema}.streams WHERE tenant = $1 AND session = $2 RETURNING kind";
 
-/// What a session had.
+/// The deleted data of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub(crate) struct RemovedSession {
     pub(crate) threads: Vec<String>,
     /// The kinds of its streams.
     pub(crate) kinds: Vec<String>,
@@ -37,13 +37,16 @@ pub(crate) struct Removed {
 
 impl Database {
     /// Removes a session and returns what it had; nothing if there was none.
-    pub(crate) async fn delete_session(&self, key: &SessionKey) -> Result<Option<Removed>, StoreError> {
+    pub(crate) async fn delete_session(
+        &self,
+        key: &SessionKey,
+    ) -> Result<Option<RemovedSession>, StoreError> {
         let was_there = &AtomicBool::new(false);
         let removed = self
             .run(|client, _| async move { self.delete_session_once(client, key, was_there).await })
             .await?;
         // An attempt that got no answer may have removed it.
-        Ok(removed.or_else(|| was_there.load(Ordering::Relaxed).then(Removed::default)))
+        Ok(removed.or_else(|| was_there.load(Ordering::Relaxed).then(RemovedSession::default)))
     }
 
     async fn delete_session_once(
@@ -51,7 +54,7 @@ impl Database {
         mut client: Client,
         key: &SessionKey,
         was_there: &AtomicBool,
-    ) -> Result<Option<Removed>, Failure> {
+    ) -> Result<Option<RemovedSession>, Failure> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
         let transaction = begin(&mut client).await?;
         self.check_current(&transaction).await?;
@@ -66,18 +69,18 @@ impl Database {
         let kinds = self.delete_kept(&transaction, key).await?;
         transaction.execute(&self.sql(DELETE_SESSION), &[&tenant, &session]).await?;
         transaction.commit().await?;
-        Ok(Some(Removed { threads, kinds }))
+        Ok(Some(RemovedSession { threads, kinds }))
     }
 
-    /// Removes the streams and documents of a session that is locked, so that nobody writes more. Returns the kinds of
-    /// the streams.
+    /// Removes the streams and documents of a session, which is locked against writers. Returns the kinds of the
+    /// streams.
     async fn delete_kept(
         &self,
         transaction: &Transaction<'_>,
         key: &SessionKey,
     ) -> Result<Vec<String>, Failure> {
         let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
-        // The streams first: who forgets records of one has it locked.
+        // The streams first: pruning locks them.
         let rows = transaction.query(&self.sql(DELETE_STREAMS), &[&tenant, &session]).await?;
         transaction.execute(&self.sql(DELETE_RECORDS), &[&tenant, &session]).await?;
         transaction.execute(&self.sql(DELETE_DOCUMENTS), &[&tenant, &session]).await?;
@@ -113,7 +116,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Removes threads that are locked, so that nobody appends to them meanwhile.
+    /// Removes threads, which are locked against appends.
     async fn delete_logs(
         &self,
         transaction: &Transaction<'_>,

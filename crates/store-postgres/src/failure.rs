@@ -1,4 +1,4 @@
-//! What went wrong in the database, and whether trying again makes sense.
+//! Database errors, and whether a retry makes sense.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use contexture_session::{StoreError, codec};
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
-/// Why one attempt did not succeed.
+/// Why one attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// An answer: trying again changes nothing.
@@ -32,8 +32,8 @@ pub(crate) enum Failure {
     Raced,
     /// It may have been done, and can't be tried again.
     #[error(transparent)]
-    Unsure(tokio_postgres::Error),
-    /// What is stored can't be read.
+    OutcomeUnknown(tokio_postgres::Error),
+    /// Stored data can't be read.
     #[error("{0}")]
     Damaged(String),
 }
@@ -51,14 +51,14 @@ impl From<PoolError> for Failure {
     }
 }
 
-/// What to do about a failure.
+/// How to react to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Try again: nothing was done.
     Retry,
     /// Try again, but it may have been done: the connection broke before the answer.
     RetryAfterLoss,
-    /// Give up.
+    /// Do not retry.
     None,
 }
 
@@ -67,10 +67,12 @@ impl Failure {
         Failure::Damaged(format!("the row of item {first}: {why}"))
     }
 
-    /// Says that trying again is no remedy, if nobody knows whether it was done.
-    pub(crate) fn or_unsure(self) -> Failure {
+    /// Marks a failure as final if the outcome of the operation is unknown.
+    pub(crate) fn or_outcome_unknown(self) -> Failure {
         match self {
-            Failure::Database(err) if of_error(&err) == Remedy::RetryAfterLoss => Failure::Unsure(err),
+            Failure::Database(err) if of_error(&err) == Remedy::RetryAfterLoss => {
+                Failure::OutcomeUnknown(err)
+            }
             other => other,
         }
     }
@@ -86,7 +88,7 @@ impl Failure {
             | Failure::Damaged(_)
             | Failure::Busy
             | Failure::Pool(_)
-            | Failure::Unsure(_) => Remedy::None,
+            | Failure::OutcomeUnknown(_) => Remedy::None,
             Failure::Raced | Failure::Slow => Remedy::Retry,
             Failure::Unreached(err) if of_error(err) == Remedy::None => Remedy::None,
             Failure::Unreached(_) => Remedy::Retry,
@@ -94,7 +96,7 @@ impl Failure {
         }
     }
 
-    /// Whether the server is there and only not ready yet; what a first connection waits for.
+    /// Whether the server is reachable but not ready yet; the first connection waits for that.
     pub(crate) fn is_starting(&self) -> bool {
         let starting = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
         matches!(self, Failure::Unreached(err) if err.code().is_some_and(|it| starting.contains(it)))
@@ -108,7 +110,7 @@ impl Failure {
             Failure::Database(err) if err.code().is_some_and(|it| it.code().starts_with("XX")) => {
                 StoreError::Damaged { place, detail: describe(&err) }
             }
-            Failure::Database(err) | Failure::Unreached(err) | Failure::Unsure(err) => {
+            Failure::Database(err) | Failure::Unreached(err) | Failure::OutcomeUnknown(err) => {
                 StoreError::Unavailable { place, detail: describe(&err) }
             }
             other => StoreError::Unavailable { place, detail: other.to_string() },
@@ -149,7 +151,7 @@ fn io_error(err: &tokio_postgres::Error) -> Option<&io::Error> {
     std::error::Error::source(err)?.downcast_ref()
 }
 
-/// Says what the database said, without the values it may have quoted.
+/// Returns the database's message, without the values it may have quoted.
 pub(crate) fn describe(err: &tokio_postgres::Error) -> String {
     match err.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use contexture_history::Item;
-use contexture_session::codec::{self, BlobPlace};
+use contexture_session::codec::{self, BlobRef};
 use contexture_session::{NewThread, StoreError, ThreadKey};
 use deadpool_postgres::Transaction;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::numbers::from_seq;
 use crate::rows;
 
-/// The source can't be removed meanwhile; appends to it go on.
+/// The source can't be removed during the copy; appends to it continue.
 const LOCK: &str = "\
     SELECT end_seq FROM {schema}.threads WHERE tenant = $1 AND thread = $2 FOR KEY SHARE";
 
@@ -43,7 +43,7 @@ impl Database {
     pub(crate) async fn fork(&self, from: &ThreadKey, thread: &NewThread) -> Result<(), StoreError> {
         let key = &thread.key();
         if from.tenant != key.tenant {
-            // Another tenant's thread is not there, for this one.
+            // A thread of another tenant counts as missing.
             return Err(StoreError::no_thread(&from.thread));
         }
         let row = &ThreadRow::new(thread)?;
@@ -117,7 +117,7 @@ impl Database {
         let mut hashes = BTreeSet::new();
         for row in rows {
             let (first, places): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
-            let places: Vec<BlobPlace> =
+            let places: Vec<BlobRef> =
                 serde_json::from_str(places).map_err(|err| Failure::damaged_row(first, &err.into()))?;
             hashes.extend(places.into_iter().map(|it| it.hash));
         }

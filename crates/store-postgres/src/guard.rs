@@ -1,4 +1,4 @@
-//! Leases: who may write, decided in SQL by the database's clock.
+//! Leases, checked in SQL by the database's clock.
 //!
 //! The rules are those of [`contexture_session::LeaseRow::admit`]. A guard is handed over as three parameters, of
 //! which the ones that it does not have are null:
@@ -72,8 +72,8 @@ impl<'a> GuardParams<'a> {
 
 /// A thread as a refused writer finds it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    /// Where its log ends.
+pub(crate) struct CurrentLease {
+    /// The end of its log.
     pub(crate) end: i64,
     /// Whether the writer's lease is the last one and was given back.
     pub(crate) is_released: bool,
@@ -97,13 +97,13 @@ impl Database {
                 .query_opt(&statement, &[&tenant, &thread, &params.owner, &params.fence, &params.ttl])
                 .await?;
             let Some(row) = row else {
-                let found = self.found(&client, key, guard).await?;
+                let current_lease = self.current_lease(&client, key, guard).await?;
                 // Given back by the attempt that got no answer.
-                let is_done = matches!(guard, Guard::Release { .. }) && found.is_released;
+                let is_done = matches!(guard, Guard::Release { .. }) && current_lease.is_released;
                 return if attempt == Attempt::AfterLoss && is_done {
                     Ok(None)
                 } else {
-                    Err(refused(key, guard, found))
+                    Err(refused(key, guard, current_lease))
                 };
             };
             Ok(held(guard, row.try_get(0)?))
@@ -112,12 +112,12 @@ impl Database {
     }
 
     /// Looks at a thread that refused a writer.
-    pub(crate) async fn found(
+    pub(crate) async fn current_lease(
         &self,
         client: &Client,
         key: &ThreadKey,
         guard: &Guard,
-    ) -> Result<Found, Failure> {
+    ) -> Result<CurrentLease, Failure> {
         self.check_current(client).await?;
         let params = GuardParams::new(guard);
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
@@ -128,7 +128,7 @@ impl Database {
             .ok_or_else(|| StoreError::no_thread(&key.thread))?;
         let is_released: Option<bool> = row.try_get(1)?;
         let is_allowed: Option<bool> = row.try_get(2)?;
-        Ok(Found {
+        Ok(CurrentLease {
             end: row.try_get(0)?,
             is_released: is_released.unwrap_or(false),
             is_allowed: is_allowed.unwrap_or(false),
@@ -141,11 +141,11 @@ pub(crate) fn held(guard: &Guard, fence: i64) -> Option<Fence> {
     matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(to_u64(fence)))
 }
 
-/// Says why the guard does not let a writer in; or that it would by now.
-pub(crate) fn refused(key: &ThreadKey, guard: &Guard, found: Found) -> Failure {
+/// Returns why the guard refuses a writer, or [`Failure::Raced`] if it no longer does.
+pub(crate) fn refused(key: &ThreadKey, guard: &Guard, current_lease: CurrentLease) -> Failure {
     let thread = key.thread.to_string();
     match guard {
-        _ if found.is_allowed => Failure::Raced,
+        _ if current_lease.is_allowed => Failure::Raced,
         Guard::Free | Guard::Acquire { .. } => StoreError::Held { thread }.into(),
         Guard::Hold { fence, .. } | Guard::Release { fence } => {
             StoreError::Fenced { thread, fence: *fence }.into()

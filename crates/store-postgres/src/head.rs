@@ -1,11 +1,11 @@
-//! Where a thread stands.
+//! The current state of a thread.
 
 use std::sync::Arc;
 
 use contexture_history::{Seq, Timestamp, TurnNo};
 use contexture_session::{
-    Base, Fence, Head, KeyedTurn, Lease, SessionId, StoreError, ThreadId, ThreadInfo, ThreadKey, ThreadKind,
-    codec,
+    Fence, ForkPoint, Head, KeyedTurn, Lease, SessionId, StoreError, ThreadId, ThreadInfo, ThreadKey,
+    ThreadKind, codec,
 };
 use tokio_postgres::Row;
 
@@ -97,7 +97,7 @@ pub(crate) fn thread_info(row: &Row) -> Result<ThreadInfo, Failure> {
         session: session_id(row.try_get("session")?)?,
         kind: if row.try_get("main")? { ThreadKind::Main } else { ThreadKind::Isolated },
         label: row.try_get("label")?,
-        base: base.map(|(thread, seq)| Base { thread, seq: Seq(to_u64(seq)) }),
+        base: base.map(|(thread, seq)| ForkPoint { thread, seq: Seq(to_u64(seq)) }),
         created: Timestamp(row.try_get("created")?),
         updated: Timestamp(row.try_get("updated")?),
         items: number("end_seq")?,

@@ -8,11 +8,10 @@
 //!   concurrent start, and readers elsewhere are woken by `LISTEN`/`NOTIFY`, or by polling where that is not to be
 //!   had.
 //! - Lost connections, a restarted server and serialisation failures are retried for a while. An append whose
-//!   connection was lost is recognised if it had been carried out, so that it is never written twice.
-//! - Streams and documents ([`contexture_session::Records`]) take their numbers from a row of each stream. A write of them
-//!   whose commit got no answer is an error, and is not tried again.
-//! - Every key begins with the tenant and then the thread, so that a database that is spread over machines can
-//!   split by them.
+//!   connection was lost is recognised if it had succeeded, so it is never written twice.
+//! - Streams and documents ([`contexture_session::Records`]) take their numbers from a row of each stream. A write of
+//!   them whose commit got no answer is an error, and is not tried again.
+//! - Every key starts with the tenant and then the thread, so a distributed database can shard by them.
 //!
 //! Its futures run on a Tokio runtime with I/O and time enabled.
 
@@ -27,7 +26,7 @@ mod failure;
 mod fork;
 mod guard;
 mod head;
-mod listing;
+mod list;
 mod migrate;
 mod notices;
 mod numbers;

@@ -1,11 +1,11 @@
 //! The tables, and how they get from one version to the next.
 //!
-//! All that is missing is applied in one transaction. Programs that start at the same time wait for each other at a
-//! lock, so that each step happens once.
+//! All missing migrations are applied in one transaction. Programs that start together wait for each other at a lock,
+//! so each migration runs once.
 //!
 //! A program that runs while a newer one changes the tables stops writing: every write reads the version in its own
-//! transaction ([`CURRENT`]). The change has the table of versions locked against that, so a write is either done before
-//! it begins, or sees the new version.
+//! transaction ([`CURRENT`]). The change has the table of versions locked against that, so a write is either done
+//! before it begins, or sees the new version.
 
 use contexture_session::StoreError;
 use deadpool_postgres::{Client, GenericClient, Transaction};

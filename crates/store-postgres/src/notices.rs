@@ -1,9 +1,9 @@
 //! Notifications between the processes that use a database.
 //!
-//! One connection of the store listens, and announces what this store has appended. Announcements are not part of
-//! the appends: PostgreSQL lets only one transaction with a `NOTIFY` commit at a time, and so they would wait for
-//! each other's disk syncs. They follow right after, many at once if there are many. One that is lost, because its
-//! writer died in between, is made up for by looking from time to time.
+//! One connection of the store listens, and announces what this store has appended. Announcements are not part of the
+//! appends: PostgreSQL commits only one transaction with a `NOTIFY` at a time, so they would wait for each other's
+//! disk syncs. They follow right after, batched if there are many. If one is lost because its writer died in between,
+//! polling makes up for it.
 
 use std::future::ready;
 use std::pin::pin;
@@ -26,7 +26,7 @@ use crate::waiters::{Topic, Waiters};
 
 const ANNOUNCE: &str = "SELECT pg_notify($1, it) FROM unnest($2::text[]) AS it";
 
-/// What this process hears from others and tells them.
+/// Sends and receives notifications.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     waiters: Waiters,
@@ -58,7 +58,7 @@ impl Notices {
             if end > after {
                 return Ok(());
             }
-            self.pause(database, woken).await;
+            self.backoff(database, woken).await;
         }
     }
 
@@ -79,18 +79,18 @@ impl Notices {
                 return Ok(());
             }
             before = last;
-            self.pause(database, woken).await;
+            self.backoff(database, woken).await;
         }
     }
 
     /// Waits for a wake, or until it is time to look without one.
-    async fn pause(&self, database: &Database, woken: Notified<'_>) {
+    async fn backoff(&self, database: &Database, woken: Notified<'_>) {
         let is_listening = self.is_listening.load(Ordering::Acquire);
         let patience = if is_listening { database.config.recheck } else { database.config.poll };
         select(pin!(woken), pin!(sleep(patience))).await;
     }
 
-    /// Listens and announces for as long as the store is there.
+    /// Listens and announces until the store is dropped.
     pub(crate) async fn serve(&self, database: &Database) {
         loop {
             // A lost connection is nothing to report: readers look by themselves until there is another one.
@@ -126,7 +126,7 @@ impl Notices {
         client.batch_execute(&format!("SET synchronous_commit = off; LISTEN {channel}")).await?;
         let statement = client.prepare(ANNOUNCE).await?;
         self.is_listening.store(true, Ordering::Release);
-        // What was announced while nobody listened here is found by looking.
+        // Announcements sent while this connection was down are found by polling.
         self.waiters.wake_all();
         loop {
             let topics = self.lock().send();

@@ -27,7 +27,7 @@ pub(crate) fn from_duration(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(CENTURY).min(CENTURY)
 }
 
-/// Returns a number that nobody else has: by it a writer recognises what it wrote itself.
+/// Returns a unique number, by which a writer recognises its own writes.
 pub(crate) fn nonce() -> i64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // The hasher is keyed by the system's randomness.

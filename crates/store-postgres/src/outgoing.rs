@@ -7,7 +7,7 @@ use crate::waiters::Topic;
 /// How many topics may wait for their announcement. It is only a help: beyond that, readers find out by themselves.
 const MOST: usize = 10_000;
 
-/// What is to be announced. One that was on its way when a connection broke is sent again on the next.
+/// Topics to announce. One that was being sent when a connection broke is sent again on the next.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     waiting: BTreeSet<Topic>,

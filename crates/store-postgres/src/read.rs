@@ -5,14 +5,14 @@
 
 use contexture_history::{Item, Seq};
 use contexture_session::codec::MAX_ITEMS;
-use contexture_session::{Backward, Span, StoreError, ThreadKey};
+use contexture_session::{BackwardScan, Span, StoreError, ThreadKey};
 use deadpool_postgres::Client;
 use tokio_postgres::types::ToSql;
 
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::numbers::{from_seq, from_u64};
-use crate::rows::{self, Stored};
+use crate::rows::{self, StoredRow};
 
 /// The end of a log, and rows of it.
 const PAGE: &str = "\
@@ -33,7 +33,7 @@ const BACKWARD: &str = "first_seq > $3 AND first_seq < $4 ORDER BY first_seq DES
 /// Rows of the newest items. How many rows that are follows from where the log ends.
 const NEWEST: &str = "first_seq > log.end_seq - $3 ORDER BY first_seq DESC";
 
-/// How many rows are read at first when it is unknown how many are needed; then twice as many each time.
+/// How many rows are read first when the number needed is unknown; it doubles each time.
 const FIRST_ROWS: i64 = 32;
 const MOST_ROWS: i64 = 1024;
 
@@ -42,13 +42,13 @@ const ROWS_AT_ONCE: usize = 16;
 
 const ROW_ITEMS: i64 = MAX_ITEMS as i64;
 
-/// What one statement returns.
+/// The result of one statement.
 #[derive(Debug)]
 struct Page {
-    /// Where the log ends.
+    /// The end of the log.
     end: i64,
-    /// Oldest first.
-    rows: Vec<Stored>,
+    /// The rows, oldest first.
+    rows: Vec<StoredRow>,
 }
 
 impl Page {
@@ -123,7 +123,7 @@ impl Database {
         span: &Span,
         count: i64,
     ) -> Result<Vec<Item>, Failure> {
-        let Some(mut backward) = Backward::new(span) else { return Ok(Vec::new()) };
+        let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
         let reach = count.saturating_add(ROW_ITEMS);
         let page = self.page(client, key, NEWEST, &[&reach]).await?;
         page.check(page.end.saturating_sub(count).max(0), page.end)?;
@@ -139,7 +139,7 @@ impl Database {
         span: &Span,
         after: Seq,
     ) -> Result<Vec<Item>, Failure> {
-        let Some(mut backward) = Backward::new(span) else { return Ok(Vec::new()) };
+        let Some(mut backward) = BackwardScan::new(span) else { return Ok(Vec::new()) };
         let after = from_seq(after);
         let above = after.saturating_sub(ROW_ITEMS);
         let (mut before, mut limit) = (i64::MAX, FIRST_ROWS);
@@ -163,8 +163,8 @@ impl Database {
         &self,
         client: &Client,
         key: &ThreadKey,
-        rows: &[Stored],
-        backward: &mut Backward,
+        rows: &[StoredRow],
+        backward: &mut BackwardScan,
     ) -> Result<(), Failure> {
         for rows in rows.rchunks(ROWS_AT_ONCE) {
             if backward.is_done() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use contexture_history::{Item, Seq};
 use contexture_session::Tenant;
-use contexture_session::codec::{self, BlobPlace};
+use contexture_session::codec::{self, BlobRef};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
@@ -15,23 +15,23 @@ use crate::numbers::to_u64;
 
 /// A row of a log, not decoded yet.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRow {
     /// The position of its first item.
     pub(crate) first: i64,
     count: i32,
-    places: Vec<BlobPlace>,
+    places: Vec<BlobRef>,
     row: Row,
 }
 
-impl Stored {
+impl StoredRow {
     /// Takes a row with the columns `first_seq`, `count`, `body` and `blobs`; they are null where there is none.
-    fn new(row: Row) -> Result<Option<Stored>, Failure> {
+    fn new(row: Row) -> Result<Option<StoredRow>, Failure> {
         let Some(first) = row.try_get("first_seq")? else { return Ok(None) };
         let count = row.try_get("count")?;
         let places: Option<&str> = row.try_get("blobs")?;
         let places = places.map(serde_json::from_str).transpose();
         let places = places.map_err(|err| Failure::damaged_row(first, &err.into()))?.unwrap_or_default();
-        Ok(Some(Stored { first, count, places, row }))
+        Ok(Some(StoredRow { first, count, places, row }))
     }
 
     /// Returns the position of its last item.
@@ -48,9 +48,9 @@ impl Stored {
 }
 
 /// Returns rows by their positions, in whatever order they came.
-pub(crate) fn stored(rows: Vec<Row>) -> Result<Vec<Stored>, Failure> {
-    let rows = rows.into_iter().map(Stored::new).filter_map(Result::transpose);
-    let mut rows = rows.collect::<Result<Vec<Stored>, Failure>>()?;
+pub(crate) fn stored(rows: Vec<Row>) -> Result<Vec<StoredRow>, Failure> {
+    let rows = rows.into_iter().map(StoredRow::new).filter_map(Result::transpose);
+    let mut rows = rows.collect::<Result<Vec<StoredRow>, Failure>>()?;
     rows.sort_by_key(|it| it.first);
     Ok(rows)
 }
@@ -61,7 +61,7 @@ impl Database {
         &self,
         client: &impl GenericClient,
         tenant: &Tenant,
-        rows: &[Stored],
+        rows: &[StoredRow],
     ) -> Result<Vec<Vec<Item>>, Failure> {
         let texts = self.texts_of(client, tenant, rows).await?;
         rows.iter().map(|it| it.decode(&texts)).collect()
@@ -72,7 +72,7 @@ impl Database {
         &self,
         client: &impl GenericClient,
         tenant: &Tenant,
-        rows: &[Stored],
+        rows: &[StoredRow],
     ) -> Result<Vec<Item>, Failure> {
         let texts = self.texts_of(client, tenant, rows).await?;
         let decoded = rows.iter().map(|it| it.decode(&texts));
@@ -84,7 +84,7 @@ impl Database {
         &self,
         client: &impl GenericClient,
         tenant: &Tenant,
-        rows: &[Stored],
+        rows: &[StoredRow],
     ) -> Result<Texts, Failure> {
         let places = rows.iter().flat_map(|it| &it.places);
         let hashes: BTreeSet<&str> = places.map(|it| it.hash.as_str()).collect();

@@ -1,9 +1,9 @@
-//! Looking for words in what is archived.
+//! Full-text search in archived items.
 
 use std::collections::BTreeMap;
 
 use contexture_history::{Item, Seq};
-use contexture_session::search::{Found, Hits, Search};
+use contexture_session::search::{Hits, Search, SearchHit};
 use contexture_session::{StoreError, ThreadKey};
 use deadpool_postgres::{Client, Transaction};
 
@@ -13,13 +13,14 @@ use crate::failure::Failure;
 use crate::numbers::{from_seq, to_u64};
 use crate::rows;
 
-/// The index of words is read in another way than all others, and how depends on the words: until the transaction ends.
+/// The settings for searching the word index, until the end of the transaction: unlike other statements its plan
+/// depends on the words.
 const SETTINGS: &str = "\
     SELECT set_config('enable_bitmapscan', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true)";
 
 const THREAD: &str = "SELECT FROM {schema}.threads WHERE tenant = $1 AND thread = $2";
 
-/// The items with any of the words, and which of them they have.
+/// The items with any of the words, and which of the words they contain.
 const MATCHES: &str = "\
     SELECT seq, ARRAY(SELECT words @@ word::tsquery FROM unnest($4::text[]) AS word)
     FROM {schema}.archived WHERE tenant = $1 AND thread = $2 AND words @@ $3::text::tsquery";
@@ -39,7 +40,11 @@ fn quoted(word: &str) -> String {
 }
 
 impl Database {
-    pub(crate) async fn search(&self, key: &ThreadKey, search: &Search) -> Result<Vec<Found>, StoreError> {
+    pub(crate) async fn search(
+        &self,
+        key: &ThreadKey,
+        search: &Search,
+    ) -> Result<Vec<SearchHit>, StoreError> {
         self.run(|client, _| self.search_once(client, key, search)).await
     }
 
@@ -48,7 +53,7 @@ impl Database {
         mut client: Client,
         key: &ThreadKey,
         search: &Search,
-    ) -> Result<Vec<Found>, Failure> {
+    ) -> Result<Vec<SearchHit>, Failure> {
         let transaction = begin(&mut client).await?;
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let found = transaction.query_opt(&self.sql(THREAD), &[&tenant, &thread]).await?;
@@ -60,8 +65,8 @@ impl Database {
         };
         let items = self.items_at(&transaction, key, &best).await?;
         transaction.commit().await?;
-        // One that is not there was deleted meanwhile.
-        Ok(best.iter().filter_map(|it| items.get(it)).map(|it| Found::of(it, &words)).collect())
+        // A missing item was deleted in between.
+        Ok(best.iter().filter_map(|it| items.get(it)).map(|it| SearchHit::of(it, &words)).collect())
     }
 
     async fn matches(

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use contexture_history::{Item, Seq};
 use contexture_session::records::StreamKey;
 use contexture_session::{
-    Append, Appended, Fence, Found, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SessionId,
+    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SearchHit, SessionId,
     SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Usage,
 };
 use tokio::task::JoinHandle;
 
 use crate::PostgresConfig;
 use crate::database::Database;
-use crate::delete::{Removed, thread_keys};
+use crate::delete::{RemovedSession, thread_keys};
 use crate::migrate::migrate;
 use crate::notices::Notices;
 use crate::waiters::Topic;
@@ -61,10 +61,10 @@ impl PostgresStore {
     ///
     /// The URL is PostgreSQL's, such as `postgres://user:password@host:5432/database?sslmode=require`. With
     /// `sslmode=require` the server's certificate must be valid for its name; `prefer`, the default, encrypts if the
-    /// server can and does not ask who it is; `disable` does not encrypt.
+    /// server supports it and does not verify the server; `disable` does not encrypt.
     ///
-    /// A server that is starting is waited for; one that can't be reached is an error at once. Tables of a newer
-    /// version are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
+    /// A server that is starting is waited for; an unreachable one is an error immediately. Tables of a newer version
+    /// are [`StoreError::Newer`], and nothing is written. Neither errors nor logs show the password.
     pub async fn connect(url: &str, config: PostgresConfig) -> Result<PostgresStore, StoreError> {
         let database = Arc::new(Database::new(url, config)?);
         database.run_first(|client| migrate(&database, client)).await?;
@@ -126,7 +126,7 @@ impl Store for PostgresStore {
         Box::pin(async move { self.database().read(&key, &span).await })
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         Box::pin(async move { self.database().search(&key, &search).await })
     }
 
@@ -155,7 +155,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let removed = self.database().delete_session(&session).await?;
             let was_there = removed.is_some();
-            let Removed { threads, kinds } = removed.unwrap_or_default();
+            let RemovedSession { threads, kinds } = removed.unwrap_or_default();
             thread_keys(&session.tenant, threads).iter().for_each(|it| self.announce(it));
             let stream = |kind: &String| StreamKey::of_session(&session.tenant, &session.session, kind);
             kinds.iter().for_each(|it| self.announce_stream(&stream(it)));

@@ -1,8 +1,8 @@
 //! Encryption, by the URL's `sslmode`.
 //!
-//! - `disable`: none.
-//! - `prefer`, the default: if the server offers it, and then without asking who the server is, as PostgreSQL's own
-//!   programs do. It keeps out who listens, not who pretends. With `root_certificates` the server must prove it.
+//! - `disable`: no encryption.
+//! - `prefer`, the default: if the server offers it, without verifying the server, as PostgreSQL's own programs do. It
+//!   protects against eavesdropping, not impersonation. With `root_certificates` the server is verified.
 //! - `require`: always, and the server's certificate must be valid for its name. PostgreSQL's own programs call
 //!   this `verify-full`, and so may the URL.
 
@@ -26,7 +26,7 @@ pub(crate) fn connector(mode: SslMode, roots: Option<&Path>) -> Result<MakeRustl
     let config = if mode == SslMode::Require || roots.is_some() {
         builder.with_root_certificates(trusted(roots)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyServer(provider)))
     };
     Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
 }
@@ -51,9 +51,9 @@ fn from_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// Takes every server for the right one.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

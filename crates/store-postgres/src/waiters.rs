@@ -1,4 +1,4 @@
-//! Who waits for which thread or stream to grow.
+//! The waiters of threads and streams.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use contexture_session::{SessionId, ThreadKey, codec};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// The name of a thread or stream in notifications: the same in every process, short, and it tells nothing.
+/// The name of a thread or stream in notifications: the same in every process, short and opaque.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Topic(pub(crate) String);
 
@@ -31,11 +31,11 @@ impl Topic {
     }
 }
 
-/// Those who wait. Whoever stops waiting, in whatever way, is forgotten.
+/// The waiters. A waiter is removed when it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters(Mutex<HashMap<Topic, Arc<Notify>>>);
 
-/// Someone who waits.
+/// A waiter of one topic.
 #[derive(Debug)]
 pub(crate) struct Waiter<'a> {
     waiters: &'a Waiters,
@@ -53,7 +53,8 @@ impl Waiter<'_> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiters = self.waiters.lock();
-        // Given up while nobody can join or leave: of those who leave at once, the last one sees that it is.
+        // Released under the lock, so that of several waiters that leave together the last one sees that it is the
+        // last.
         self.notify = Arc::default();
         if waiters.get(&self.topic).is_some_and(|it| Arc::strong_count(it) == 1) {
             waiters.remove(&self.topic);

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use contexture_history::{Seq, Timestamp};
-use contexture_session::codec::{self, Blob, BlobPlace};
+use contexture_session::codec::{self, Blob, BlobRef};
 use contexture_session::search::archived_ranges;
 use contexture_session::{
-    Append, Appended, Fence, Guard, KeyedTurn, LeaseRow, Refused, StoreError, ThreadKey, Time,
+    Append, Appended, Fence, Guard, KeyedTurn, LeaseRefusal, LeaseRow, StoreError, ThreadKey, Time,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::commit::{Change, Touched};
-use crate::failure::{Failure, Place};
-use crate::number::{from_sql, seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::Log;
 use crate::search::index;
 
@@ -21,24 +21,24 @@ const SMALL: usize = 4;
 
 /// An append with its rows written out, ready for the file.
 #[derive(Debug)]
-pub(crate) struct Appending {
+pub(crate) struct AppendItems {
     key: ThreadKey,
     expected: Seq,
     guard: Guard,
     keys: Vec<(String, KeyedTurn)>,
     rows: Vec<EncodedRow>,
     state: EncodedState,
-    /// What its summaries archive.
+    /// The ranges archived by its summaries.
     archived: Vec<(Seq, Seq)>,
     time: Arc<dyn Time>,
-    place: Place,
+    place: StorePath,
 }
 
 /// A row as it is stored.
 #[derive(Debug)]
 pub(crate) struct EncodedRow {
     row: codec::Row,
-    /// Where its blobs belong, as JSON.
+    /// The references of its blobs, as JSON.
     places: Option<String>,
 }
 
@@ -61,20 +61,20 @@ impl EncodedState {
 /// Writes items out as rows.
 pub(crate) fn encode(items: &[contexture_history::Item]) -> serde_json::Result<Vec<EncodedRow>> {
     let encoded = |row: codec::Row| {
-        let places: Vec<&BlobPlace> = row.blobs.iter().map(|it| &it.place).collect();
+        let places: Vec<&BlobRef> = row.blobs.iter().map(|it| &it.place).collect();
         let places = if places.is_empty() { None } else { Some(serde_json::to_string(&places)?) };
         Ok(EncodedRow { places, row })
     };
     codec::encode(items)?.into_iter().map(encoded).collect()
 }
 
-impl Appending {
+impl AppendItems {
     /// Checks an append and writes it out. This is the costly part, and it happens in the caller's thread.
     pub(crate) fn new(
         key: ThreadKey,
         append: Append,
         time: Arc<dyn Time>,
-        place: Place,
+        place: StorePath,
     ) -> Result<Self, StoreError> {
         append.check(&key)?;
         let malformed = |err: serde_json::Error| StoreError::Malformed {
@@ -89,7 +89,7 @@ impl Appending {
     }
 }
 
-impl Change for Appending {
+impl Change for AppendItems {
     type Output = Appended;
 
     fn make(&self, conn: &Connection) -> Result<Appended, Failure> {
@@ -118,13 +118,13 @@ impl Change for Appending {
 
 /// A change of a lease alone.
 #[derive(Debug)]
-pub(crate) struct Leasing {
+pub(crate) struct ChangeLease {
     pub(crate) key: ThreadKey,
     pub(crate) guard: Guard,
     pub(crate) time: Arc<dyn Time>,
 }
 
-impl Change for Leasing {
+impl Change for ChangeLease {
     type Output = Option<Fence>;
 
     fn is_small(&self) -> bool {
@@ -144,7 +144,7 @@ impl Change for Leasing {
 }
 
 /// A thread as a writer finds it.
-struct Found {
+struct CurrentThread {
     no: i64,
     end: Seq,
     lease: LeaseRow,
@@ -153,11 +153,11 @@ struct Found {
 pub(crate) const FIND_THREAD: &str =
     r#"SELECT no, "end", owner, fence, until FROM threads WHERE tenant = ?1 AND name = ?2"#;
 
-fn find(conn: &Connection, key: &ThreadKey) -> Result<Found, Failure> {
+fn find(conn: &Connection, key: &ThreadKey) -> Result<CurrentThread, Failure> {
     let found = |row: &rusqlite::Row<'_>| {
         let owner: Option<Arc<str>> = row.get(2)?;
         let lease = LeaseRow { owner, fence: Fence(from_sql(row.get(3)?)), until: Timestamp(row.get(4)?) };
-        Ok(Found { no: row.get(0)?, end: seq(row.get(1)?), lease })
+        Ok(CurrentThread { no: row.get(0)?, end: seq(row.get(1)?), lease })
     };
     let mut statement = conn.prepare_cached(FIND_THREAD)?;
     let thread = statement.query_row([key.tenant.as_str(), key.thread.as_str()], found).optional()?;
@@ -168,8 +168,8 @@ fn admit(key: &ThreadKey, lease: &LeaseRow, guard: &Guard, now: Timestamp) -> Re
     lease.admit(guard, now).map_err(|refused| {
         let thread = key.thread.to_string();
         match refused {
-            Refused::Held => StoreError::Held { thread },
-            Refused::Fenced(fence) => StoreError::Fenced { thread, fence },
+            LeaseRefusal::Held => StoreError::Held { thread },
+            LeaseRefusal::Fenced(fence) => StoreError::Fenced { thread, fence },
         }
     })
 }

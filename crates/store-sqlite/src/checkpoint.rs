@@ -1,8 +1,8 @@
 //! Keeps the write-ahead log short without making appends wait for it.
 //!
-//! A thread of its own copies the log into the file while the writer goes on. What was appended meanwhile is copied by
-//! the writer itself, a few pages, so that the log is copied whole for a moment and starts anew. Only if readers
-//! prevent that for long does the writer wait for them, so the log never grows without bound.
+//! A separate thread copies the log into the file while the writer continues. The few pages appended in the meantime
+//! are copied by the writer itself, so that the log is briefly fully copied and restarts. Only if readers prevent that
+//! for long does the writer wait for them, so the log never grows without bound.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
-use crate::failure::Place;
+use crate::failure::StorePath;
 use crate::open::open_checkpointer;
 
 /// From this length on, in pages, the log is copied into the file.
@@ -58,14 +58,14 @@ impl Checkpoints {
     /// Starts the thread, and listens to the commits of `writer`.
     pub(crate) fn start(
         path: &Path,
-        place: &Place,
+        place: &StorePath,
         busy: Duration,
         writer: &mut Connection,
     ) -> Result<(Checkpoints, JoinHandle<()>), StoreError> {
         let pages = Arc::new(AtomicU32::new(0));
-        let told = Arc::clone(&pages);
+        let pages_written = Arc::clone(&pages);
         let listen = move |_: &mut Wal, length: i32| {
-            told.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
+            pages_written.store(u32::try_from(length).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         };
         writer.wal_hook(Some(listen)).map_err(|err| place.error(&err))?;
@@ -157,7 +157,7 @@ fn copy_when_asked(conn: &Connection, asked: &Receiver<()>, done: &AtomicBool) {
     }
 }
 
-/// Copies what can be copied. That it could not is no error: the log stays, and the next time may succeed.
+/// Copies as much as possible. A partial copy is not an error: the log stays, and the next attempt may succeed.
 fn checkpoint(conn: &Connection, mode: &str) {
     let _ = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
 }

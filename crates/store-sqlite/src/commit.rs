@@ -1,10 +1,11 @@
 //! One transaction for many changes.
 //!
-//! Each change is checked on its own inside the transaction; a refused one has written nothing. If SQLite fails at one
-//! of them, the transaction is undone and each is tried alone, so that nobody pays for another's trouble.
+//! Each change is checked separately inside the transaction; a refused one has written nothing. If SQLite fails at one
+//! of them, the transaction is rolled back and each is tried alone, so that one failing change does not affect the
+//! others.
 //!
-//! A transaction is made only in a file that this program understands and that is still where it was opened: a newer program
-//! may have changed the schema meanwhile, and what is written to a file that was removed is lost.
+//! A transaction is made only in a file that this program understands and that is still at its path: a newer program
+//! may have changed the schema, and writes to a removed file are lost.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
 use crate::checkpoint::Checkpoints;
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
 use crate::identity::Identity;
 use crate::open::VERSION;
 
 /// A change of the file. It is called once more if the transaction it was part of did not go through.
 pub(crate) trait Change: Send + 'static {
-    /// What it gives.
+    /// The result of the change.
     type Output: Send + 'static;
 
     /// Makes the change, inside a transaction. A refusal must come before the first write.
@@ -33,13 +34,13 @@ pub(crate) trait Change: Send + 'static {
         false
     }
 
-    /// Who must hear of it once it is durable.
+    /// Returns what to notify once it is durable.
     fn touched(&self) -> Touched<'_> {
         Touched::Nothing
     }
 }
 
-/// Whose waiting readers must look again.
+/// The waiters that must check again.
 pub(crate) enum Touched<'a> {
     Nothing,
     Thread(&'a ThreadKey),
@@ -47,8 +48,8 @@ pub(crate) enum Touched<'a> {
     Everything,
 }
 
-/// A change with the one who asked for it.
-struct Asked<C: Change> {
+/// A queued change with its reply channel.
+struct QueuedChange<C: Change> {
     change: C,
     outcome: Option<Result<C::Output, StoreError>>,
     reply: oneshot::Sender<Result<C::Output, StoreError>>,
@@ -58,27 +59,27 @@ struct Asked<C: Change> {
 pub(crate) trait Pending: Send {
     /// Makes the change and notes its outcome. An error means that the transaction must go.
     fn make(&mut self, conn: &Connection) -> rusqlite::Result<()>;
-    /// Who must hear of it, if it was made.
+    /// Returns what to notify, if the change was made.
     fn touched(&self) -> Touched<'_>;
     /// Notes that it was not made.
     fn fail(&mut self, err: StoreError);
     /// Tells the outcome, after the commit.
-    fn answer(self: Box<Self>, place: &Place);
+    fn answer(self: Box<Self>, place: &StorePath);
 }
 
 /// Changes that share a transaction.
 pub(crate) type Batch = Vec<Box<dyn Pending>>;
 
-/// What a change gives, later.
+/// The future result of a change.
 pub(crate) type Answer<C> = oneshot::Receiver<Result<<C as Change>::Output, StoreError>>;
 
 /// Returns a change to queue, and the answer that it is going to get.
 pub(crate) fn pending<C: Change>(change: C) -> (Box<dyn Pending>, Answer<C>) {
     let (reply, answer) = oneshot::channel();
-    (Box::new(Asked { change, outcome: None, reply }), answer)
+    (Box::new(QueuedChange { change, outcome: None, reply }), answer)
 }
 
-impl<C: Change> Pending for Asked<C> {
+impl<C: Change> Pending for QueuedChange<C> {
     fn make(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         self.outcome = Some(match self.change.make(conn) {
             Ok(output) => Ok(output),
@@ -99,9 +100,9 @@ impl<C: Change> Pending for Asked<C> {
         self.outcome = Some(Err(err));
     }
 
-    fn answer(self: Box<Self>, place: &Place) {
+    fn answer(self: Box<Self>, place: &StorePath) {
         let outcome = self.outcome.unwrap_or_else(|| Err(place.gone()));
-        // Whoever asked may have left; the change stands.
+        // The caller may be gone; the change stands.
         let _ = self.reply.send(outcome);
     }
 }
@@ -112,7 +113,7 @@ pub(crate) struct File {
     pub(crate) conn: Connection,
     /// How long to wait for another process.
     pub(crate) busy: Duration,
-    pub(crate) place: Place,
+    pub(crate) place: StorePath,
     pub(crate) identity: Arc<Identity>,
     pub(crate) checkpoints: Checkpoints,
 }
@@ -131,16 +132,16 @@ impl File {
         });
         match written {
             Ok(()) => {}
-            Err(Undone::InBatch(_)) if batch.len() > 1 => {
+            Err(TransactionError::InBatch(_)) if batch.len() > 1 => {
                 batch.iter_mut().for_each(|it| self.write_alone(&mut **it));
             }
-            Err(undone) => batch.iter_mut().for_each(|it| it.fail(self.error(&undone))),
+            Err(err) => batch.iter_mut().for_each(|it| it.fail(self.error(&err))),
         }
     }
 
     fn write_alone(&self, change: &mut dyn Pending) {
-        if let Err(undone) = self.transaction(|conn| change.make(conn)) {
-            change.fail(self.error(&undone));
+        if let Err(err) = self.transaction(|conn| change.make(conn)) {
+            change.fail(self.error(&err));
         }
     }
 
@@ -152,52 +153,62 @@ impl File {
         let _ = self.conn.busy_timeout(self.busy);
         match written {
             Ok(()) => true,
-            Err(Undone::NotBegun(err)) if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => false,
-            Err(undone) => {
-                change.fail(self.error(&undone));
+            Err(TransactionError::NotBegun(err))
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                false
+            }
+            Err(err) => {
+                change.fail(self.error(&err));
                 true
             }
         }
     }
 
-    fn transaction(&self, make: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), Undone> {
+    fn transaction(
+        &self,
+        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), TransactionError> {
         self.undo();
         // IMMEDIATE: what a change reads can't be outdated by another process when it writes.
-        self.step("BEGIN IMMEDIATE").map_err(Undone::NotBegun)?;
+        self.step("BEGIN IMMEDIATE").map_err(TransactionError::NotBegun)?;
         self.check_version().and_then(|()| self.make_and_commit(make)).inspect_err(|_| self.undo())
     }
 
-    fn make_and_commit(&self, make: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), Undone> {
-        make(&self.conn).map_err(Undone::InBatch)?;
+    fn make_and_commit(
+        &self,
+        make: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), TransactionError> {
+        make(&self.conn).map_err(TransactionError::InBatch)?;
         // As late as possible: what is acknowledged was in this file.
         self.check_identity()?;
-        self.step("COMMIT").map_err(Undone::InBatch)
+        self.step("COMMIT").map_err(TransactionError::InBatch)
     }
 
-    /// Says why nothing can be written to the file, if that is so.
+    /// Returns why the file can't be written.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        self.check_version().and_then(|()| self.check_identity()).map_err(|undone| self.error(&undone))
+        self.check_version().and_then(|()| self.check_identity()).map_err(|err| self.error(&err))
     }
 
-    fn check_identity(&self) -> Result<(), Undone> {
+    fn check_identity(&self) -> Result<(), TransactionError> {
         let missing = self.identity.missing();
-        missing.map_or(Ok(()), |it| Err(Undone::Missing(it.to_owned())))
+        missing.map_or(Ok(()), |it| Err(TransactionError::Missing(it.to_owned())))
     }
 
     /// Refuses to write to a file whose schema was changed by a newer program.
-    fn check_version(&self) -> Result<(), Undone> {
+    fn check_version(&self) -> Result<(), TransactionError> {
         let version = || self.conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0));
-        match version().map_err(Undone::InBatch)? {
-            newer if newer > VERSION => Err(Undone::Newer(newer)),
+        match version().map_err(TransactionError::InBatch)? {
+            newer if newer > VERSION => Err(TransactionError::Newer(newer)),
             _ => Ok(()),
         }
     }
 
-    fn error(&self, undone: &Undone) -> StoreError {
-        match undone {
-            Undone::NotBegun(err) | Undone::InBatch(err) => self.place.error(err),
-            Undone::Newer(found) => self.place.newer(*found, VERSION),
-            Undone::Missing(path) => self.place.missing(path),
+    fn error(&self, err: &TransactionError) -> StoreError {
+        match err {
+            TransactionError::NotBegun(err) | TransactionError::InBatch(err) => self.place.error(err),
+            TransactionError::Newer(found) => self.place.newer(*found, VERSION),
+            TransactionError::Missing(path) => self.place.missing(path),
         }
     }
 
@@ -219,11 +230,11 @@ impl File {
 }
 
 /// Why a transaction was not made.
-enum Undone {
+enum TransactionError {
     NotBegun(rusqlite::Error),
     InBatch(rusqlite::Error),
     /// The file has this version by now.
     Newer(u32),
-    /// This file is not there any more, or is another one.
+    /// The file was removed or replaced.
     Missing(PathBuf),
 }

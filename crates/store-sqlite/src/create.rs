@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::append::{EncodedState, encode, insert_rows};
 use crate::commit::Change;
-use crate::failure::{Failure, Place};
-use crate::number::to_sql;
+use crate::failure::{Failure, StorePath};
+use crate::numbers::to_sql;
 use crate::read::{Log, end_of};
 use crate::search::index;
 
@@ -51,13 +51,13 @@ impl Change for NewThread {
 
 /// A thread that starts with the items of another.
 #[derive(Debug)]
-pub(crate) struct Forking {
+pub(crate) struct ForkThread {
     pub(crate) from: ThreadKey,
     pub(crate) thread: NewThread,
-    pub(crate) place: Place,
+    pub(crate) place: StorePath,
 }
 
-impl Change for Forking {
+impl Change for ForkThread {
     type Output = ();
 
     fn make(&self, conn: &Connection) -> Result<(), Failure> {
@@ -86,7 +86,7 @@ impl Change for Forking {
     }
 }
 
-/// Returns the session's number, if it is there and has no such thread.
+/// Returns the session's number, if it exists and has no such thread.
 fn place_for(conn: &Connection, thread: &NewThread) -> Result<i64, Failure> {
     let key = thread.key();
     let session = thread.session.session.as_str();

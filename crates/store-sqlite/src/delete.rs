@@ -62,7 +62,7 @@ impl Change for DeleteThread {
 }
 
 pub(crate) const THREADS_OF_SESSION: &str = "SELECT no FROM threads WHERE session = ?1";
-/// In this order: the blobs are found by their uses, the words by the items that have them.
+/// The order matters: blobs are found by their references, words by their items.
 pub(crate) const REMOVE_THREAD: [&str; 7] = [
     "DELETE FROM blobs WHERE no IN (SELECT blob FROM blob_uses WHERE thread = ?1)
      AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = blobs.no AND thread <> ?1)",
@@ -74,7 +74,7 @@ pub(crate) const REMOVE_THREAD: [&str; 7] = [
     "DELETE FROM threads WHERE no = ?1",
 ];
 
-/// What belongs to a session beside its threads. The records are found by their streams.
+/// Data of a session besides its threads. The records are found by their streams.
 pub(crate) const REMOVE_KEPT: [&str; 3] = [
     "DELETE FROM records WHERE stream IN (SELECT no FROM streams WHERE tenant = ?1 AND session = ?2)",
     "DELETE FROM streams WHERE tenant = ?1 AND session = ?2",

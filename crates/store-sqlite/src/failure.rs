@@ -1,4 +1,4 @@
-//! What SQLite says, in the words of the contract.
+//! Maps SQLite errors to store errors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use contexture_session::StoreError;
 use rusqlite::{Error, ErrorCode};
 
-/// What to do about a damaged file, as part of the error.
+/// A hint for damaged files, as part of the error.
 const REMEDY: &str = "what is readable can be copied into a new file with `SqliteStore::recover`";
 
-/// Why an operation did not happen.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It was looked at and refused. Nothing was written.
+    /// It was checked and refused. Nothing was written.
     Refused(StoreError),
     /// SQLite could not do it. Something may have been written; the transaction must go.
     Broken(Error),
@@ -32,9 +32,9 @@ impl From<StoreError> for Failure {
 
 /// The file, as errors name it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Arc<str>);
+pub(crate) struct StorePath(Arc<str>);
 
-impl Place {
+impl StorePath {
     pub(crate) fn new(path: &Path) -> Self {
         Self(Arc::from(path.display().to_string()))
     }
@@ -48,7 +48,7 @@ impl Place {
                 self.unavailable("another process has been writing to it for too long")
             }
             Some(_) => self.unavailable(err),
-            // A column has another type than the schema says, or a text is no text.
+            // A column has a type other than in the schema, or a text is not valid UTF-8.
             None => self.damaged(err),
         }
     }

@@ -1,8 +1,8 @@
 //! Whether the file at the path is the one that is open.
 //!
-//! A file that was removed or replaced while it is open can still be written, and all of that is gone when it is closed. So
-//! every commit looks whether path and open file are the same, before it is acknowledged. The write-ahead log counts as much
-//! as the file: what is committed is there first.
+//! A file that was removed or replaced while open can still be written, but those writes are lost when it is closed.
+//! So before a commit is acknowledged, it checks that the path still leads to the open file. The same goes for the
+//! write-ahead log, which holds commits first.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,27 @@ use std::path::{Path, PathBuf};
 /// The file and its log as they were opened.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    files: Vec<(PathBuf, Mark)>,
+    files: Vec<(PathBuf, FileId)>,
 }
 
 /// Tells a file from all others that there are at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct FileId {
     device: u64,
     inode: u64,
 }
 
 #[cfg(unix)]
-fn mark(metadata: &Metadata) -> Mark {
+fn file_id(metadata: &Metadata) -> FileId {
     use std::os::unix::fs::MetadataExt as _;
-    Mark { device: metadata.dev(), inode: metadata.ino() }
+    FileId { device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// Where files have no numbers, one that is there counts as the one that was opened: it can't be removed while it is open.
+/// On platforms without inodes an existing file counts as the one that was opened: an open file can't be removed
+/// there.
 #[cfg(not(unix))]
-fn mark(_: &Metadata) -> Mark {
-    Mark { device: 0, inode: 0 }
+fn file_id(_: &Metadata) -> FileId {
+    FileId { device: 0, inode: 0 }
 }
 
 impl Identity {
@@ -37,14 +38,14 @@ impl Identity {
     pub(crate) fn of(path: &Path) -> Self {
         let mut wal = path.as_os_str().to_owned();
         wal.push("-wal");
-        let marked = |path: PathBuf| Some((path.clone(), mark(&std::fs::metadata(path).ok()?)));
+        let marked = |path: PathBuf| Some((path.clone(), file_id(&std::fs::metadata(path).ok()?)));
         Self { files: [path.to_owned(), wal.into()].into_iter().filter_map(marked).collect() }
     }
 
-    /// Returns the name of a file that is not there any more, or is another one.
+    /// Returns the path of a file that was removed or replaced.
     pub(crate) fn missing(&self) -> Option<&Path> {
-        let is_there = |(path, opened): &(PathBuf, Mark)| {
-            std::fs::metadata(path).is_ok_and(|found| mark(&found) == *opened)
+        let is_there = |(path, opened): &(PathBuf, FileId)| {
+            std::fs::metadata(path).is_ok_and(|found| file_id(&found) == *opened)
         };
         self.files.iter().find(|it| !is_there(it)).map(|it| it.0.as_path())
     }
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!((alone.missing(), both.missing()), (None, None));
         std::fs::remove_file(&wal).expect("it was there");
         assert_eq!((alone.missing(), both.missing()), (None, Some(wal.as_path())));
-        // Another file under the same name; the first one stays, so that its number is not free.
+        // Another file under the same name; the first one stays, so that its inode is not reused.
         std::fs::rename(&path, folder.path().join("b.db")).expect("it was there");
         assert_eq!(alone.missing(), Some(path.as_path()));
         std::fs::write(&path, "a").expect("a file");

@@ -3,14 +3,14 @@
 //! [`SqliteStore`] keeps the promises of [`Store`](contexture_session::Store) on one machine, for any number of
 //! processes. How it is built:
 //!
-//! * **A commit is a row.** All threads' commits are added at the end of one table; an index finds those of a thread in
-//!   their order. So a group of appends touches few pages, and a read touches what it returns.
-//! * **One writer.** Appends that are asked for at the same time share one transaction and one disk sync (`writer`,
-//!   `commit`); who may write and where the log ends is decided inside it.
+//! * **A commit is a row.** All threads' commits are added at the end of one table; an index finds those of a thread
+//!   in their order. So a group of appends touches few pages, and a read touches what it returns.
+//! * **One writer.** Concurrent appends share one transaction and one disk sync (`writer`, `commit`); leases and the
+//!   expected end are checked inside it.
 //! * **Durable.** A write-ahead log with `synchronous = FULL`: what was acknowledged survives a loss of power. The log
 //!   is copied into the file in the background (`checkpoint`).
 //! * **No runtime.** Small operations are done where they are polled as long as they are quick, everything else by
-//!   threads of the store (`pace`, `readers`).
+//!   threads of the store (`latency`, `readers`).
 //! * **Damage is said.** A row that is missing or can't be read is an error, never a hole in a history, and
 //!   [`SqliteStore::recover`] copies what is readable into a new file.
 
@@ -21,11 +21,11 @@ mod create;
 mod delete;
 mod failure;
 mod identity;
+mod latency;
 mod list;
-mod notice;
-mod number;
+mod notices;
+mod numbers;
 mod open;
-mod pace;
 #[cfg(test)]
 mod plan;
 mod read;

@@ -1,15 +1,15 @@
-//! What there is: heads, lists and sums.
+//! Heads, lists and totals.
 
 use contexture_history::Timestamp;
 use contexture_session::{
-    Base, Fence, Head, Lease, LeaseRow, SessionId, SessionInfo, SessionKey, Tenant, ThreadId, ThreadInfo,
-    ThreadKey, ThreadKind, Usage,
+    Fence, ForkPoint, Head, Lease, LeaseRow, SessionId, SessionInfo, SessionKey, Tenant, ThreadId,
+    ThreadInfo, ThreadKey, ThreadKind, Usage,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::failure::{Failure, Place};
-use crate::number::{from_sql, seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{from_sql, seq, to_sql};
 
 pub(crate) const HEAD: &str = r#"SELECT t.name, s.name, t.main, t.label, t.base_thread, t.base_seq, t.created,
     t.updated, t."end", t.turns, t.owner, t.fence, t.until, t.state
@@ -24,10 +24,10 @@ pub(crate) const USAGE: &str = r#"SELECT (SELECT count(*) FROM sessions WHERE te
     (SELECT count(*) FROM threads WHERE tenant = ?1), (SELECT coalesce(sum("end"), 0) FROM threads WHERE tenant = ?1),
     (SELECT count(*) FROM blobs WHERE tenant = ?1), (SELECT coalesce(sum(bytes), 0) FROM blobs WHERE tenant = ?1)"#;
 
-/// Returns where a thread stands.
+/// Returns the current state of a thread.
 pub(crate) fn head(
     conn: &Connection,
-    place: &Place,
+    place: &StorePath,
     key: &ThreadKey,
     now: Timestamp,
 ) -> Result<Option<Head>, Failure> {
@@ -98,7 +98,7 @@ pub(crate) fn usage(conn: &Connection, tenant: &Tenant) -> Result<Usage, Failure
 /// Reads the first ten columns of [`HEAD`] and [`THREADS`].
 fn thread_info(row: &Row<'_>) -> rusqlite::Result<ThreadInfo> {
     let base = match row.get::<_, Option<i64>>(5)? {
-        Some(position) => Some(Base { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
+        Some(position) => Some(ForkPoint { thread: id(row, 4, ThreadId::parse)?, seq: seq(position) }),
         None => None,
     };
     Ok(ThreadInfo {

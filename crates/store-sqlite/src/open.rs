@@ -1,7 +1,7 @@
 //! Opens the file: whose it is, which version it has, how connections behave.
 //!
 //! Nothing is written before the file is known to be ours and not newer than this program. A new or older file is
-//! brought up to date in one transaction, so two processes that start at once do it once.
+//! migrated in one transaction, so two processes that start together do it once.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use contexture_session::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
 use crate::identity::Identity;
 
 /// One script for each version, in order. A script is never changed once it was released.
@@ -25,30 +25,30 @@ pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
 /// Marks the file as ours, in its header: "CTXR".
 pub(crate) const APPLICATION_ID: i32 = 0x4354_5852;
 
-/// What every SQLite file begins with.
+/// The magic bytes of an SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// A commit of one turn is 1 to 8 KB. Smaller pages make a group of appends slower, larger ones a single append.
 pub(crate) const PAGE_BYTES: u32 = 8192;
-/// A write-ahead log that grew beyond this is cut when it starts anew.
+/// A write-ahead log that grew beyond this is truncated when it restarts.
 const WAL_KEPT_BYTES: u32 = 64 * 1024 * 1024;
 
-/// What a file is before anything is done to it.
+/// The state of a file when it is opened.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum FileState {
     Empty,
     Ours(u32),
     Foreign,
 }
 
 /// Opens the connection that writes, and brings the file up to date.
-pub(crate) fn open_writer(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
+pub(crate) fn open_writer(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
     check_path(path, place)?;
     make_private(path).map_err(|err| place.unavailable(err.to_string()))?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
         .map_err(|err| place.error(&err))?;
     // Before anything else: a file that is not ours stays as it is.
-    check_found(find(&mut conn).map_err(|err| place.error(&err))?, place)?;
+    check_state(read_state(&mut conn).map_err(|err| place.error(&err))?, place)?;
     if conn.is_readonly("main").unwrap_or(true) {
         return Err(place.unavailable("the file can't be written"));
     }
@@ -59,7 +59,7 @@ pub(crate) fn open_writer(path: &Path, place: &Place, busy: Duration) -> Result<
 }
 
 /// Opens a connection that only reads; the file is up to date.
-pub(crate) fn open_reader(path: &Path, place: &Place, busy: Duration) -> Result<Connection, StoreError> {
+pub(crate) fn open_reader(path: &Path, place: &StorePath, busy: Duration) -> Result<Connection, StoreError> {
     // Readers need the shared memory of the write-ahead log, so the file is opened for writing all the same.
     let open = || {
         let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
@@ -70,15 +70,16 @@ pub(crate) fn open_reader(path: &Path, place: &Place, busy: Duration) -> Result<
     open().map_err(|err| place.error(&err))
 }
 
-/// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are open see
-/// what they have in memory.
-pub(crate) fn look_afresh(
+/// Looks at the file as a program does that opens it now: its first bytes, its schema, one read. Connections that are
+/// open see what they have in memory.
+pub(crate) fn probe_file(
     path: &Path,
     identity: &Identity,
-    place: &Place,
+    place: &StorePath,
     busy: Duration,
 ) -> Result<(), StoreError> {
-    // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and removes it.
+    // Opening another file would be worse than useless: SQLite takes the log for that file's own, copies it there and
+    // removes it.
     if let Some(missing) = identity.missing() {
         return Err(place.missing(missing));
     }
@@ -104,7 +105,7 @@ pub(crate) fn look_afresh(
 /// Opens a connection that copies the write-ahead log into the file.
 pub(crate) fn open_checkpointer(
     path: &Path,
-    place: &Place,
+    place: &StorePath,
     busy: Duration,
 ) -> Result<Connection, StoreError> {
     let open = || {
@@ -115,7 +116,7 @@ pub(crate) fn open_checkpointer(
     open().map_err(|err| place.error(&err))
 }
 
-fn check_path(path: &Path, place: &Place) -> Result<(), StoreError> {
+fn check_path(path: &Path, place: &StorePath) -> Result<(), StoreError> {
     if path.is_dir() {
         return Err(place.unavailable("it is a folder"));
     }
@@ -127,7 +128,7 @@ fn check_path(path: &Path, place: &Place) -> Result<(), StoreError> {
     }
 }
 
-/// Makes a file that nobody but its owner can read, if there is none. SQLite gives the files beside it the same mode.
+/// Creates a file that only its owner can read, if there is none. SQLite gives the files next to it the same mode.
 fn make_private(path: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -147,7 +148,7 @@ fn connect(path: &Path, flags: OpenFlags, busy: Duration) -> rusqlite::Result<Co
     Ok(conn)
 }
 
-fn find(conn: &mut Connection) -> rusqlite::Result<Found> {
+fn read_state(conn: &mut Connection) -> rusqlite::Result<FileState> {
     // In one transaction: another process may be setting the file up.
     let tx = conn.transaction()?;
     let application: i32 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -155,18 +156,18 @@ fn find(conn: &mut Connection) -> rusqlite::Result<Found> {
     let has_tables: bool =
         tx.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
     Ok(match application {
-        APPLICATION_ID => Found::Ours(version),
-        0 if !has_tables && version == 0 => Found::Empty,
-        _ => Found::Foreign,
+        APPLICATION_ID => FileState::Ours(version),
+        0 if !has_tables && version == 0 => FileState::Empty,
+        _ => FileState::Foreign,
     })
 }
 
-fn check_found(found: Found, place: &Place) -> Result<u32, StoreError> {
-    match found {
-        Found::Empty => Ok(0),
-        Found::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
-        Found::Ours(version) => Ok(version),
-        Found::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
+fn check_state(state: FileState, place: &StorePath) -> Result<u32, StoreError> {
+    match state {
+        FileState::Empty => Ok(0),
+        FileState::Ours(version) if version > VERSION => Err(place.newer(version, VERSION)),
+        FileState::Ours(version) => Ok(version),
+        FileState::Foreign => Err(place.unavailable("it is an SQLite file of another program")),
     }
 }
 
@@ -197,11 +198,11 @@ fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))
 }
 
-fn migrate(conn: &mut Connection, place: &Place) -> Result<(), Failure> {
-    if find(conn)? == Found::Ours(VERSION) {
+fn migrate(conn: &mut Connection, place: &StorePath) -> Result<(), Failure> {
+    if read_state(conn)? == FileState::Ours(VERSION) {
         return Ok(());
     }
-    // Exclusive from the start; whoever comes second finds the work done.
+    // Exclusive from the start; a second process finds the work done.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let (application, version): (i32, u32) = (
         tx.pragma_query_value(None, "application_id", |row| row.get(0))?,

@@ -1,18 +1,18 @@
 //! Reads items: rows in their order, each decoded once, and not one more than the span needs.
 //!
-//! Rows must follow each other without a gap and end where the thread ends. If they do not, the file is damaged, and the
-//! read says so instead of returning a history with a hole.
+//! Rows must follow each other without a gap and end where the thread ends. If they do not, the file is damaged, and
+//! the read says so instead of returning a history with a hole.
 
 use std::fmt;
 
 use contexture_history::{Item, Seq, TurnNo};
-use contexture_session::codec::{self, Blob, BlobPlace, RowDamaged};
-use contexture_session::{Backward, KeyedTurn, Span, StoreError, ThreadKey};
+use contexture_session::codec::{self, Blob, BlobRef, RowDamaged};
+use contexture_session::{BackwardScan, KeyedTurn, Span, StoreError, ThreadKey};
 use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
 
-use crate::failure::{Failure, Place};
-use crate::number::{from_sql, seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{from_sql, seq, to_sql};
 use crate::readers::Size;
 
 /// A thread's rows from the newest back.
@@ -65,13 +65,13 @@ pub(crate) fn size_of(span: &Span) -> Size {
 /// Returns the items of a span, oldest first.
 pub(crate) fn read(
     conn: &Connection,
-    place: &Place,
+    place: &StorePath,
     key: &ThreadKey,
     span: &Span,
 ) -> Result<Vec<Item>, Failure> {
     let (thread, end) = existing(conn, key)?;
     let log = Log { conn, place, key, thread, end };
-    match (Backward::new(span), span) {
+    match (BackwardScan::new(span), span) {
         (Some(backward), _) => log.backward(backward),
         (None, Span::After { seq, max }) => log.forward(*seq, *max),
         (None, _) => Ok(Vec::new()),
@@ -82,7 +82,7 @@ pub(crate) fn existing(conn: &Connection, key: &ThreadKey) -> Result<(i64, Seq),
     end_of(conn, key)?.ok_or_else(|| StoreError::no_thread(&key.thread).into())
 }
 
-/// Why a row can't be decoded.
+/// The reason why a row can't be decoded.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Sqlite(rusqlite::Error),
@@ -119,14 +119,14 @@ impl fmt::Display for Unreadable {
 /// A thread's log within one transaction.
 pub(crate) struct Log<'a> {
     pub(crate) conn: &'a Connection,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a StorePath,
     pub(crate) key: &'a ThreadKey,
     pub(crate) thread: i64,
     pub(crate) end: Seq,
 }
 
 impl Log<'_> {
-    fn backward(&self, mut backward: Backward) -> Result<Vec<Item>, Failure> {
+    fn backward(&self, mut backward: BackwardScan) -> Result<Vec<Item>, Failure> {
         let mut statement = self.conn.prepare_cached(BACKWARD)?;
         let mut rows = statement.query(params![self.thread, to_sql(self.end.0)])?;
         let mut last = self.end;
@@ -191,8 +191,8 @@ impl Log<'_> {
     }
 
     fn blobs(&self, places: &str) -> Result<Vec<Blob>, Unreadable> {
-        let places: Vec<BlobPlace> = serde_json::from_str(places).map_err(RowDamaged::from)?;
-        let with_text = |place: BlobPlace| match blob(self.conn, self.key.tenant.as_str(), &place.hash)? {
+        let places: Vec<BlobRef> = serde_json::from_str(places).map_err(RowDamaged::from)?;
+        let with_text = |place: BlobRef| match blob(self.conn, self.key.tenant.as_str(), &place.hash)? {
             Some(text) => Ok(Blob { place, text }),
             None => Err(RowDamaged::Blob(place.hash).into()),
         };

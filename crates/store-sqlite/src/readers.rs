@@ -1,9 +1,9 @@
-//! The threads that read, each with a connection of its own.
+//! The reader threads, each with its own connection.
 //!
-//! They share one queue. Of those that are idle the one that worked last takes the next question: its memory is still
-//! warm, and nobody else is woken. A question is one transaction, so it sees the file as it was at one moment.
+//! They share one queue. The idle thread that worked last takes the next query: its caches are still warm, and no
+//! other thread is woken. A query is one transaction, so it sees a consistent file.
 //!
-//! A small question that is alone is answered in the caller's thread, see [`Pace`].
+//! A small question that is alone is answered in the caller's thread, see [`LatencyTracker`].
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,26 +15,26 @@ use contexture_session::StoreError;
 use futures::channel::oneshot;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
+use crate::latency::LatencyTracker;
 use crate::open::open_reader;
-use crate::pace::Pace;
 
-type Question = Box<dyn FnOnce(&Connection) + Send>;
+type Query = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The queue in front of the threads. They end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Readers {
     queue: Arc<Queue>,
     /// For questions that are answered in the caller's thread.
-    here: Mutex<Connection>,
-    pace: Pace,
-    place: Place,
+    inline_conn: Mutex<Connection>,
+    latency: LatencyTracker,
+    place: StorePath,
 }
 
 /// How much a question reads at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// A few rows.
+    /// Only a few rows.
     Small,
     /// Any number of rows.
     Large,
@@ -45,7 +45,7 @@ struct Queue(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    questions: VecDeque<Question>,
+    queries: VecDeque<Query>,
     /// Threads without work, the one that worked last at the end.
     idle: Vec<Thread>,
     closed: bool,
@@ -53,23 +53,28 @@ struct Waiting {
 
 impl std::fmt::Debug for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("questions", &self.questions.len()).finish_non_exhaustive()
+        f.debug_struct("Waiting").field("questions", &self.queries.len()).finish_non_exhaustive()
     }
 }
 
 impl Readers {
-    /// Starts `count` threads.
+    /// Starts `count` reader threads.
     pub(crate) fn start(
         path: &Path,
-        place: &Place,
+        place: &StorePath,
         busy: Duration,
         count: usize,
     ) -> Result<(Readers, Vec<JoinHandle<()>>), StoreError> {
-        let here = open_reader(path, place, busy)?;
-        // Nobody waits for other processes in a caller's thread.
-        here.busy_timeout(Duration::ZERO).map_err(|err| place.error(&err))?;
-        let here = Mutex::new(here);
-        let readers = Readers { queue: Arc::default(), here, pace: Pace::default(), place: place.clone() };
+        let inline_conn = open_reader(path, place, busy)?;
+        // A query on a caller's thread never waits for other processes.
+        inline_conn.busy_timeout(Duration::ZERO).map_err(|err| place.error(&err))?;
+        let inline_conn = Mutex::new(inline_conn);
+        let readers = Readers {
+            queue: Arc::default(),
+            inline_conn,
+            latency: LatencyTracker::default(),
+            place: place.clone(),
+        };
         let start = |_| {
             let conn = open_reader(path, place, busy)?;
             let queue = Arc::clone(&readers.queue);
@@ -86,30 +91,30 @@ impl Readers {
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         size: Size,
-        question: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
+        query: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let operation = self.pace.begin();
-        let is_for_here = size == Size::Small && operation.is_for_here().await;
-        let answer = match is_for_here.then(|| self.answer_here(&question)).flatten() {
+        let operation = self.latency.begin();
+        let can_run_inline = size == Size::Small && operation.can_run_inline().await;
+        let answer = match can_run_inline.then(|| self.answer_inline(&query)).flatten() {
             Some(answer) => answer,
-            None => self.queue(size, question).await?,
+            None => self.queue(size, query).await?,
         };
         answer.map_err(|err| self.place.failure(err))
     }
 
-    /// Answers in this thread; nothing if somebody else has the connection or the file.
-    fn answer_here<T>(
+    /// Answers on this thread; `None` if the connection or the file is busy.
+    fn answer_inline<T>(
         &self,
-        question: impl Fn(&Connection) -> Result<T, Failure>,
+        query: impl Fn(&Connection) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
-        let conn = match self.here.try_lock() {
+        let conn = match self.inline_conn.try_lock() {
             Ok(conn) => conn,
             Err(TryLockError::Poisoned(conn)) => conn.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         let since = Instant::now();
-        let answer = in_transaction(&conn, question);
-        self.pace.took(since.elapsed());
+        let answer = in_transaction(&conn, query);
+        self.latency.took(since.elapsed());
         (!is_busy(&answer)).then_some(answer)
     }
 
@@ -117,20 +122,20 @@ impl Readers {
     async fn queue<T: Send + 'static>(
         &self,
         size: Size,
-        question: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
+        query: impl Fn(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<Result<T, Failure>, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let question = move |conn: &Connection| {
+        let query = move |conn: &Connection| {
             if !reply.is_canceled() {
                 let since = Instant::now();
-                let answer = in_transaction(conn, question);
+                let answer = in_transaction(conn, query);
                 let _ = reply.send((answer, since.elapsed()));
             }
         };
-        self.queue.push(Box::new(question));
+        self.queue.push(Box::new(query));
         let (answer, took) = answer.await.map_err(|_| self.place.gone())?;
         if size == Size::Small {
-            self.pace.took(took);
+            self.latency.took(took);
         }
         Ok(answer)
     }
@@ -153,9 +158,9 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, question: Question) {
+    fn push(&self, query: Query) {
         let mut waiting = self.lock();
-        waiting.questions.push_back(question);
+        waiting.queries.push_back(query);
         let idle = waiting.idle.pop();
         drop(waiting);
         if let Some(thread) = idle {
@@ -171,19 +176,19 @@ impl Queue {
 
     /// Answers questions until the queue is closed and empty.
     fn answer_with(&self, conn: &Connection) {
-        while let Some(question) = self.pop() {
-            question(conn);
+        while let Some(query) = self.pop() {
+            query(conn);
         }
     }
 
-    fn pop(&self) -> Option<Question> {
+    fn pop(&self) -> Option<Query> {
         let current = std::thread::current();
         loop {
             let mut waiting = self.lock();
-            // Whoever was woken without a reason is still in the list.
+            // A thread that woke up spuriously is still in the list.
             waiting.idle.retain(|it| it.id() != current.id());
-            if let Some(question) = waiting.questions.pop_front() {
-                return Some(question);
+            if let Some(query) = waiting.queries.pop_front() {
+                return Some(query);
             }
             if waiting.closed {
                 return None;
@@ -197,13 +202,13 @@ impl Queue {
 
 fn in_transaction<T>(
     conn: &Connection,
-    question: impl FnOnce(&Connection) -> Result<T, Failure>,
+    query: impl FnOnce(&Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     if !conn.is_autocommit() {
         conn.execute_batch("ROLLBACK")?; // A panic left it open.
     }
     conn.prepare_cached("BEGIN")?.execute([])?;
-    let answer = question(conn);
+    let answer = query(conn);
     // Nothing was written: it only has to end.
     let end = conn.prepare_cached("COMMIT").and_then(|mut it| it.execute([]));
     if end.is_err() && !conn.is_autocommit() {

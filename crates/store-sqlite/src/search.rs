@@ -1,7 +1,8 @@
 //! Words of what is archived.
 //!
-//! An append with a summary puts the items that it covers into the index, in its own transaction; no other append touches
-//! it. What a word is and what comes first is decided by `contexture_history::search` and `contexture_session::search`.
+//! An append with a summary puts the items that it covers into the index, in its own transaction; no other append
+//! touches it. What a word is and what comes first is decided by `contexture_history::search` and
+//! `contexture_session::search`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,18 +10,18 @@ use std::fmt::Write as _;
 use contexture_history::search::{searchable, words};
 use contexture_history::{Item, Seq};
 use contexture_session::ThreadKey;
-use contexture_session::search::{Found, Hits, Search};
+use contexture_session::search::{Hits, Search, SearchHit};
 use rusqlite::{Connection, Row, params};
 
-use crate::failure::{Failure, Place};
-use crate::number::{from_sql, seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{from_sql, seq, to_sql};
 use crate::read::{BACKWARD, FORWARD, Log, Unreadable, existing};
 
 pub(crate) const KNOWN: &str = "SELECT seq FROM archived WHERE thread = ?1 AND seq >= ?2 AND seq <= ?3";
 pub(crate) const WITH_WORD: &str =
     "SELECT archived.seq FROM words CROSS JOIN archived ON archived.no = words.rowid WHERE words MATCH ?1";
 
-/// Puts the items of ranges into the index, as far as they are not there yet.
+/// Adds the items of ranges to the index, unless they are already in it.
 ///
 /// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
 pub(crate) fn index(log: &Log<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
@@ -77,7 +78,8 @@ fn insert(log: &Log<'_>, item: &Item) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Adds a word of a thread, and a space. What is between the two is no ASCII character, so it does not split them.
+/// Adds a word of a thread, and a space. The separator is not an ASCII character, so the tokenizer does not split
+/// there.
 fn push_term(terms: &mut String, thread: i64, word: &str) {
     let _ = write!(terms, "{thread}·{word} "); // Writing to a string does not fail.
 }
@@ -85,10 +87,10 @@ fn push_term(terms: &mut String, thread: i64, word: &str) {
 /// Returns what a search finds.
 pub(crate) fn search(
     conn: &Connection,
-    place: &Place,
+    place: &StorePath,
     key: &ThreadKey,
     search: &Search,
-) -> Result<Vec<Found>, Failure> {
+) -> Result<Vec<SearchHit>, Failure> {
     let (thread, end) = existing(conn, key)?;
     let log = Log { conn, place, key, thread, end };
     let words = search.words();
@@ -100,14 +102,14 @@ pub(crate) fn search(
             }
         }
     }
-    let found = |seq: Seq| log.item(seq).map(|it| Found::of(&it, &words));
+    let found = |seq: Seq| log.item(seq).map(|it| SearchHit::of(&it, &words));
     hits.best(search.max).into_iter().map(found).collect()
 }
 
 fn with_word(log: &Log<'_>, word: &str) -> rusqlite::Result<Vec<Seq>> {
     let mut term = String::from("\"");
     push_term(&mut term, log.thread, word);
-    // In quotes it is a text to look for, and nothing else; words have no quotes.
+    // Quoted, so it is matched literally; words contain no quotes.
     term.push('"');
     let mut statement = log.conn.prepare_cached(WITH_WORD)?;
     let found = statement.query_map([term], |row| row.get(0))?;

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use contexture_history::{Item, Seq};
 use contexture_session::{
-    Append, Appended, Fence, Found, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SessionId,
+    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SearchHit, SessionId,
     SessionInfo, SessionKey, Span, Store, StoreError, StoreFuture, Tenant, ThreadInfo, ThreadKey, Time,
     Usage,
 };
 use rusqlite::Connection;
 
-use crate::append::{Appending, Leasing};
+use crate::append::{AppendItems, ChangeLease};
 use crate::checkpoint::Checkpoints;
-use crate::create::Forking;
+use crate::create::ForkThread;
 use crate::delete::{DeleteSession, DeleteThread};
-use crate::failure::Place;
+use crate::failure::StorePath;
 use crate::identity::Identity;
-use crate::notice::{Notices, watch};
-use crate::open::{look_afresh, open_writer};
+use crate::notices::{Notices, watch};
+use crate::open::{open_writer, probe_file};
 use crate::readers::{Readers, Size};
 use crate::writer::Writer;
 use crate::{list, read, search};
@@ -31,11 +31,11 @@ use crate::{list, read, search};
 pub struct SqliteConfig {
     /// By which leases end.
     pub time: Arc<dyn Time>,
-    /// How many threads read, each with a connection of its own.
+    /// How many reader threads there are, each with its own connection.
     pub readers: usize,
     /// How long to wait for another process that writes.
     pub busy: Duration,
-    /// How often to look for what other processes appended, while somebody waits for it.
+    /// How often to check for appends of other processes, while there are waiters.
     pub poll: Duration,
 }
 
@@ -48,9 +48,9 @@ impl SqliteConfig {
 
 /// Threads in one SQLite file. Clones share it.
 ///
-/// An append is on the disk before it returns. Several processes may use one file. It needs no runtime: small
-/// operations that are quick, as most are, are done where they are polled, all others by threads of its own. These end,
-/// after the work that is queued, when the last clone is dropped.
+/// An append is on disk before it returns. Several processes may use one file. It needs no runtime: small, quick
+/// operations, which most are, run where they are polled; all others run on the store's own threads. These end, after
+/// finishing the queue, when the last clone is dropped.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -76,11 +76,11 @@ pub struct SqliteStore {
 }
 
 struct Inner {
-    /// Nothing once the store is closing: the threads end when nobody can ask them any more.
+    /// `None` once the store is closing: the threads end when their queue is closed.
     writer: Option<Writer>,
     readers: Option<Readers>,
     notices: Arc<Notices>,
-    place: Place,
+    place: StorePath,
     path: PathBuf,
     identity: Arc<Identity>,
     busy: Duration,
@@ -97,7 +97,7 @@ impl SqliteStore {
     /// neither is touched.
     pub fn open(path: impl AsRef<Path>, config: SqliteConfig) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        let place = Place::new(path);
+        let place = StorePath::new(path);
         let SqliteConfig { time, readers, busy, poll } = config;
         let mut conn = open_writer(path, &place, busy)?;
         let notices = Arc::new(Notices::default());
@@ -138,11 +138,11 @@ impl SqliteStore {
     }
 
     /// Looks at the file as a program does that opens it now.
-    pub(crate) async fn look_afresh(&self) -> Result<(), StoreError> {
+    pub(crate) async fn probe_file(&self) -> Result<(), StoreError> {
         let (path, place, busy) = (self.inner.path.clone(), self.inner.place.clone(), self.inner.busy);
         let identity = Arc::clone(&self.inner.identity);
-        let question = move |_: &Connection| Ok(look_afresh(&path, &identity, &place, busy)?);
-        self.readers()?.ask(Size::Large, question).await
+        let query = move |_: &Connection| Ok(probe_file(&path, &identity, &place, busy)?);
+        self.readers()?.ask(Size::Large, query).await
     }
 
     pub(crate) fn notices(&self) -> &Arc<Notices> {
@@ -151,17 +151,18 @@ impl SqliteStore {
 
     /// Returns the end of a thread.
     async fn end(&self, key: ThreadKey) -> Result<Seq, StoreError> {
-        let question = move |conn: &Connection| {
+        let query = move |conn: &Connection| {
             let found = read::end_of(conn, &key)?;
             found.map(|it| it.1).ok_or_else(|| StoreError::no_thread(&key.thread).into())
         };
-        self.readers()?.ask(Size::Small, question).await
+        self.readers()?.ask(Size::Small, query).await
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // One after the other: SQLite removes its log when the last connection closes, but not if two do so at once.
+        // One after the other: SQLite removes its log when the last connection closes, but not if two close
+        // concurrently.
         self.readers = None;
         self.notices.close();
         join(&mut self.reading);
@@ -173,7 +174,7 @@ impl Drop for Inner {
 fn join(threads: &mut Vec<JoinHandle<()>>) {
     let current = std::thread::current().id();
     for thread in threads.drain(..) {
-        // Whoever drops the last clone may be running in one of them: a waker called it.
+        // The last clone may be dropped on one of these threads, by a waker.
         if thread.thread().id() != current {
             let _ = thread.join();
         }
@@ -197,41 +198,41 @@ impl Store for SqliteStore {
 
     fn fork(&self, from: ThreadKey, thread: NewThread) -> StoreFuture<'_, ()> {
         let place = self.inner.place.clone();
-        Box::pin(async move { self.writer()?.make(|| Ok(Forking { from, thread, place })).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(ForkThread { from, thread, place })).await })
     }
 
     fn append(&self, key: ThreadKey, append: Append) -> StoreFuture<'_, Appended> {
         let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
-        Box::pin(async move { self.writer()?.make(|| Appending::new(key, append, time, place)).await })
+        Box::pin(async move { self.writer()?.make(|| AppendItems::new(key, append, time, place)).await })
     }
 
     fn lease(&self, key: ThreadKey, guard: Guard) -> StoreFuture<'_, Option<Fence>> {
         let time = Arc::clone(&self.inner.time);
-        Box::pin(async move { self.writer()?.make(|| Ok(Leasing { key, guard, time })).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(ChangeLease { key, guard, time })).await })
     }
 
     fn head(&self, key: ThreadKey) -> StoreFuture<'_, Option<Head>> {
         let (place, time) = (self.inner.place.clone(), Arc::clone(&self.inner.time));
-        let question = move |conn: &Connection| list::head(conn, &place, &key, time.now());
-        Box::pin(async move { self.readers()?.ask(Size::Small, question).await })
+        let query = move |conn: &Connection| list::head(conn, &place, &key, time.now());
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
     }
 
     fn read(&self, key: ThreadKey, span: Span) -> StoreFuture<'_, Vec<Item>> {
         let place = self.inner.place.clone();
         let size = read::size_of(&span);
-        let question = move |conn: &Connection| read::read(conn, &place, &key, &span);
-        Box::pin(async move { self.readers()?.ask(size, question).await })
+        let query = move |conn: &Connection| read::read(conn, &place, &key, &span);
+        Box::pin(async move { self.readers()?.ask(size, query).await })
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         let place = self.inner.place.clone();
-        let question = move |conn: &Connection| search::search(conn, &place, &key, &search);
-        Box::pin(async move { self.readers()?.ask(Size::Large, question).await })
+        let query = move |conn: &Connection| search::search(conn, &place, &key, &search);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn turn_with_key(&self, key: ThreadKey, idempotency_key: String) -> StoreFuture<'_, Option<KeyedTurn>> {
-        let question = move |conn: &Connection| read::turn_with_key(conn, &key, &idempotency_key);
-        Box::pin(async move { self.readers()?.ask(Size::Small, question).await })
+        let query = move |conn: &Connection| read::turn_with_key(conn, &key, &idempotency_key);
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
     }
 
     fn changed(&self, key: ThreadKey, after: Seq) -> StoreFuture<'_, ()> {
@@ -239,7 +240,7 @@ impl Store for SqliteStore {
             // In the list before looking: what is appended in between is not missed.
             let wait = self.notices().wait(key.clone().into(), after.0);
             if self.end(key).await? <= after {
-                wait.told().await;
+                wait.notified().await;
             }
             Ok(())
         })
@@ -251,8 +252,8 @@ impl Store for SqliteStore {
         after: Option<SessionId>,
         max: usize,
     ) -> StoreFuture<'_, Vec<SessionInfo>> {
-        let question = move |conn: &Connection| list::sessions(conn, &tenant, after.as_ref(), max);
-        Box::pin(async move { self.readers()?.ask(Size::Large, question).await })
+        let query = move |conn: &Connection| list::sessions(conn, &tenant, after.as_ref(), max);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn threads(&self, session: SessionKey) -> StoreFuture<'_, Vec<ThreadInfo>> {
@@ -270,8 +271,8 @@ impl Store for SqliteStore {
     }
 
     fn blob(&self, tenant: Tenant, hash: String) -> StoreFuture<'_, Option<String>> {
-        let question = move |conn: &Connection| Ok(read::blob(conn, tenant.as_str(), &hash)?);
-        Box::pin(async move { self.readers()?.ask(Size::Large, question).await })
+        let query = move |conn: &Connection| Ok(read::blob(conn, tenant.as_str(), &hash)?);
+        Box::pin(async move { self.readers()?.ask(Size::Large, query).await })
     }
 
     fn usage(&self, tenant: Tenant) -> StoreFuture<'_, Usage> {

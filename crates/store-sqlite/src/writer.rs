@@ -3,7 +3,7 @@
 //! The thread that writes takes everything that is queued into one transaction, commits once, and then answers all: a
 //! commit costs one disk sync, however many changes share it.
 //!
-//! A small change that is alone is made in the caller's thread, see [`Pace`].
+//! A small change that is alone is made in the caller's thread, see [`LatencyTracker`].
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use rusqlite::Connection;
 
 use crate::checkpoint::Checkpoints;
 use crate::commit::{Change, File, Pending, Touched, pending};
-use crate::failure::Place;
+use crate::failure::StorePath;
 use crate::identity::Identity;
-use crate::notice::Notices;
-use crate::pace::{Pace, wait_a_moment};
+use crate::latency::{LatencyTracker, spin_until};
+use crate::notices::Notices;
 
-/// The most changes of one transaction, so that the first of them need not wait for ever.
+/// The most changes in one transaction, so that the first of them does not wait too long.
 const MAX_BATCH: usize = 512;
 /// How long to wait for a change that was asked for and is about to be queued.
 const GATHER: Duration = Duration::from_micros(100);
@@ -33,20 +33,20 @@ const IDLE: Duration = Duration::from_millis(200);
 /// The way to the connection that writes. The thread ends when it is gone, after the work that is queued.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    orders: Sender<Order>,
-    desk: Arc<Desk>,
+    commands: Sender<Command>,
+    shared: Arc<WriterShared>,
 }
 
-/// What the thread and its callers share.
+/// State shared by the writer thread and its callers.
 #[derive(Debug)]
-struct Desk {
+struct WriterShared {
     file: Mutex<File>,
-    pace: Pace,
-    place: Place,
+    latency: LatencyTracker,
+    place: StorePath,
     notices: Arc<Notices>,
 }
 
-enum Order {
+enum Command {
     Change(Box<dyn Pending>),
     Vacuum(oneshot::Sender<Result<(), StoreError>>),
     /// Look after the write-ahead log.
@@ -54,56 +54,56 @@ enum Order {
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Starts the writer thread.
     pub(crate) fn start(
         conn: Connection,
         identity: Arc<Identity>,
-        place: Place,
+        place: StorePath,
         busy: Duration,
         notices: Arc<Notices>,
         checkpoints: Checkpoints,
     ) -> std::io::Result<(Writer, JoinHandle<()>)> {
-        let (orders, queue) = channel();
+        let (commands, queue) = channel();
         let file = Mutex::new(File { conn, busy, place: place.clone(), identity, checkpoints });
-        let desk = Arc::new(Desk { file, pace: Pace::default(), place, notices });
-        let work = Work { queue, desk: Arc::clone(&desk), next: None };
+        let shared = Arc::new(WriterShared { file, latency: LatencyTracker::default(), place, notices });
+        let work = WriterThread { queue, shared: Arc::clone(&shared), next: None };
         let thread = std::thread::Builder::new().name("contexture-write".to_owned()).spawn(|| work.run())?;
-        Ok((Writer { orders, desk }, thread))
+        Ok((Writer { commands, shared }, thread))
     }
 
-    /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of many
-    /// changes, one is prepared while another is made.
+    /// Makes a change and waits until it is durable or refused. `prepare` is the part that needs no connection; of
+    /// many changes, one is prepared while another is made.
     pub(crate) async fn make<C: Change>(
         &self,
         prepare: impl FnOnce() -> Result<C, StoreError>,
     ) -> Result<C::Output, StoreError> {
-        let operation = self.desk.pace.begin();
-        let is_for_here = operation.is_for_here().await;
+        let operation = self.shared.latency.begin();
+        let can_run_inline = operation.can_run_inline().await;
         let change = prepare()?;
-        let is_for_here = is_for_here && change.is_small();
+        let can_run_inline = can_run_inline && change.is_small();
         let (pending, answer) = pending(change);
-        let rest = if is_for_here { self.make_here(pending) } else { Some(pending) };
+        let rest = if can_run_inline { self.make_inline(pending) } else { Some(pending) };
         if let Some(pending) = rest {
-            self.send(Order::Change(pending))?;
+            self.send(Command::Change(pending))?;
         }
-        answer.await.map_err(|_| self.desk.place.gone())?
+        answer.await.map_err(|_| self.shared.place.gone())?
     }
 
-    /// Makes a change in this thread and answers it. Returns it if somebody else is writing.
-    fn make_here(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
-        let Ok(file) = self.desk.file.try_lock() else { return Some(pending) };
+    /// Makes a change on this thread and replies. Returns it if another thread is writing.
+    fn make_inline(&self, mut pending: Box<dyn Pending>) -> Option<Box<dyn Pending>> {
+        let Ok(file) = self.shared.file.try_lock() else { return Some(pending) };
         let since = Instant::now();
         let is_made = file.write_unless_busy(&mut *pending);
-        self.desk.pace.took(since.elapsed());
+        self.shared.latency.took(since.elapsed());
         let is_due = file.checkpoints.is_due();
         drop(file);
         if !is_made {
             return Some(pending);
         }
-        self.desk.answer(pending);
+        self.shared.answer(pending);
         if is_due {
             // If the thread has ended, the next change says so.
-            let _ = self.send(Order::Tidy);
+            let _ = self.send(Command::Tidy);
         }
         None
     }
@@ -111,22 +111,22 @@ impl Writer {
     /// Gives free space back to the file system.
     pub(crate) async fn vacuum(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Order::Vacuum(reply))?;
-        answer.await.map_err(|_| self.desk.place.gone())?
+        self.send(Command::Vacuum(reply))?;
+        answer.await.map_err(|_| self.shared.place.gone())?
     }
 
-    fn send(&self, order: Order) -> Result<(), StoreError> {
-        self.orders.send(order).map_err(|_| self.desk.place.gone())
+    fn send(&self, command: Command) -> Result<(), StoreError> {
+        self.commands.send(command).map_err(|_| self.shared.place.gone())
     }
 }
 
-impl Desk {
+impl WriterShared {
     fn lock(&self) -> MutexGuard<'_, File> {
         // A transaction that a panic left open is undone before the next one begins.
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the outcome of a change to those who wait for it. Never with the lock: they may write next.
+    /// Sends the outcome of a change to its waiters. Never with the lock held: they may write next.
     fn answer(&self, change: Box<dyn Pending>) {
         match change.touched() {
             Touched::Nothing => {}
@@ -139,48 +139,48 @@ impl Desk {
 }
 
 /// The thread that writes.
-struct Work {
-    queue: Receiver<Order>,
-    desk: Arc<Desk>,
+struct WriterThread {
+    queue: Receiver<Command>,
+    shared: Arc<WriterShared>,
     /// An order that came while a batch was gathered and can't be part of one.
-    next: Option<Order>,
+    next: Option<Command>,
 }
 
-impl Work {
+impl WriterThread {
     fn run(mut self) {
-        while let Some(order) = self.next_order() {
-            match order {
-                Order::Change(first) => {
+        while let Some(command) = self.next_command() {
+            match command {
+                Command::Change(first) => {
                     self.write(first);
-                    self.desk.lock().tidy();
+                    self.shared.lock().tidy();
                 }
-                Order::Vacuum(reply) => {
+                Command::Vacuum(reply) => {
                     let _ = reply.send(self.vacuum());
                 }
-                Order::Tidy => self.desk.lock().tidy(),
+                Command::Tidy => self.shared.lock().tidy(),
             }
         }
     }
 
     fn vacuum(&self) -> Result<(), StoreError> {
-        let file = self.desk.lock();
+        let file = self.shared.lock();
         file.check()?;
-        vacuum(&file.conn).map_err(|err| self.desk.place.error(&err))
+        vacuum(&file.conn).map_err(|err| self.shared.place.error(&err))
     }
 
-    /// Writes a change together with those that are queued behind it, and those that are about to be.
+    /// Writes a change together with the queued ones and those about to be queued.
     fn write(&mut self, first: Box<dyn Pending>) {
-        let desk = Arc::clone(&self.desk);
-        let file = desk.lock();
+        let shared = Arc::clone(&self.shared);
+        let file = shared.lock();
         let since = Instant::now();
         let mut batch = vec![first];
         file.write(&mut batch, |count| self.next_change(count, since));
         // Only what a change takes alone says whether it could be made elsewhere.
         if batch.len() == 1 {
-            desk.pace.took(since.elapsed());
+            shared.latency.took(since.elapsed());
         }
         drop(file);
-        batch.into_iter().for_each(|it| desk.answer(it));
+        batch.into_iter().for_each(|it| shared.answer(it));
     }
 
     /// Returns one more change for a batch of `count`, which is being made already.
@@ -189,28 +189,28 @@ impl Work {
             return None;
         }
         let mut change = None;
-        wait_a_moment(GATHER, || {
+        spin_until(GATHER, || {
             match self.next.is_none().then(|| self.queue.try_recv()) {
-                Some(Ok(Order::Change(next))) => change = Some(next),
-                Some(Ok(Order::Tidy)) | None => {}
+                Some(Ok(Command::Change(next))) => change = Some(next),
+                Some(Ok(Command::Tidy)) | None => {}
                 Some(Ok(other)) => self.next = Some(other),
                 Some(Err(_)) => {}
             }
             // All that were asked for are in the batch.
-            change.is_some() || self.next.is_some() || count >= self.desk.pace.open()
+            change.is_some() || self.next.is_some() || count >= self.shared.latency.open()
         });
         change
     }
 
-    fn next_order(&mut self) -> Option<Order> {
-        if let Some(order) = self.next.take() {
-            return Some(order);
+    fn next_command(&mut self) -> Option<Command> {
+        if let Some(command) = self.next.take() {
+            return Some(command);
         }
-        while self.desk.lock().checkpoints.is_due_when_idle() {
+        while self.shared.lock().checkpoints.is_due_when_idle() {
             match self.queue.recv_timeout(IDLE) {
-                Ok(order) => return Some(order),
+                Ok(command) => return Some(command),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => self.desk.lock().checkpoints.when_idle(),
+                Err(RecvTimeoutError::Timeout) => self.shared.lock().checkpoints.when_idle(),
             }
         }
         self.queue.recv().ok()
@@ -230,11 +230,11 @@ mod tests {
     use futures::executor::block_on;
     use futures::future::join_all;
 
-    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, Place, StoreError, Writer};
+    use super::{Arc, Change, Checkpoints, Connection, Duration, Identity, StoreError, StorePath, Writer};
     use crate::failure::Failure;
     use crate::open::open_writer;
 
-    /// Adds a session, and so many blobs of 100 KB, or fails after the session.
+    /// Adds a session and a number of blobs of 100 KB, or fails after the session.
     struct Add {
         name: String,
         blobs: usize,
@@ -258,11 +258,11 @@ mod tests {
         }
     }
 
-    /// Makes changes at once in a file of at most so many pages. Returns who succeeded, and the names that are there.
+    /// Makes concurrent changes in a file of at most `pages` pages. Returns the outcomes, and the names in the file.
     fn made(pages: u32, changes: Vec<Add>) -> (Vec<Result<(), StoreError>>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("contexture.db");
-        let (place, busy) = (Place::new(&path), Duration::from_secs(1));
+        let (place, busy) = (StorePath::new(&path), Duration::from_secs(1));
         let mut conn = open_writer(&path, &place, busy).expect("a file");
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).expect("a limit");
         let (checkpoints, copying) = Checkpoints::start(&path, &place, busy, &mut conn).expect("a thread");

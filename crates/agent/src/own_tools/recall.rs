@@ -4,7 +4,7 @@ use contexture_compose::BoxError;
 use contexture_history::search::searchable;
 use contexture_history::{Item, Seq};
 use contexture_message::TokenCounter;
-use contexture_session::{Found, Thread};
+use contexture_session::{SearchHit, Thread};
 use serde_json::Value;
 
 use super::range::{Range, Room};
@@ -64,7 +64,7 @@ async fn find(thread: &Thread, query: &str, max: usize, room: &Room) -> Result<S
     }
 }
 
-fn shown(found: &Found, item: &Item) -> String {
+fn shown(found: &SearchHit, item: &Item) -> String {
     let handles = handles(item).join(" or ");
     let template = match handles.is_empty() {
         true => include_str!("templates/found.txt"),

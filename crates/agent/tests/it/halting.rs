@@ -6,7 +6,7 @@ use contexture_history::{Item, Seq};
 use contexture_message::{Answer, Role};
 use contexture_model::{Deltas, Model, ModelCall, Scripted, Step};
 use contexture_session::{
-    Append, Appended, Fence, Found, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SessionId,
+    Append, Appended, Fence, Guard, Head, KeyedTurn, NewSession, NewThread, Search, SearchHit, SessionId,
     SessionInfo, SessionKey, Span, Store, StoreFuture, Tenant, ThreadInfo, ThreadKey, Usage,
 };
 use futures::{StreamExt, stream};
@@ -49,7 +49,7 @@ impl<S: Store> Store for HaltingStore<S> {
         self.0.read(key, span)
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         self.0.search(key, search)
     }
 

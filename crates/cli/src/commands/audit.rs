@@ -1,6 +1,6 @@
 //! `audit`: who did what to the server.
 
-use contexture_server::{Entry, audit_log};
+use contexture_server::{AuditEntry, audit_log};
 use serde_json::{Value, json};
 
 use crate::args::{AuditArgs, Globals, StoreArgs};
@@ -26,14 +26,14 @@ pub(super) fn run(args: &AuditArgs, globals: &Globals, screen: Screen) -> Result
     }
 }
 
-fn document(entry: &Entry) -> Value {
+fn document(entry: &AuditEntry) -> Value {
     let mut document = json!(entry.act);
     document["number"] = entry.number.into();
     document["time"] = entry.at.to_millis().into();
     document
 }
 
-fn page(acts: &[Entry], screen: Screen) -> String {
+fn page(acts: &[AuditEntry], screen: Screen) -> String {
     let mut table = Table::new(&[
         ("time", Align::Left),
         ("actor", Align::Left),

@@ -88,6 +88,6 @@ fn what_a_node_is_told_is_checked_with_the_file() {
     let renamed = flow("times: 2").replace("name: repeat", "name: once");
     assert_eq!(faults(&renamed), format!("{place}37: node `again`: it takes no `config`"));
     let unknown = flow("times: 2").replace("name: repeat", "name: twice");
-    let why = "node `again`: nobody has registered a node `twice` (there are: `once`, `repeat`)";
+    let why = "node `again`: no node `twice` is registered (there are: `once`, `repeat`)";
     assert_eq!(faults(&unknown), format!("{place}31: {why}"));
 }

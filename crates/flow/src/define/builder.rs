@@ -8,7 +8,7 @@ use super::kind::{CustomConfig, NodeKind};
 use super::{FlowDefinition, Limits, NodeDefinition};
 use crate::fault::FlowInvalid;
 use crate::flow::Flow;
-use crate::lower::{Shelf, lower};
+use crate::lower::{CompileInputs, lower};
 use crate::node::Node;
 use crate::port::DataType;
 
@@ -31,18 +31,18 @@ use crate::port::DataType;
 #[must_use]
 pub struct FlowBuilder {
     definition: FlowDefinition,
-    shelf: Shelf,
+    compile_inputs: CompileInputs,
 }
 
 impl FlowBuilder {
     pub(crate) fn new(id: impl Into<String>) -> Self {
         Self {
             definition: FlowDefinition { id: id.into(), ..FlowDefinition::default() },
-            shelf: Shelf::default(),
+            compile_inputs: CompileInputs::default(),
         }
     }
 
-    /// Says what it is for.
+    /// Sets the description.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.definition.description = text.into();
         self
@@ -54,7 +54,7 @@ impl FlowBuilder {
         self
     }
 
-    /// Adds a node.
+    /// Adds a node of a built-in kind.
     pub fn node(mut self, id: impl Into<String>, node: impl Into<NodeDefinition>) -> Self {
         self.definition.nodes.insert(id.into(), node.into());
         self
@@ -65,7 +65,7 @@ impl FlowBuilder {
         let id = id.into();
         let kind = NodeKind::Custom(CustomConfig { name: id.clone(), config: Value::Null });
         let mut builder = self.node(id.clone(), kind);
-        builder.shelf.nodes = builder.shelf.nodes.add(id, node);
+        builder.compile_inputs.nodes = builder.compile_inputs.nodes.add(id, node);
         builder
     }
 
@@ -81,7 +81,7 @@ impl FlowBuilder {
         self
     }
 
-    /// Says how much a run may do.
+    /// Sets the limits of a run.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.definition.limits = limits;
         self
@@ -89,7 +89,7 @@ impl FlowBuilder {
 
     /// Adds a flow that `sub_flow` nodes can name.
     pub fn sub_flow(mut self, flow: FlowDefinition) -> Self {
-        self.shelf.flows.insert(flow.id.clone(), Arc::new(flow));
+        self.compile_inputs.flows.insert(flow.id.clone(), Arc::new(flow));
         self
     }
 
@@ -100,6 +100,6 @@ impl FlowBuilder {
 
     /// Checks everything and returns the flow.
     pub fn build(self) -> Result<Flow, FlowInvalid> {
-        lower(&self.definition, &self.shelf)
+        lower(&self.definition, &self.compile_inputs)
     }
 }

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::port::DataType;
 
-/// What a node does.
+/// The kind of a node, with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeKind {
-    /// Where a run begins: gives the run's inputs.
+    /// The start of a run: outputs the run's inputs.
     Start,
     /// Asks a model, in one turn of a thread.
     LlmRequest(LlmConfig),
-    /// Waits for somebody's input.
+    /// Waits for user input.
     UserInput(UserInputConfig),
     /// Says something that the author has written.
     ManualInput(ManualInputConfig),
@@ -32,7 +32,7 @@ pub enum NodeKind {
     IntentRouter(IntentConfig),
     /// Chooses one of several ways by conditions.
     Branch(BranchConfig),
-    /// Goes several ways at once.
+    /// Starts several branches in parallel.
     Parallel(ParallelConfig),
     /// Brings several ways together.
     Join(JoinConfig),
@@ -54,9 +54,9 @@ pub enum NodeKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LlmConfig {
-    /// The prompt's id.
+    /// The id of the prompt.
     pub prompt: String,
-    /// What differs for this call only.
+    /// Overrides for this call only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overrides: Overrides,
     /// Reads the thread for the request, and writes nothing.
@@ -64,11 +64,11 @@ pub struct LlmConfig {
     pub skip_history: bool,
 }
 
-/// What differs for one call of a model only.
+/// Overrides for one model call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overrides {
-    /// The model, `provider/model`.
+    /// The model, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The instructions, in the place of the thread's own.
@@ -79,17 +79,17 @@ pub struct Overrides {
     pub settings: Settings,
 }
 
-/// Waits for somebody's input.
+/// Waits for user input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserInputConfig {
-    /// What is asked: a Liquid template over the node's `data`.
+    /// The question: a Liquid template over the node's `data`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What is expected; a text unless it says otherwise.
+    /// The type of the answer; a string by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<DataType>,
-    /// Whether what is said is appended to the thread. By default it is if the node is told a thread.
+    /// Whether the input is appended to the thread. The default is yes if the node has a thread input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<bool>,
 }
@@ -98,9 +98,9 @@ pub struct UserInputConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManualInputConfig {
-    /// What is said: a Liquid template over the node's `data`.
+    /// The message: a Liquid template over the node's `data`.
     pub text: String,
-    /// Who says it.
+    /// The role of the message.
     #[serde(default = "user")]
     pub role: Role,
 }
@@ -113,19 +113,19 @@ fn user() -> Role {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NewThreadConfig {
-    /// What people call it.
+    /// A label for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its model, `provider/model`.
+    /// The thread's model, as `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its instructions.
+    /// The thread's instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// Whether it begins with a copy of what the base thread has.
     #[serde(skip_serializing_if = "is_default")]
     pub inherit_history: bool,
-    /// What is said first.
+    /// The first messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
 }
@@ -134,15 +134,15 @@ pub struct NewThreadConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InjectConfig {
-    /// Where they stand.
+    /// Where they are inserted.
     #[serde(skip_serializing_if = "is_default")]
     pub position: Position,
-    /// Messages that the author has written; those of the input come behind them.
+    /// Fixed messages; those of the input follow them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
 }
 
-/// Where injected messages stand.
+/// Where injected messages are inserted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
@@ -157,7 +157,7 @@ pub enum Position {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// The tools.
+    /// The names of the tools.
     pub names: Vec<String>,
 }
 
@@ -165,7 +165,7 @@ pub struct ToolsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCallConfig {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
 }
 
@@ -175,10 +175,11 @@ pub struct ToolCallConfig {
 pub struct IntentConfig {
     /// The ways by name, and when each is right. Each name is an output.
     pub intents: IndexMap<String, String>,
-    /// A prompt of the project in the place of the built-in one. Its input has `text` and `intents`; it answers with a name.
+    /// A prompt of the project in the place of the built-in one. Its input has `text` and `intents`; it answers with a
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The model, `provider/model`.
+    /// The model, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -187,14 +188,15 @@ pub struct IntentConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchConfig {
-    /// The ways by name, each with a Liquid condition over `value` and the node's inputs. The first that holds is taken, or `else`.
+    /// The ways by name, each with a Liquid condition over `value` and the node's inputs. The first that holds is
+    /// taken, or `else`.
     pub cases: IndexMap<String, String>,
-    /// More inputs.
+    /// Additional inputs, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub inputs: IndexMap<String, DataType>,
 }
 
-/// Goes several ways at once.
+/// Starts several branches in parallel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelConfig {
@@ -206,18 +208,18 @@ pub struct ParallelConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinConfig {
-    /// What comes together, by name.
+    /// The inputs to join, by name.
     pub inputs: IndexMap<String, DataType>,
-    /// What it waits for.
+    /// The join policy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub policy: JoinPolicy,
 }
 
-/// What a join waits for.
+/// Which inputs a join waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinPolicy {
-    /// Every input.
+    /// All inputs.
     #[default]
     All,
     /// The first input that comes; what comes later of the same round is left aside.
@@ -231,19 +233,19 @@ pub struct CacheConfig {
     /// How long a value counts; as long as it is used if it does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
-    /// Who shares it.
+    /// Who shares the cache.
     #[serde(skip_serializing_if = "is_default")]
     pub scope: CacheScope,
 }
 
-/// Who shares what is remembered.
+/// Who shares cached values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheScope {
     /// All runs of the flow in the same session.
     #[default]
     Session,
-    /// This run alone.
+    /// Only this run.
     Run,
     /// All runs of the flow of the same tenant.
     Tenant,
@@ -253,7 +255,7 @@ pub enum CacheScope {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortalConfig {
-    /// What both ends are called.
+    /// The name shared by both ends.
     pub portal: String,
 }
 
@@ -261,7 +263,7 @@ pub struct PortalConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubFlowConfig {
-    /// The flow's id.
+    /// The id of the flow.
     pub flow: String,
 }
 
@@ -269,12 +271,12 @@ pub struct SubFlowConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransformConfig {
-    /// What it is made of, by name.
+    /// The inputs of the template, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub inputs: IndexMap<String, DataType>,
     /// A Liquid template over the inputs.
     pub template: String,
-    /// What comes out: a text unless it says otherwise, in which case the rendered text is read as JSON.
+    /// The type of the output; a string by default, otherwise the rendered text is parsed as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<DataType>,
 }
@@ -285,7 +287,7 @@ pub struct TransformConfig {
 pub struct CustomConfig {
     /// The name under which the application has registered it.
     pub name: String,
-    /// What it is told; the node makes of it what it likes.
+    /// The configuration; its meaning is up to the node.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub config: Value,
 }

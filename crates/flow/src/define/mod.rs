@@ -1,13 +1,14 @@
-//! What an author says of a flow: nodes, edges, inputs, outputs, limits. Nothing is checked here that needs more than one
-//! place; that is the job of [`lower`](crate::lower).
+//! The definition of a flow as its author writes it: nodes, edges, inputs, outputs, limits. Checks that involve more
+//! than one field are the job of [`lower`](crate::lower).
 //!
-//! [`FlowDefinition::read`] reads a definition from JSON, which is what a YAML file is too; [`FlowBuilder`] makes one in Rust.
+//! [`FlowDefinition::read`] reads a definition from JSON, which is what a YAML file is too; [`FlowBuilder`] makes one
+//! in Rust.
 
 mod builder;
 mod kind;
-mod named;
 mod node;
 mod read;
+mod references;
 mod table;
 
 use indexmap::IndexMap;
@@ -30,17 +31,17 @@ pub const START: &str = "start";
 /// A flow as it is written down.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowDefinition {
-    /// Its name.
+    /// The flow's id.
     pub id: String,
-    /// What it is for.
+    /// A description for people.
     pub description: String,
-    /// What a run is given, by name.
+    /// The inputs of a run, by name.
     pub inputs: IndexMap<String, DataType>,
     /// The nodes by name.
     pub nodes: IndexMap<String, NodeDefinition>,
     /// `node.port -> node.port`, or `node -> node` where only the order counts.
     pub edges: Vec<String>,
-    /// What a run comes to: the newest value of each of these ports, `node.port`.
+    /// The outputs of a run: the newest value of each of these ports, `node.port`.
     pub outputs: IndexMap<String, String>,
     /// How much a run may do.
     pub limits: Limits,

@@ -9,7 +9,7 @@ use super::kind::NodeKind;
 /// A node as it is written down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeDefinition {
-    /// What it does.
+    /// The kind of the node.
     pub kind: NodeKind,
     /// Constants for inputs that no edge leads to.
     pub with: IndexMap<String, Value>,
@@ -19,9 +19,10 @@ pub struct NodeDefinition {
     pub timeout_seconds: Option<f64>,
     /// How often it is tried again.
     pub retry: Retry,
-    /// What happens when it fails.
+    /// The error policy.
     pub on_error: OnError,
-    /// Whether it may be run again if nobody knows how far it came when its process was lost. Each kind has its own answer.
+    /// Whether it may run again when its progress is unknown because its process was lost. Each kind has its own
+    /// default.
     pub repeat: Option<bool>,
 }
 
@@ -29,7 +30,7 @@ pub struct NodeDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
-    /// How often besides the first time.
+    /// The number of retries.
     pub max: u32,
     /// How long to wait before that; each wait is twice as long as the one before.
     pub delay_seconds: f64,
@@ -41,14 +42,14 @@ impl Default for Retry {
     }
 }
 
-/// What happens when a node fails for good.
+/// What to do when a node fails for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// The run ends, with the node named.
     #[default]
     Fail,
-    /// The node's output `error` says why, and the run goes on.
+    /// The node's output `error` has the reason, and the run continues.
     Emit,
 }
 
@@ -81,28 +82,28 @@ impl NodeDefinition {
         self
     }
 
-    /// Says how long one attempt may take.
+    /// Sets the timeout of one attempt.
     #[must_use]
     pub fn timeout_seconds(mut self, seconds: f64) -> Self {
         self.timeout_seconds = Some(seconds);
         self
     }
 
-    /// Says how often it is tried again.
+    /// Sets how often it is retried.
     #[must_use]
     pub fn retry(mut self, max: u32, delay_seconds: f64) -> Self {
         self.retry = Retry { max, delay_seconds };
         self
     }
 
-    /// Says what happens when it fails.
+    /// Sets what happens when it fails.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// Says whether it may be run again if nobody knows how far it came.
+    /// Sets whether it may run again when its progress is unknown.
     #[must_use]
     pub fn repeat(mut self, repeat: bool) -> Self {
         self.repeat = Some(repeat);

@@ -1,4 +1,4 @@
-//! Reads a definition from JSON. Every fault names the field it is in, so that whoever knows the file finds the line.
+//! Parses a definition from JSON. Every fault names its field, so callers can map it to a line of the file.
 
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -129,7 +129,7 @@ fn unknown(name: &str, known: &[&str], at: &[&str]) -> FlowFault {
 
 /// Reads the fields of a map, and keeps what is wrong.
 struct Fields<'a> {
-    /// Whose they are, for messages.
+    /// The owner of the fields, for messages.
     of: String,
     map: &'a Map<String, Value>,
     at: Vec<String>,

@@ -13,7 +13,7 @@ use crate::fault::FlowFault;
 /// A kind that has nothing to configure.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoConfig {}
 
 macro_rules! kinds {
     ($($name:literal => $kind:ident $(($config:ty))?),+ $(,)?) => {
@@ -21,7 +21,7 @@ macro_rules! kinds {
             /// The names of all kinds.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
 
-            /// Returns the name of the kind, as it stands in `type`.
+            /// Returns the name of the kind, as in `type`.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(kinds!(@pattern $kind $(($config))?) => $name),+
@@ -54,7 +54,7 @@ macro_rules! kinds {
     (@bind $it:ident $kind:ident ($config:ty)) => { NodeKind::$kind($it) };
     (@write $it:ident $kind:ident) => { Value::Null };
     (@write $it:ident $kind:ident ($config:ty)) => { serde_json::to_value($it).unwrap_or_default() };
-    (@read $value:ident $kind:ident) => { typed::<Nothing>($value).map(|_| NodeKind::$kind) };
+    (@read $value:ident $kind:ident) => { typed::<NoConfig>($value).map(|_| NodeKind::$kind) };
     (@read $value:ident $kind:ident ($config:ty)) => { typed::<$config>($value).map(NodeKind::$kind) };
 }
 

@@ -1,10 +1,10 @@
-//! Where the labels of arrows stand: on their arrow, and not on each other if that can be helped.
+//! The positions of arrow labels: on their arrow, and not overlapping if possible.
 
 use std::collections::HashMap;
 
 use super::layout::{Point, Size};
 
-/// How far along the first piece of its arrow a label may stand, the best place first.
+/// How far along the first segment of its arrow a label may be, best position first.
 const PLACES: [f64; 3] = [0.5, 0.25, 0.75];
 /// With how many others between the same layers a label is compared.
 const MAX_COMPARED: usize = 200;
@@ -22,8 +22,8 @@ impl Labels {
         let others = self.placed.entry(from.y.min(to.y) as i64).or_default();
         let is_free =
             |it: &Point| others.iter().rev().take(MAX_COMPARED).all(|other| !overlap((*it, size), *other));
-        let middle = PLACES.iter().map(|part| along(from, to, *part)).find(is_free);
-        let middle = middle.unwrap_or_else(|| along(from, to, PLACES[0]));
+        let middle = PLACES.iter().map(|part| point_along(from, to, *part)).find(is_free);
+        let middle = middle.unwrap_or_else(|| point_along(from, to, PLACES[0]));
         others.push((middle, size));
         middle
     }
@@ -35,7 +35,7 @@ fn overlap((one, size): (Point, Size), (other, other_size): (Point, Size)) -> bo
 }
 
 /// Returns a point of the curve between two points, which begins and ends straight.
-fn along(from: Point, to: Point, part: f64) -> Point {
+fn point_along(from: Point, to: Point, part: f64) -> Point {
     let rest = 1.0 - part;
     let sideways = part * part * (3.0 - 2.0 * part);
     let down = 1.5 * part * rest * (rest + part) + part.powi(3);

@@ -1,10 +1,10 @@
-//! Where the boxes of a picture stand, and which way its arrows go.
+//! The positions of a picture's boxes and the routes of its arrows.
 //!
 //! In come the sizes of boxes and the edges between them, out come places. The rule, in full:
 //!
-//! 1. Edges that close a loop are turned, for the time being, so that everything leads down.
-//! 2. A box stands one layer below the lowest box that leads to it. An edge over several layers gets a bend in each.
-//! 3. Boxes of a layer stand in the order of the middle of their neighbours above, then below, a few times over.
+//! 1. Edges that close a loop are temporarily reversed, so every edge points down.
+//! 2. A box is one layer below the lowest box that leads to it. An edge over several layers gets a bend in each.
+//! 3. Boxes of a layer are ordered by the mean position of their neighbours above, then below, a few times over.
 //! 4. Each box moves towards the middle of its neighbours as far as the others of its layer let it.
 //!
 //! By hand, because the crates that do it give no way for edges (`rust-sugiyama`), draw by themselves (`layout-rs`) or
@@ -12,17 +12,17 @@
 
 use std::collections::VecDeque;
 
-/// What lies between two boxes of a layer.
+/// The gap between two boxes of a layer.
 const BESIDE: f64 = 40.0;
-/// What an edge needs where it passes a layer.
+/// The width of an edge where it passes a layer.
 const BEND: f64 = 12.0;
-/// What lies around the picture.
+/// The margin of the picture.
 const MARGIN: f64 = 24.0;
 /// How often boxes are ordered and moved: more changes little.
 const N_SWEEPS: usize = 8;
 /// How many ways are tried to break loops.
 const N_TRIES: usize = 8;
-/// How many bends a picture has at most; edges without them go straight. Nobody can read such a picture anyway.
+/// The maximum number of bends in a picture; beyond it edges are straight. Such a picture is unreadable anyway.
 const MAX_BENDS: usize = 20_000;
 
 /// How large a box is.
@@ -32,14 +32,14 @@ pub(super) struct Size {
     pub(super) height: f64,
 }
 
-/// A place.
+/// A point of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
 }
 
-/// Where everything is.
+/// The positions of boxes and edges.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) size: Size,
@@ -51,35 +51,36 @@ pub(super) struct Layout {
 
 /// Finds a place for everything. `below` is what lies between two layers.
 pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)], below: f64) -> Layout {
-    let turned = turned(sizes.len(), edges);
-    let mut web = Web::new(sizes, &turned);
-    web.order();
-    web.spread();
-    web.stack(below);
-    let routes = web.routes().into_iter().zip(edges.iter().zip(&turned));
-    let routes = routes.map(|(mut route, (edge, turned))| {
-        if edge != turned {
+    let oriented = oriented(sizes.len(), edges);
+    let mut graph = LayerGraph::new(sizes, &oriented);
+    graph.order();
+    graph.spread();
+    graph.stack(below);
+    let routes = graph.routes().into_iter().zip(edges.iter().zip(&oriented));
+    let routes = routes.map(|(mut route, (edge, oriented))| {
+        if edge != oriented {
             route.reverse();
         }
         route
     });
     let routes = routes.collect();
-    let right = web.x.iter().zip(&web.sizes).map(|(x, it)| x + it.width / 2.0).fold(0.0, f64::max);
-    let bottom = web.bottoms.last().copied().unwrap_or(MARGIN);
-    let boxes = (0..sizes.len()).map(|it| Point { x: web.x[it], y: web.middle(it) }).collect();
+    let right = graph.x.iter().zip(&graph.sizes).map(|(x, it)| x + it.width / 2.0).fold(0.0, f64::max);
+    let bottom = graph.bottoms.last().copied().unwrap_or(MARGIN);
+    let boxes = (0..sizes.len()).map(|it| Point { x: graph.x[it], y: graph.middle(it) }).collect();
     Layout { size: Size { width: right + MARGIN, height: bottom + MARGIN }, boxes, routes }
 }
 
-/// Returns the edges, those turned that close a loop. Which ones do depends on where one begins to look; the fewer the better.
-fn turned(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+/// Returns the edges, those turned that close a loop. Which ones do depends on where one begins to look; the fewer the
+/// better.
+fn oriented(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let n_turned =
         |it: &Vec<(usize, usize)>| it.iter().zip(edges).filter(|(one, other)| one != other).count();
-    let tries = (0..N_TRIES).map(|first| turned_from(n_boxes, edges, first));
+    let tries = (0..N_TRIES).map(|first| oriented_from(n_boxes, edges, first));
     tries.min_by_key(n_turned).unwrap_or_default()
 }
 
 /// Walks depth first; of the edges that leave a box, the one with the number `first` comes first.
-fn turned_from(n_boxes: usize, edges: &[(usize, usize)], first: usize) -> Vec<(usize, usize)> {
+fn oriented_from(n_boxes: usize, edges: &[(usize, usize)], first: usize) -> Vec<(usize, usize)> {
     let mut leaving = vec![Vec::new(); n_boxes];
     for (idx, (from, _)) in edges.iter().enumerate() {
         leaving[*from].push(idx);
@@ -138,7 +139,7 @@ fn layers(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
 }
 
 /// Boxes and bends in their layers.
-struct Web {
+struct LayerGraph {
     n_boxes: usize,
     /// Boxes first, then bends.
     sizes: Vec<Size>,
@@ -146,18 +147,18 @@ struct Web {
     layers: Vec<Vec<usize>>,
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
-    /// What each edge goes through, from top to bottom, with its ends.
+    /// The nodes on the route of each edge, from top to bottom, including its ends.
     chains: Vec<Vec<usize>>,
     x: Vec<f64>,
     tops: Vec<f64>,
     bottoms: Vec<f64>,
 }
 
-impl Web {
+impl LayerGraph {
     fn new(sizes: &[Size], edges: &[(usize, usize)]) -> Self {
         let layer_of = layers(sizes.len(), edges);
         let n_layers = layer_of.iter().max().map_or(0, |it| it + 1);
-        let mut web = Self {
+        let mut graph = Self {
             n_boxes: sizes.len(),
             sizes: sizes.to_vec(),
             layers: vec![Vec::new(); n_layers],
@@ -169,13 +170,13 @@ impl Web {
             bottoms: Vec::new(),
             layer_of,
         };
-        for (idx, layer) in web.layer_of.iter().enumerate() {
-            web.layers[*layer].push(idx);
+        for (idx, layer) in graph.layer_of.iter().enumerate() {
+            graph.layers[*layer].push(idx);
         }
         for (from, to) in edges {
-            web.chain(*from, *to);
+            graph.chain(*from, *to);
         }
-        web
+        graph
     }
 
     /// Puts bends where an edge passes layers, and connects them.
@@ -213,14 +214,14 @@ impl Web {
             for step in 0..self.layers.len() {
                 let layer = if is_down { step } else { self.layers.len() - 1 - step };
                 let key = |it: &usize| mean(&neighbours[*it], &rank).unwrap_or(rank[*it]);
-                // A stable sort: who has no reason to move stays.
+                // A stable sort: boxes without a reason to move keep their place.
                 self.layers[layer].sort_by(|one, other| key(one).total_cmp(&key(other)));
                 note(&mut rank, &self.layers[layer]);
             }
         }
     }
 
-    /// Finds how far to the right everything stands.
+    /// Computes the horizontal positions.
     fn spread(&mut self) {
         self.x = vec![0.0; self.sizes.len()];
         for layer in &self.layers {

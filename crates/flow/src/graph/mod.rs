@@ -1,12 +1,12 @@
-//! Pictures of flows.
+//! Diagrams of flows.
 //!
 //! ```text
 //! FlowDefinition ─▶ picture (what is shown) ─┬─▶ mermaid
 //!                                            └─▶ layout, labels (where) ─▶ svg
 //! ```
 //!
-//! A picture is made of what the author has written, with sub-flows and portals as they stand there. A definition with
-//! faults has one too: what can't be understood is left out. Equal definitions have equal pictures, to the byte.
+//! A picture shows what the author wrote, with sub-flows and portals in place. An invalid definition has a picture
+//! too: parts that can't be parsed are left out. Equal definitions give equal pictures, to the byte.
 
 mod labels;
 mod layout;

@@ -1,4 +1,4 @@
-//! What a picture of a flow shows: boxes and arrows, without any notion of where they are.
+//! The content of a diagram: boxes and arrows, without positions.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ const MAX_SHOWN: usize = 40;
 /// How many ways through portals are shown: both ends may be many.
 const MAX_PORTAL_WAYS: usize = 1000;
 
-/// What a picture shows.
+/// The content of a diagram.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) boxes: Vec<Node>,
     pub(super) arrows: Vec<Arrow>,
 }
 
-/// A node.
+/// A box of the diagram.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: String,
@@ -79,7 +79,8 @@ pub(super) fn picture(flow: &FlowDefinition) -> Picture {
     let boxes: Vec<Node> = (!has_start).then_some(start).into_iter().chain(own).collect();
     let mut idx_of = HashMap::new();
     for (idx, shown) in boxes.iter().enumerate() {
-        // The implied start stands first; who uses its name for something else has a fault, and a node by that name.
+        // The implied start comes first. A definition that uses its name for another node is invalid, and shows that
+        // node.
         idx_of.insert(shown.name.clone(), idx);
     }
     let edges = flow.edges.iter().filter_map(|text| arrow(text, &idx_of));
@@ -106,7 +107,7 @@ fn node_of(id: &str, kind: &NodeKind, flow: &FlowDefinition) -> Node {
     Node { name: id.to_owned(), about, family: Family::of(kind) }
 }
 
-/// Says what a run is given.
+/// Describes the input of a run.
 fn inputs(flow: &FlowDefinition) -> String {
     match flow.inputs.is_empty() {
         true => START.to_owned(),

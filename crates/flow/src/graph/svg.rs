@@ -10,13 +10,13 @@ use super::picture::{Node, Picture, picture};
 use super::shape::{STYLE, class, outline};
 use crate::define::FlowDefinition;
 
-/// What a letter takes, for names and for what is smaller; and what is around them in a box.
+/// The width of a character in names and in smaller text, and the padding of a box.
 const NAME_LETTER: f64 = 8.0;
 const SMALL_LETTER: f64 = 6.8;
 const PADDING: f64 = 40.0;
 const MIN_WIDTH: f64 = 96.0;
 const HEIGHT: f64 = 48.0;
-/// A line of a label, and what lies between two layers besides labels.
+/// The height of a label line, and the gap between two layers besides labels.
 const LINE: f64 = 14.0;
 const BETWEEN: f64 = 64.0;
 /// How far an arrow from a box to itself goes out.

@@ -1,4 +1,4 @@
-//! What can only be said of the whole graph: inputs that nothing leads to, nodes that never run, loops without a pause.
+//! Checks of the whole graph: unconnected inputs, unreachable nodes, loops without a pause.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::fault::FlowFault;
 use crate::flow::{FlowNode, Input};
 use crate::port::PortType;
 
-/// Checks the graph, and marks the nodes that run when somebody asks for their outputs.
+/// Checks the graph, and marks the nodes that run only when their outputs are pulled.
 pub(crate) fn check(mut nodes: Vec<FlowNode>, flat: &Flat, faults: &mut Vec<FlowFault>) -> Vec<FlowNode> {
     let mut found = missing(&nodes);
     for idx in 0..nodes.len() {
@@ -63,7 +63,7 @@ enum Pull {
     Both(String),
 }
 
-/// Says whether a node's outputs go to lazy inputs.
+/// Returns whether a node's outputs go to lazy inputs.
 fn pull(nodes: &[FlowNode], idx: usize) -> Pull {
     let targets = nodes[idx].outputs.iter().flat_map(|it| &it.targets);
     let (lazy, pushed): (Vec<_>, Vec<_>) =
@@ -78,14 +78,14 @@ fn pull(nodes: &[FlowNode], idx: usize) -> Pull {
     }
 }
 
-/// What is said is appended if the node is told a thread, unless its author says otherwise: only then it writes.
+/// By default the input is appended if the node has a thread input; only then does it write.
 fn mark_writers(nodes: &mut [FlowNode], flat: &Flat) {
     for node in nodes {
         let kind = flat.nodes.get(&*node.id).map(|it| &it.definition.kind);
         let Some(NodeKind::UserInput(config)) = kind else { continue };
         let mut threads = node.inputs.iter().filter(|it| it.port.of == PortType::Thread);
-        let is_told = threads.any(|it| !it.sources.is_empty());
-        node.traits.writes = config.append.unwrap_or(is_told);
+        let takes_thread_input = threads.any(|it| !it.sources.is_empty());
+        node.traits.writes = config.append.unwrap_or(takes_thread_input);
     }
 }
 
@@ -107,7 +107,8 @@ fn mark_feeders(nodes: &mut [FlowNode]) {
     }
 }
 
-/// What leads from one pulled node to another is asked for when the second one is. Also notes which lazy inputs can be asked for.
+/// An edge between two pulled nodes is pulled together with the second one. Also notes which lazy inputs can be
+/// pulled.
 fn mark_asked(nodes: &mut [FlowNode]) {
     let pulled: Vec<bool> = nodes.iter().map(|it| it.is_pulled).collect();
     for node in nodes {
@@ -133,7 +134,7 @@ fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
         let has_trigger = others.clone().any(|it| !it.keeps);
         let is_triggered_by_threads = others.count() == 0;
         if !has_trigger && !is_triggered_by_threads {
-            let message = format!("node `{}` keeps all of its inputs: nothing starts it", node.id);
+            let message = format!("node `{}` never starts: it keeps all of its inputs", node.id);
             found.push((idx, FlowFault::new("flow_never_starts", message)));
         }
         for input in node.inputs.iter_mut().filter(|it| it.port.of == PortType::Thread) {
@@ -143,7 +144,7 @@ fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
     found
 }
 
-/// Who asks for an input must know whom to ask.
+/// A node that pulls an input must have exactly one source to pull from.
 fn asked_twice(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
     let mut found = Vec::new();
     for (idx, node) in nodes.iter().enumerate() {
@@ -176,7 +177,7 @@ fn unreachable(nodes: &[FlowNode]) -> Vec<(usize, FlowFault)> {
     }
     let lost = nodes.iter().enumerate().filter(|(idx, _)| !reached.contains(idx));
     lost.map(|(idx, node)| {
-        let message = format!("node `{}` never runs: no way leads from the start to it", node.id);
+        let message = format!("node `{}` never runs: it is not reachable from the start", node.id);
         (idx, FlowFault::new("flow_unreachable", message))
     })
     .collect()
@@ -234,7 +235,7 @@ fn cycle(nodes: &[FlowNode]) -> Option<(usize, FlowFault)> {
         let mut path = Vec::new();
         if let Some(circle) = walk(nodes, start, &mut colours, &mut path) {
             let names: Vec<&str> = circle.iter().map(|it| &*nodes[*it].id).collect();
-            let message = format!("a loop has no pause: {} -> {}", names.join(" -> "), names[0]);
+            let message = format!("a loop never waits: {} -> {}", names.join(" -> "), names[0]);
             let hint = Some("let it go through a `user_input`".to_owned());
             return Some((circle[0], FlowFault::new("flow_cycle", message).hint(hint)));
         }

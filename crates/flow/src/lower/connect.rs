@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::Shelf;
-use super::edge::{End, is_name};
+use super::CompileInputs;
+use super::edge::{Endpoint, is_name};
 use super::expand::{Flat, FlatEdge, FlatNode};
 use crate::define::OnError;
 use crate::fault::FlowFault;
@@ -30,11 +30,11 @@ pub(crate) struct Connected {
 }
 
 /// Makes the nodes and connects them.
-pub(crate) fn connect(flat: &Flat, shelf: &Shelf, faults: &mut Vec<FlowFault>) -> Connected {
+pub(crate) fn connect(flat: &Flat, compile_inputs: &CompileInputs, faults: &mut Vec<FlowFault>) -> Connected {
     let mut nodes = Vec::new();
     let mut idx_of = IndexMap::new();
     for (id, node) in &flat.nodes {
-        match made(id, node, shelf) {
+        match made(id, node, compile_inputs) {
             Ok(made) => {
                 idx_of.insert(id.clone(), nodes.len());
                 nodes.push(made);
@@ -43,7 +43,7 @@ pub(crate) fn connect(flat: &Flat, shelf: &Shelf, faults: &mut Vec<FlowFault>) -
         }
     }
     // Of a node that could not be made it was said already why.
-    let is_whole = |end: &End| idx_of.contains_key(&end.node) || !flat.nodes.contains_key(&end.node);
+    let is_whole = |end: &Endpoint| idx_of.contains_key(&end.node) || !flat.nodes.contains_key(&end.node);
     for edge in flat.edges.iter().filter(|it| is_whole(&it.from) && is_whole(&it.to)) {
         if let Err(fault) = connect_edge(edge, &idx_of, &mut nodes) {
             let message = format!("edge `{}`: {}", edge.text, fault.message);
@@ -53,7 +53,7 @@ pub(crate) fn connect(flat: &Flat, shelf: &Shelf, faults: &mut Vec<FlowFault>) -
     let mut outputs = IndexMap::new();
     for (name, end) in flat.outputs.iter().filter(|(_, it)| is_whole(it)) {
         match output_of(end, &idx_of, &nodes) {
-            Ok(place) => _ = outputs.insert(name.clone(), place),
+            Ok(position) => _ = outputs.insert(name.clone(), position),
             Err(fault) => faults.push(fault.at(["outputs", name])),
         }
     }
@@ -65,8 +65,8 @@ fn located(fault: FlowFault, id: &str, node: &FlatNode) -> FlowFault {
     FlowFault { message: format!("node `{id}`: {}", fault.message), ..fault }.at(at)
 }
 
-fn made(id: &str, node: &FlatNode, shelf: &Shelf) -> Result<FlowNode, Vec<FlowFault>> {
-    let work = nodes::make(node, shelf)?;
+fn made(id: &str, node: &FlatNode, compile_inputs: &CompileInputs) -> Result<FlowNode, Vec<FlowFault>> {
+    let work = nodes::make(node, compile_inputs)?;
     let (traits, definition) = (work.traits(), &node.definition);
     let mut inputs = work.inputs();
     inputs.push(Port::new(AFTER, PortType::Signal));
@@ -101,13 +101,13 @@ fn made(id: &str, node: &FlatNode, shelf: &Shelf) -> Result<FlowNode, Vec<FlowFa
     })
 }
 
-/// Says what is wrong with the names of ports, which authors give in some kinds of nodes.
+/// Reports invalid port names; in some kinds of nodes the author chooses them.
 fn names(ports: &[Port], what: &str) -> Vec<FlowFault> {
     let mut faults = Vec::new();
     for (idx, port) in ports.iter().enumerate() {
         if !is_name(&port.name) {
             let shown: String = port.name.chars().take(40).collect();
-            faults.push(FlowFault::new("flow_invalid", format!("`{shown}` is no name for an {what}")));
+            faults.push(FlowFault::new("flow_invalid", format!("invalid {what} name `{shown}`")));
         } else if ports.iter().take(idx).any(|it| it.name == port.name) {
             let message = format!("two {what}s are called `{}`", port.name);
             faults.push(FlowFault::new("duplicate_id", message));
@@ -169,14 +169,14 @@ fn connect_edge(
         return Err(FlowFault::new("flow_invalid", message));
     }
     if source.outputs[output].targets.contains(&(to, input)) {
-        return Err(FlowFault::new("duplicate_id", "the same edge stands here twice"));
+        return Err(FlowFault::new("duplicate_id", "duplicate edge"));
     }
     nodes[from].outputs[output].targets.push((to, input));
     nodes[to].inputs[input].sources.push((from, output));
     Ok(())
 }
 
-fn node_of(end: &End, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
+fn node_of(end: &Endpoint, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFault> {
     idx_of.get(&end.node).copied().ok_or_else(|| {
         let message = format!("there is no node `{}`", end.node);
         FlowFault::new("flow_unknown_node", message)
@@ -184,7 +184,7 @@ fn node_of(end: &End, idx_of: &IndexMap<String, usize>) -> Result<usize, FlowFau
 }
 
 fn output_of(
-    end: &End,
+    end: &Endpoint,
     idx_of: &IndexMap<String, usize>,
     nodes: &[FlowNode],
 ) -> Result<(usize, usize), FlowFault> {

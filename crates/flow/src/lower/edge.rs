@@ -4,17 +4,17 @@ use crate::fault::FlowFault;
 
 /// One end of an edge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct End {
+pub(crate) struct Endpoint {
     pub(crate) node: String,
     /// No port: the one that every node has.
     pub(crate) port: Option<String>,
 }
 
-/// Reads an edge.
-pub(crate) fn parse(text: &str) -> Result<(End, End), FlowFault> {
+/// Parses an edge.
+pub(crate) fn parse(text: &str) -> Result<(Endpoint, Endpoint), FlowFault> {
     let wrong = || {
         let shown: String = text.chars().take(80).collect();
-        let fault = FlowFault::new("flow_edge_invalid", format!("`{shown}` is no edge"));
+        let fault = FlowFault::new("flow_edge_invalid", format!("invalid edge `{shown}`"));
         fault.hint(Some("write `node.output -> node.input`, or `node -> node`".to_owned()))
     };
     let (from, to) = text.split_once("->").ok_or_else(wrong)?;
@@ -22,14 +22,14 @@ pub(crate) fn parse(text: &str) -> Result<(End, End), FlowFault> {
 }
 
 /// Reads one end, `node.port` or `node`.
-pub(crate) fn end(text: &str) -> Option<End> {
+pub(crate) fn end(text: &str) -> Option<Endpoint> {
     let text = text.trim();
     let (node, port) = match text.split_once('.') {
         Some((node, port)) => (node, Some(port)),
         None => (text, None),
     };
     let fine = is_name(node) && port.is_none_or(is_name);
-    fine.then(|| End { node: node.to_owned(), port: port.map(str::to_owned) })
+    fine.then(|| Endpoint { node: node.to_owned(), port: port.map(str::to_owned) })
 }
 
 /// Whether a text can name a node or a port: letters, digits, `_` and `-`, at most 64.

@@ -1,27 +1,29 @@
 //! Sub-flows and portals become plain edges.
 //!
-//! A sub-flow's nodes take its place, named `sub/node`; its start becomes a gate with the name of the sub-flow's node, which takes the
-//! sub-flow's inputs. What comes out of the sub-flow is an edge from the inner port. A portal is an edge from everything that goes in to
-//! everything that comes out. Later stages know neither.
+//! A sub-flow's nodes take its place, named `sub/node`; its start becomes a gate with the name of the sub-flow's node,
+//! which takes the sub-flow's inputs. What comes out of the sub-flow is an edge from the inner port. A portal is an
+//! edge from everything that goes in to everything that comes out. Later stages know neither.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::Shelf;
-use super::edge::{self, End};
+use super::CompileInputs;
+use super::edge::{self, Endpoint};
 use crate::define::{FlowDefinition, NodeDefinition, NodeKind, OnError, Retry, START};
 use crate::fault::FlowFault;
 use crate::port::DataType;
 
-/// How deep flows may stand in flows.
+/// How deep sub-flows may be nested.
 const MAX_DEPTH: usize = 16;
-/// How long a node's name may be, with those of the sub-flows around it: the name of a wait has it, and the names of documents have a limit.
+/// How long a node's name may be, with those of the sub-flows around it: the name of a wait has it, and the names of
+/// documents have a limit.
 const MAX_NAME: usize = 512;
 /// How many nodes a flow may have, with those of its sub-flows.
 const MAX_NODES: usize = 10_000;
-/// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to portals.
+/// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to
+/// portals.
 pub(super) const MAX_EDGES: usize = 50_000;
 
 /// A flow without sub-flows and portals.
@@ -29,7 +31,7 @@ pub(super) const MAX_EDGES: usize = 50_000;
 pub(crate) struct Flat {
     pub(crate) nodes: IndexMap<String, FlatNode>,
     pub(crate) edges: Vec<FlatEdge>,
-    pub(crate) outputs: IndexMap<String, End>,
+    pub(crate) outputs: IndexMap<String, Endpoint>,
     pub(crate) n_scopes: usize,
     /// The flows that were put in.
     pub(crate) subs: BTreeMap<String, Arc<FlowDefinition>>,
@@ -41,7 +43,7 @@ pub(crate) struct FlatNode {
     pub(crate) scope: usize,
     /// A start: the scope that it opens, and what it gives.
     pub(crate) start: Option<FlatStart>,
-    /// Where in the document: the node, or the outermost sub-flow that it is in.
+    /// The location in the document: the node, or the outermost sub-flow that contains it.
     pub(crate) at: Vec<String>,
 }
 
@@ -55,16 +57,20 @@ pub(crate) struct FlatStart {
 
 #[derive(Clone, Debug)]
 pub(crate) struct FlatEdge {
-    pub(crate) from: End,
-    pub(crate) to: End,
+    pub(crate) from: Endpoint,
+    pub(crate) to: Endpoint,
     pub(crate) at: Vec<String>,
     pub(crate) text: String,
 }
 
 /// Takes a definition apart.
-pub(crate) fn expand(definition: &FlowDefinition, shelf: &Shelf, faults: &mut Vec<FlowFault>) -> Flat {
-    let mut expansion = Expansion { flat: Flat::default(), shelf, faults, chain: Vec::new() };
-    let root = Place { prefix: String::new(), gate: None, outer: None };
+pub(crate) fn expand(
+    definition: &FlowDefinition,
+    compile_inputs: &CompileInputs,
+    faults: &mut Vec<FlowFault>,
+) -> Flat {
+    let mut expansion = Expansion { flat: Flat::default(), compile_inputs, faults, chain: Vec::new() };
+    let root = FlowPosition { prefix: String::new(), gate: None, outer: None };
     let outputs = expansion.flow(definition, &root);
     expansion.flat.outputs = outputs;
     expansion.flat
@@ -72,23 +78,23 @@ pub(crate) fn expand(definition: &FlowDefinition, shelf: &Shelf, faults: &mut Ve
 
 pub(super) struct Expansion<'a> {
     pub(super) flat: Flat,
-    pub(super) shelf: &'a Shelf,
+    pub(super) compile_inputs: &'a CompileInputs,
     pub(super) faults: &'a mut Vec<FlowFault>,
-    /// The flows around.
+    /// The enclosing flows.
     pub(super) chain: Vec<String>,
 }
 
-/// Where a flow stands in the whole.
-pub(super) struct Place {
-    /// What stands before the names of its nodes.
+/// The position of a flow within the whole.
+pub(super) struct FlowPosition {
+    /// The prefix of its node names.
     prefix: String,
     /// The name of its start, in a sub-flow, and what its author said of that node.
     gate: Option<(String, NodeDefinition, usize)>,
-    /// Where in the document, in a sub-flow.
+    /// The location in the document, in a sub-flow.
     outer: Option<Vec<String>>,
 }
 
-impl Place {
+impl FlowPosition {
     pub(super) fn at(&self, path: &[&str]) -> Vec<String> {
         self.outer.clone().unwrap_or_else(|| path.iter().map(|it| (*it).to_owned()).collect())
     }
@@ -98,28 +104,32 @@ impl Place {
     }
 }
 
-/// What a name of a flow stands for.
+/// What a node name refers to.
 pub(super) enum Local {
     Node(String),
-    Sub { gate: String, outputs: IndexMap<String, End> },
+    Sub { gate: String, outputs: IndexMap<String, Endpoint> },
     Portal(String),
 }
 
 impl Expansion<'_> {
     /// Adds a flow; returns where its outputs come from.
-    pub(super) fn flow(&mut self, flow: &FlowDefinition, place: &Place) -> IndexMap<String, End> {
+    pub(super) fn flow(
+        &mut self,
+        flow: &FlowDefinition,
+        position: &FlowPosition,
+    ) -> IndexMap<String, Endpoint> {
         self.chain.push(flow.id.clone());
         let scope = self.flat.n_scopes;
         self.flat.n_scopes += 1;
         let mut locals = BTreeMap::new();
-        self.start(flow, place, scope, &mut locals);
+        self.start(flow, position, scope, &mut locals);
         for (id, node) in &flow.nodes {
-            if let Some(local) = self.node(id, node, place, scope) {
+            if let Some(local) = self.node(id, node, position, scope) {
                 locals.insert(id.as_str(), local);
             }
         }
-        self.edges(flow, place, &locals);
-        let outputs = self.outputs(flow, place, &locals);
+        self.edges(flow, position, &locals);
+        let outputs = self.outputs(flow, position, &locals);
         self.chain.pop();
         outputs
     }
@@ -127,7 +137,7 @@ impl Expansion<'_> {
     pub(super) fn start<'f>(
         &mut self,
         flow: &'f FlowDefinition,
-        place: &Place,
+        position: &FlowPosition,
         scope: usize,
         locals: &mut BTreeMap<&'f str, Local>,
     ) {
@@ -135,15 +145,15 @@ impl Expansion<'_> {
         let (id, declared) = own.next().map_or((START, None), |(id, node)| (id.as_str(), Some(node)));
         if let Some((second, _)) = own.next() {
             let message = format!("a flow has one start, not two: `{id}` and `{second}`");
-            self.fault(FlowFault::new("flow_invalid", message), place.at(&["nodes", second]));
+            self.fault(FlowFault::new("flow_invalid", message), position.at(&["nodes", second]));
         }
-        let (name, definition, outer) = match &place.gate {
+        let (name, definition, outer) = match &position.gate {
             Some((gate, definition, outer)) => (gate.clone(), definition.clone(), *outer),
-            None => (place.id(id), declared.cloned().unwrap_or_else(|| NodeKind::Start.into()), scope),
+            None => (position.id(id), declared.cloned().unwrap_or_else(|| NodeKind::Start.into()), scope),
         };
-        let is_gate = place.gate.is_some();
+        let is_gate = position.gate.is_some();
         let start = FlatStart { opens: scope, inputs: flow.inputs.clone(), is_gate };
-        let at = place.at(&["nodes", id]);
+        let at = position.at(&["nodes", id]);
         self.flat.nodes.insert(name.clone(), FlatNode { definition, scope: outer, start: Some(start), at });
         locals.insert(id, Local::Node(name));
     }
@@ -152,18 +162,18 @@ impl Expansion<'_> {
         &mut self,
         id: &str,
         node: &NodeDefinition,
-        place: &Place,
+        position: &FlowPosition,
         scope: usize,
     ) -> Option<Local> {
-        let at = place.at(&["nodes", id]);
+        let at = position.at(&["nodes", id]);
         if !edge::is_name(id) {
             let shown: String = id.chars().take(40).collect();
-            let fault = FlowFault::new("flow_invalid", format!("`{shown}` is no name for a node"));
+            let fault = FlowFault::new("flow_invalid", format!("invalid node name `{shown}`"));
             let hint = "letters, digits, `_` and `-`, at most 64".to_owned();
             self.fault(fault.hint(Some(hint)), at);
             return None;
         }
-        if place.id(id).len() > MAX_NAME {
+        if position.id(id).len() > MAX_NAME {
             let message = format!(
                 "node `{id}` has more than {MAX_NAME} bytes of names, with those of the flows around"
             );
@@ -182,18 +192,22 @@ impl Expansion<'_> {
         match &node.kind {
             NodeKind::Start => None,
             NodeKind::PortalIn(portal) | NodeKind::PortalOut(portal) => {
-                Some(Local::Portal(place.id(&format!("portal:{}", portal.portal))))
+                Some(Local::Portal(position.id(&format!("portal:{}", portal.portal))))
             }
             NodeKind::SubFlow(sub) => {
-                let outer = place.outer.clone().unwrap_or(at);
-                let gate = (place.id(id), node.clone(), scope);
+                let outer = position.outer.clone().unwrap_or(at);
+                let gate = (position.id(id), node.clone(), scope);
                 self.sub_flow(
                     &sub.flow,
-                    &Place { prefix: place.id(&format!("{id}/")), gate: Some(gate), outer: Some(outer) },
+                    &FlowPosition {
+                        prefix: position.id(&format!("{id}/")),
+                        gate: Some(gate),
+                        outer: Some(outer),
+                    },
                 )
             }
             _ => {
-                let name = place.id(id);
+                let name = position.id(id);
                 let node = FlatNode { definition: node.clone(), scope, start: None, at: at.clone() };
                 if self.flat.nodes.insert(name.clone(), node).is_some() {
                     let message = format!("two nodes are called `{id}`");
@@ -204,17 +218,17 @@ impl Expansion<'_> {
         }
     }
 
-    pub(super) fn sub_flow(&mut self, id: &str, place: &Place) -> Option<Local> {
-        let at = place.outer.clone().unwrap_or_default();
-        let Some(flow) = self.shelf.flows.get(id) else {
-            let known: Vec<&str> = self.shelf.flows.keys().map(String::as_str).collect();
+    pub(super) fn sub_flow(&mut self, id: &str, position: &FlowPosition) -> Option<Local> {
+        let at = position.outer.clone().unwrap_or_default();
+        let Some(flow) = self.compile_inputs.flows.get(id) else {
+            let known: Vec<&str> = self.compile_inputs.flows.keys().map(String::as_str).collect();
             let hint = (!known.is_empty()).then(|| format!("there are: {}", known.join(", ")));
             self.fault(FlowFault::new("unknown_flow", format!("there is no flow `{id}`")).hint(hint), at);
             return None;
         };
         if self.chain.iter().any(|it| it == id) {
             let circle = self.chain.iter().map(String::as_str).chain([id]).collect::<Vec<_>>().join(" -> ");
-            self.fault(FlowFault::new("flow_circular", format!("a flow is its own part: {circle}")), at);
+            self.fault(FlowFault::new("flow_circular", format!("a flow contains itself: {circle}")), at);
             return None;
         }
         if self.chain.len() >= MAX_DEPTH || self.flat.nodes.len() + flow.nodes.len() > MAX_NODES {
@@ -227,12 +241,12 @@ impl Expansion<'_> {
         self.flat.subs.insert(id.to_owned(), Arc::clone(flow));
         let before = self.faults.len();
         let flow = Arc::clone(flow);
-        let outputs = self.flow(&flow, place);
+        let outputs = self.flow(&flow, position);
         // Its own file has the places; here it is enough to say whose they are.
         for fault in self.faults.iter_mut().skip(before) {
             fault.message = format!("sub-flow `{id}`: {}", fault.message);
         }
-        let gate = place.gate.as_ref().map(|(gate, _, _)| gate.clone())?;
+        let gate = position.gate.as_ref().map(|(gate, _, _)| gate.clone())?;
         Some(Local::Sub { gate, outputs })
     }
 

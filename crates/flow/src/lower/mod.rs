@@ -1,4 +1,4 @@
-//! From a definition to a flow that can be run. Everything is checked once, here; all faults are found at once.
+//! Turns a definition into a runnable flow. Everything is checked once, here, and all faults are reported together.
 //!
 //! ```text
 //! definition ─▶ expand (sub-flows and portals become plain edges) ─▶ connect (ports and types) ─▶ check (inputs, loops) ─▶ Flow
@@ -6,9 +6,9 @@
 
 mod check;
 mod connect;
+mod duplicate_text;
 mod edge;
 mod expand;
-mod twice;
 mod wiring;
 
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ pub(crate) use connect::{AFTER, DONE, ERROR};
 pub(crate) use edge::parse as parse_edge;
 pub(crate) use expand::{FlatNode, FlatStart};
 
-/// What a definition may name: other flows, and nodes of the application's own.
+/// What a definition may refer to: other flows, and custom nodes of the application.
 #[derive(Clone, Debug, Default)]
-pub struct Shelf {
+pub struct CompileInputs {
     /// Flows for `sub_flow` nodes, by id.
     pub flows: BTreeMap<String, Arc<FlowDefinition>>,
     /// Nodes of the application's own, for `custom` nodes, by name.
@@ -37,26 +37,26 @@ pub struct Shelf {
 /// Checks a definition and makes the flow.
 ///
 /// ```
-/// use contexture_flow::{FlowDefinition, Shelf, lower};
+/// use contexture_flow::{FlowDefinition, CompileInputs, lower};
 ///
 /// let document = serde_json::json!({
 ///     "nodes": {"answer": {"type": "llm_request", "prompt": "chat"}},
 ///     "edges": ["start -> answer", "start.thread -> answer.user"],
 /// });
 /// let definition = FlowDefinition::read("chat", &document)?;
-/// let invalid = lower(&definition, &Shelf::default()).unwrap_err();
+/// let invalid = lower(&definition, &CompileInputs::default()).unwrap_err();
 /// assert_eq!(
 ///     invalid.faults[0].message,
 ///     "edge `start.thread -> answer.user`: output `thread` of `start` is thread, input `user` of `answer` takes data (string)",
 /// );
 /// # Ok::<(), contexture_flow::FlowInvalid>(())
 /// ```
-pub fn lower(definition: &FlowDefinition, shelf: &Shelf) -> Result<Flow, FlowInvalid> {
+pub fn lower(definition: &FlowDefinition, compile_inputs: &CompileInputs) -> Result<Flow, FlowInvalid> {
     let invalid = |faults: Vec<FlowFault>| FlowInvalid { flow: definition.id.clone(), faults };
     let mut faults = Vec::new();
-    let flat = expand::expand(definition, shelf, &mut faults);
-    let connected = connect::connect(&flat, shelf, &mut faults);
-    // What is missing or in a circle can only be said of a graph whose edges are all understood.
+    let flat = expand::expand(definition, compile_inputs, &mut faults);
+    let connected = connect::connect(&flat, compile_inputs, &mut faults);
+    // Missing inputs and cycles can only be reported for a graph whose edges are all valid.
     if !faults.is_empty() {
         return Err(invalid(faults));
     }
@@ -74,7 +74,7 @@ pub fn lower(definition: &FlowDefinition, shelf: &Shelf) -> Result<Flow, FlowInv
         nodes,
         outputs: connected.outputs,
         n_scopes: flat.n_scopes,
-        warnings: twice::sent_twice(definition),
+        warnings: duplicate_text::texts_sent_twice(definition),
     };
     flow.fingerprint = fingerprint(&flow);
     Ok(Flow(Arc::new(flow)))

@@ -1,19 +1,24 @@
-//! Where edges really come from and lead to, once sub-flows and portals are gone.
+//! Resolves the ends of edges once sub-flows and portals are removed.
 
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 
-use super::edge::{self, End};
-use super::expand::{Expansion, FlatEdge, Local, MAX_EDGES, Place};
+use super::edge::{self, Endpoint};
+use super::expand::{Expansion, FlatEdge, FlowPosition, Local, MAX_EDGES};
 use crate::define::{FlowDefinition, NodeKind};
 use crate::fault::FlowFault;
 
 impl Expansion<'_> {
-    pub(super) fn edges(&mut self, flow: &FlowDefinition, place: &Place, locals: &BTreeMap<&str, Local>) {
+    pub(super) fn edges(
+        &mut self,
+        flow: &FlowDefinition,
+        position: &FlowPosition,
+        locals: &BTreeMap<&str, Local>,
+    ) {
         let mut edges = Vec::new();
         for (idx, text) in flow.edges.iter().enumerate() {
-            let at = place.at(&["edges", &idx.to_string()]);
+            let at = position.at(&["edges", &idx.to_string()]);
             let edge = edge::parse(text).and_then(|(from, to)| {
                 if is_broken(&from, flow, locals) || is_broken(&to, flow, locals) {
                     return Ok(None);
@@ -34,10 +39,10 @@ impl Expansion<'_> {
             })
             .collect();
         for portal in portals {
-            edges = self.without_portal(portal, edges, flow, place);
+            edges = self.without_portal(portal, edges, flow, position);
         }
         if self.flat.edges.len() + edges.len() > MAX_EDGES {
-            return self.fault(too_many_edges(), place.at(&["edges"]));
+            return self.fault(too_many_edges(), position.at(&["edges"]));
         }
         self.flat.edges.extend(edges);
     }
@@ -48,7 +53,7 @@ impl Expansion<'_> {
         portal: &str,
         edges: Vec<FlatEdge>,
         flow: &FlowDefinition,
-        place: &Place,
+        position: &FlowPosition,
     ) -> Vec<FlatEdge> {
         let (ins, edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.to.node == portal);
         let (outs, mut edges): (Vec<_>, Vec<_>) = edges.into_iter().partition(|it| it.from.node == portal);
@@ -60,7 +65,7 @@ impl Expansion<'_> {
         let lacks =
             |what: &str| FlowFault::new("flow_portal_open", format!("nothing {what} portal `{name}`"));
         let id = flow.nodes.iter().find(|(_, it)| matches!(&it.kind, NodeKind::PortalIn(it) | NodeKind::PortalOut(it) if it.portal == name));
-        let at = place.at(&["nodes", id.map_or("", |(id, _)| id.as_str())]);
+        let at = position.at(&["nodes", id.map_or("", |(id, _)| id.as_str())]);
         if ins.iter().any(|it| it.from.node == portal) {
             let message = format!("portal `{name}` leads into itself");
             self.fault(FlowFault::new("flow_cycle", message), at);
@@ -87,17 +92,17 @@ impl Expansion<'_> {
     pub(super) fn outputs(
         &mut self,
         flow: &FlowDefinition,
-        place: &Place,
+        position: &FlowPosition,
         locals: &BTreeMap<&str, Local>,
-    ) -> IndexMap<String, End> {
+    ) -> IndexMap<String, Endpoint> {
         let mut outputs = IndexMap::new();
         for (name, text) in &flow.outputs {
-            let at = place.at(&["outputs", name]);
+            let at = position.at(&["outputs", name]);
             if edge::end(text).is_some_and(|it| is_broken(&it, flow, locals)) {
                 continue;
             }
             let wrong = || {
-                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is no `node.port`"))
+                FlowFault::new("flow_edge_invalid", format!("output `{name}`: `{text}` is not a `node.port`"))
             };
             let end = edge::end(text).ok_or_else(wrong).and_then(|end| self.source(&end, locals));
             match end {
@@ -114,10 +119,10 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really comes from.
-    fn source(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
+    fn source(&self, end: &Endpoint, locals: &BTreeMap<&str, Local>) -> Result<Endpoint, FlowFault> {
         match local(end, locals)? {
-            Local::Node(node) => Ok(End { node: node.clone(), port: end.port.clone() }),
-            Local::Portal(portal) => Ok(End { node: portal.clone(), port: None }),
+            Local::Node(node) => Ok(Endpoint { node: node.clone(), port: end.port.clone() }),
+            Local::Portal(portal) => Ok(Endpoint { node: portal.clone(), port: None }),
             Local::Sub { outputs, .. } => {
                 let inner = end.port.as_deref().and_then(|port| outputs.get(port));
                 inner.cloned().ok_or_else(|| {
@@ -135,11 +140,11 @@ impl Expansion<'_> {
     }
 
     /// Finds where an edge really leads.
-    fn target(&self, end: &End, locals: &BTreeMap<&str, Local>) -> Result<End, FlowFault> {
+    fn target(&self, end: &Endpoint, locals: &BTreeMap<&str, Local>) -> Result<Endpoint, FlowFault> {
         let node = match local(end, locals)? {
             Local::Node(node) | Local::Portal(node) | Local::Sub { gate: node, .. } => node.clone(),
         };
-        Ok(End { node, port: end.port.clone() })
+        Ok(Endpoint { node, port: end.port.clone() })
     }
 }
 
@@ -151,11 +156,11 @@ fn too_many_edges() -> FlowFault {
 }
 
 /// Whether an edge leads to a node of which it was said already what is wrong with it.
-fn is_broken(end: &End, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
+fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
     flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
 }
 
-fn local<'a>(end: &End, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
+fn local<'a>(end: &Endpoint, locals: &'a BTreeMap<&str, Local>) -> Result<&'a Local, FlowFault> {
     locals.get(end.node.as_str()).ok_or_else(|| {
         let known: Vec<&str> = locals.keys().copied().collect();
         let message = format!("there is no node `{}`", end.node);

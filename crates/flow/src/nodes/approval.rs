@@ -3,20 +3,20 @@
 use contexture_agent::Verdict;
 use serde_json::{Value, json};
 
-use crate::node::{Asked, AskedKind};
+use crate::node::{Question, QuestionKind};
 
 /// Returns the question whether a tool may be called.
-pub(crate) fn asked(tool: &str, about: Value) -> Asked {
+pub(crate) fn asked(tool: &str, about: Value) -> Question {
     let schema = json!({
         "type": "object",
         "properties": {"approve": {"type": "boolean"}, "reason": {"type": "string"}},
         "required": ["approve"],
         "additionalProperties": false,
     });
-    Asked { kind: AskedKind::Approval, message: format!("May `{tool}` be called?"), schema, about }
+    Question { kind: QuestionKind::Approval, message: format!("May `{tool}` be called?"), schema, about }
 }
 
-/// Reads an answer to the question. What is no clear yes is a no.
+/// Parses an answer to the question. Anything but a clear yes is a no.
 pub(crate) fn decision(answer: &Value) -> Verdict {
     match answer["approve"].as_bool() {
         Some(true) => Verdict::Approve,

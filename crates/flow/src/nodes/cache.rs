@@ -28,7 +28,7 @@ impl CacheNode {
         Self { config: config.clone() }
     }
 
-    fn place(&self, cx: &NodeContext) -> DocumentKey {
+    fn document_key(&self, cx: &NodeContext) -> DocumentKey {
         let key = cx.data("key").unwrap_or(&Value::Null).to_string();
         let run = match self.config.scope {
             CacheScope::Run => cx.run.name(),
@@ -44,7 +44,7 @@ impl CacheNode {
     }
 
     async fn remembered(&self, cx: &NodeContext) -> Result<Option<Value>, NodeError> {
-        let Some(found) = cx.services.document(self.place(cx)).await.map_err(error_of)? else {
+        let Some(found) = cx.services.document(self.document_key(cx)).await.map_err(error_of)? else {
             return Ok(None);
         };
         let now = cx.services.time.now();
@@ -53,10 +53,10 @@ impl CacheNode {
             Some(seconds) => found.at > now && found.at <= later(now, seconds),
             None => true,
         };
-        // What can't be read any more is made again.
+        // An unreadable entry is recomputed.
         let value: Option<Value> = serde_json::from_str(&found.data).ok();
         let Some(value) = value.filter(|_| is_fresh) else { return Ok(None) };
-        // What is used stays. What has a time to live stays until then.
+        // Entries in use are kept. An entry with a time to live is kept until it expires.
         if self.config.ttl_seconds.is_none() && found.at < earlier(now, FRESH) {
             self.remember(cx, &value).await?;
         }
@@ -65,9 +65,9 @@ impl CacheNode {
 
     async fn remember(&self, cx: &NodeContext, value: &Value) -> Result<(), NodeError> {
         let now = cx.services.time.now();
-        // What has a time to live is dated with its end: what is forgotten by its age has come to it.
+        // An entry with a time to live is dated with its expiry, so pruning by age removes it after that.
         let at = self.config.ttl_seconds.map_or(now, |it| later(now, it));
-        let document = Document { key: self.place(cx), at, data: value.to_string() };
+        let document = Document { key: self.document_key(cx), at, data: value.to_string() };
         let writes = Writes { puts: vec![document], ..Writes::default() };
         cx.services.records.write(writes).await.map(|_| ()).map_err(error_of)
     }

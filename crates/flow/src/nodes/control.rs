@@ -68,7 +68,7 @@ impl Node for BranchNode {
     }
 }
 
-/// Goes several ways at once.
+/// Starts several branches in parallel.
 #[derive(Debug)]
 pub(crate) struct ParallelNode {
     branches: Vec<String>,

@@ -1,4 +1,4 @@
-//! What people say: `user_input` waits for it, `manual_input` has it from the author.
+//! Messages from people: `user_input` waits for one, `manual_input` has it from the author.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::text::{Scope, template};
 use crate::define::{ManualInputConfig, UserInputConfig};
 use crate::fault::FlowFault;
-use crate::node::{Asked, AskedKind, Node, NodeContext, NodeError, Step, Traits};
+use crate::node::{Node, NodeContext, NodeError, Question, QuestionKind, Step, Traits};
 use crate::port::{DataType, JsonType, Port, PortType};
 use crate::value::PortValue;
 
-/// Waits for somebody's input.
+/// Waits for user input.
 #[derive(Debug)]
 pub(crate) struct UserInputNode {
     message: Template,
@@ -51,7 +51,12 @@ impl Node for UserInputNode {
         Box::pin(async move {
             let Some(answer) = &cx.answer else {
                 let (message, schema) = (Scope::of(&cx).render(&self.message)?, self.value.to_schema());
-                return Ok(Step::Wait(Asked { kind: AskedKind::Input, message, schema, about: Value::Null }));
+                return Ok(Step::Wait(Question {
+                    kind: QuestionKind::Input,
+                    message,
+                    schema,
+                    about: Value::Null,
+                }));
             };
             if self.append.unwrap_or_else(|| cx.inputs.contains_key("thread")) {
                 let text = match &answer.value {

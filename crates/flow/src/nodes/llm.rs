@@ -1,7 +1,7 @@
 //! `llm_request`: one turn of a thread.
 //!
-//! The turn has an idempotency key of its own, so that a node which is repeated or tried again goes on with the same turn: the user's message
-//! is appended once, whatever happens in between.
+//! The turn has its own idempotency key, so a repeated or retried node resumes the same turn: the user's message is
+//! appended exactly once.
 
 use std::sync::Arc;
 
@@ -65,20 +65,23 @@ impl LlmNode {
         let agent = &cx.services.agent;
         if self.config.skip_history {
             let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
-            let outcome = told(cx, agent.run(&prompt, &scratch, self.request(cx)), Place::Nowhere).await?;
+            let outcome =
+                stream_run(cx, agent.run(&prompt, &scratch, self.request(cx)), TurnTarget::Scratch).await?;
             return answered(cx, &outcome).ok_or_else(|| {
-                let message = "a call waits for somebody, which a request without history can't";
+                let message =
+                    "a tool call waits for an approval, which a request with `skip_history` can't do";
                 NodeError::new("flow_cannot_wait", message)
             });
         }
         if let Some(step) = self.decide(cx, &prompt).await? {
             return Ok(step);
         }
-        let outcome = told(cx, agent.run(&prompt, &cx.thread, self.request(cx)), Place::Thread).await?;
+        let outcome =
+            stream_run(cx, agent.run(&prompt, &cx.thread, self.request(cx)), TurnTarget::Thread).await?;
         self.step(cx, &outcome).await
     }
 
-    /// Passes on what somebody decided, unless the turn knows it already.
+    /// Passes on a decision, unless the turn already has it.
     async fn decide(&self, cx: &NodeContext, prompt: &Prompt) -> Result<Option<Step>, NodeError> {
         let Some(answer) = &cx.answer else { return Ok(None) };
         let id = answer.asked.about["approval"].as_str().unwrap_or_default();
@@ -89,7 +92,7 @@ impl LlmNode {
         }
         let verdict: Verdict = decision(&answer.value);
         let run = cx.services.agent.decide_as_owner(prompt, &cx.thread, id, verdict, cx.cancel.clone());
-        let outcome = told(cx, run, Place::Thread).await?;
+        let outcome = stream_run(cx, run, TurnTarget::Thread).await?;
         self.step(cx, &outcome).await.map(Some)
     }
 
@@ -135,7 +138,7 @@ impl Node for LlmNode {
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {
         Box::pin(async move {
-            if cx.can_ask_for(TOOLS) {
+            if cx.can_pull(TOOLS) {
                 return Ok(Step::Pull(vec![TOOLS.to_owned()]));
             }
             self.ask(&cx).await
@@ -143,7 +146,7 @@ impl Node for LlmNode {
     }
 }
 
-/// Returns what a turn gives that has come to its end; nothing if it waits.
+/// Returns the outputs of a completed turn; `None` if the turn waits.
 fn answered(cx: &NodeContext, outcome: &Outcome) -> Option<Step> {
     if outcome.status != TurnStatus::Completed {
         return None;
@@ -170,54 +173,55 @@ fn reasoning(outcome: &Outcome) -> String {
     thoughts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Finds a prompt.
+/// Returns a prompt by its id.
 pub(crate) fn prompt(cx: &NodeContext, id: &str) -> Result<Prompt, NodeError> {
     cx.services.library.prompt(id).map_err(|message| NodeError::new("unknown_prompt", message))
 }
 
-/// Says who a model call is for.
+/// Returns the scope of a model call.
 pub(crate) fn scope(cx: &NodeContext) -> Scope {
     Scope { session: Some(cx.run.session().to_string()), ..Scope::default() }
 }
 
-/// Where a turn is written.
+/// Where a turn is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TurnTarget {
     /// In the node's thread.
     Thread,
-    /// Nowhere: it is forgotten when it is over.
-    Nowhere,
+    /// In a scratch thread, which is dropped afterwards.
+    Scratch,
 }
 
-/// Waits for a run, and tells what happens in it. What an approval is decided with is told nobody: here, answering the wait decides.
-async fn told(cx: &NodeContext, mut run: Run, place: Place) -> Result<Outcome, NodeError> {
+/// Drives an agent run and emits its events. The token of an approval is not emitted: in a flow, answering the wait
+/// decides.
+async fn stream_run(cx: &NodeContext, mut run: Run, target: TurnTarget) -> Result<Outcome, NodeError> {
     let (mut turn, mut has_ended) = (None, false);
     while let Some(event) = run.next().await {
         match &event {
             Event::ApprovalRequired { .. } => continue,
-            Event::TurnStart { turn: id, .. } if place == Place::Thread => {
+            Event::TurnStart { turn: id, .. } if target == TurnTarget::Thread => {
                 turn = Some(TurnRef { thread: cx.thread.id().clone(), turn: id.as_str().into() });
             }
             Event::TurnEnd { .. } => has_ended = true,
             _ => {}
         }
-        cx.tell_in(turn.clone(), event);
+        cx.emit_in_turn(turn.clone(), event);
     }
     let outcome = run.outcome().await;
     match (&outcome, turn) {
-        (Err(err), Some(turn)) if !has_ended => cx.tell_in(Some(turn), broken_off(err)),
-        // Whoever ran it was lost, perhaps before its end was told.
-        (Ok(outcome), None) if place == Place::Thread && outcome.ended == Ended::Replayed => {
+        (Err(err), Some(turn)) if !has_ended => cx.emit_in_turn(Some(turn), broken_off(err)),
+        // The process that ran the turn was lost, perhaps before it emitted the end.
+        (Ok(outcome), None) if target == TurnTarget::Thread && outcome.ended == Ended::Replayed => {
             let turn = TurnRef { thread: outcome.thread.clone(), turn: outcome.turn.to_string().into() };
             let (status, usage, client_calls) = (outcome.status, outcome.usage, outcome.client_calls.clone());
-            cx.tell_in(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
+            cx.emit_in_turn(Some(turn), Event::TurnEnd { status, reason: None, usage, client_calls });
         }
         _ => {}
     }
     outcome.map_err(error_of)
 }
 
-/// Tells the end of a turn that broke off: what began is told to end.
+/// Returns the end event of a turn that broke off, so every started turn also ends.
 fn broken_off(err: &AgentError) -> Event {
     let status = if err.is_cancelled() { TurnStatus::Interrupted } else { TurnStatus::Failed };
     let (reason, usage) = (Some(err.to_string()), Usage::default());

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use crate::define::NodeKind;
 use crate::fault::FlowFault;
-use crate::lower::{FlatNode, Shelf};
+use crate::lower::{CompileInputs, FlatNode};
 use crate::node::Node;
 
 /// Makes the node of a definition, or says what is wrong with what is configured for it.
-pub(crate) fn make(node: &FlatNode, shelf: &Shelf) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
+pub(crate) fn make(node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
     if let Some(start) = &node.start {
         return Ok(Arc::new(start::StartNode::new(start)));
     }
@@ -38,10 +38,10 @@ pub(crate) fn make(node: &FlatNode, shelf: &Shelf) -> Result<Arc<dyn Node>, Vec<
         NodeKind::Join(config) => Arc::new(control::JoinNode::new(config)?),
         NodeKind::Branch(config) => Arc::new(control::BranchNode::new(config)?),
         NodeKind::Transform(config) => Arc::new(text::TransformNode::new(config)?),
-        NodeKind::Custom(config) => shelf.nodes.make(config).map_err(|it| vec![it])?,
+        NodeKind::Custom(config) => compile_inputs.nodes.make(config).map_err(|it| vec![it])?,
         // These were taken out when the flow was expanded.
         NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_) => {
-            return Err(vec![FlowFault::new("flow_invalid", "it is no node of its own")]);
+            return Err(vec![FlowFault::new("flow_invalid", "it is not a standalone node")]);
         }
     })
 }

@@ -14,7 +14,7 @@ use crate::node::{Node, NodeContext, NodeError, Step};
 use crate::port::{Port, PortType};
 use crate::value::PortValue;
 
-/// What the built-in prompt says.
+/// The text of the built-in prompt.
 const INSTRUCTIONS: &str = include_str!("../templates/intent.md");
 /// The way that is taken if none of the others is.
 const OTHERWISE: &str = "otherwise";
@@ -63,15 +63,15 @@ impl IntentNode {
         let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
         let said = match cx.services.agent.run(&prompt, &scratch, request).outcome().await {
             Ok(outcome) => outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text())),
-            // Small models name a way and forget the form. Who names none has said that none fits.
+            // Small models name a route but forget the format. An answer without a route means that none fits.
             Err(AgentError::OutputInvalid { output, .. }) => Value::String(output),
             Err(err) => return Err(error_of(err)),
         };
-        Ok(self.understood(&said))
+        Ok(self.matching_intent(&said))
     }
 
     /// Finds the way that the model named.
-    fn understood(&self, said: &Value) -> &str {
+    fn matching_intent(&self, said: &Value) -> &str {
         let name = said.get(INTENT).unwrap_or(said).as_str().unwrap_or_default();
         let name = name.trim().trim_matches(['`', '"', '\'', '.']);
         self.names().find(|it| it.eq_ignore_ascii_case(name)).unwrap_or(OTHERWISE)

@@ -1,4 +1,4 @@
-//! Where a run or a sub-flow begins.
+//! The start of a run or a sub-flow.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::node::{Node, NodeContext, NodeError, Step};
 use crate::port::{DataType, Port, PortType};
 use crate::value::PortValue;
 
-/// What the whole input is called, and the thread, among what a start gives.
+/// The names of the whole input and of the thread among the outputs of a start node.
 const INPUT: &str = "input";
 const THREAD: &str = "thread";
 

@@ -13,7 +13,7 @@ use crate::node::{Node, NodeContext, NodeError, Step};
 use crate::port::{DataType, JsonType, Port, PortType};
 use crate::value::PortValue;
 
-/// What templates of a node see: its inputs by name.
+/// The template variables of a node: its inputs by name.
 pub(crate) struct Scope(Vec<(String, Value)>);
 
 impl Scope {
@@ -39,12 +39,12 @@ fn error_of(err: contexture_template::Error) -> NodeError {
     NodeError::new("template_error", err.with_place().to_string())
 }
 
-/// Says what is wrong with a template.
+/// Reports an invalid template.
 pub(crate) fn fault_of(err: &contexture_template::Error) -> FlowFault {
     FlowFault::new("template_error", err.with_place().to_string())
 }
 
-/// Parses a template that stands in a field.
+/// Parses the template of a field.
 pub(crate) fn template(field: &str, text: &str) -> Result<Template, Vec<FlowFault>> {
     Template::parse(text).map_err(|err| vec![fault_of(&err).at([field])])
 }
@@ -68,7 +68,7 @@ impl TransformNode {
         let known = |name: &str| config.inputs.contains_key(name);
         let unknown = template.variables().into_iter().find(|it| !known(it.path.first().map_or("", |it| it)));
         if let Some(variable) = unknown {
-            let message = format!("the template reads `{}`, which is no input", variable.path.join("."));
+            let message = format!("the template reads `{}`, which is not an input", variable.path.join("."));
             let hint = "declare it in `inputs`".to_owned();
             return Err(vec![
                 FlowFault::new("flow_missing_input", message).at(["template"]).hint(Some(hint)),
@@ -94,7 +94,10 @@ impl Node for TransformNode {
             let value = match self.output.json {
                 JsonType::String => Value::String(text),
                 _ => serde_json::from_str(&text).map_err(|err| {
-                    NodeError::new("transform_invalid", format!("what the template gives is no JSON: {err}"))
+                    NodeError::new(
+                        "transform_invalid",
+                        format!("the template's output is not valid JSON: {err}"),
+                    )
                 })?,
             };
             Ok(Step::done([("value", PortValue::data(value))]))

@@ -28,7 +28,7 @@ impl NewThreadNode {
     pub(crate) fn new(config: &NewThreadConfig) -> Result<Self, Vec<FlowFault>> {
         let Some(named) = &config.model else { return Ok(Self { config: config.clone(), model: None }) };
         let (provider, model) = named.split_once('/').ok_or_else(|| {
-            vec![FlowFault::new("flow_invalid", format!("`{named}` is no `provider/model`")).at(["model"])]
+            vec![FlowFault::new("flow_invalid", format!("`{named}` is not a `provider/model`")).at(["model"])]
         })?;
         let model = Some(ModelChoice { provider: provider.to_owned(), model: model.to_owned() });
         Ok(Self { config: config.clone(), model })
@@ -49,7 +49,7 @@ impl Node for NewThreadNode {
             let base = cx.inputs.get("base").and_then(PortValue::as_thread).cloned();
             let instructions = cx.text("instructions").map(str::to_owned);
             let start = IsolatedStart {
-                // The same name each time the node is repeated: then the thread is there already.
+                // The name is the same each time the node is repeated; then the thread already exists.
                 name: Some(cx.key()),
                 model: self.model.clone(),
                 system_instructions: instructions.or_else(|| self.config.instructions.clone()),
@@ -115,7 +115,7 @@ impl Node for InjectNode {
         Box::pin(async move {
             let mut messages = self.messages(&cx)?;
             if self.config.position == Position::Prepend {
-                // What is prepended last stands first.
+                // The last prepended message comes first.
                 messages.reverse();
             }
             let mut injected = 0_u32;
@@ -146,8 +146,8 @@ impl Node for ReleaseNode {
     }
 
     fn traits(&self) -> Traits {
-        // It works on no thread: the one that it is told may be gone.
-        Traits { is_told: false, ..Traits::default() }
+        // It uses no thread: the thread it names may already be deleted.
+        Traits { takes_thread_input: false, ..Traits::default() }
     }
 
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>> {

@@ -91,7 +91,7 @@ impl Node for ToolCallNode {
     }
 
     fn traits(&self) -> Traits {
-        // Whether it ran when its process was lost, nobody knows; only the author knows whether that matters.
+        // It is unknown whether the call ran when its process was lost; only the author knows whether that matters.
         Traits { is_repeatable: false, ..Traits::default() }
     }
 

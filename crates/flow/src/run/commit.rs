@@ -1,25 +1,25 @@
-//! What a driver writes: each commit needs the driver's fence, so that a driver that was taken over writes nothing more.
+//! What a driver writes: each commit requires the driver's fence, so a driver that was taken over can't write.
 
 use std::sync::Arc;
 
 use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentKey, NewRecord, Records, StoreError, Time, Writes};
 
-use super::book::written;
 use super::error::RunError;
 use super::event::RunEvent;
 use super::keys::Keys;
+use super::run_record::written;
 
 /// A driver's right to write.
 #[derive(Clone, Debug)]
-pub(crate) struct Pen {
+pub(crate) struct WriteGuard {
     pub(crate) keys: Keys,
     pub(crate) epoch: u64,
     pub(crate) records: Arc<dyn Records>,
     pub(crate) time: Arc<dyn Time>,
 }
 
-/// What goes into one commit.
+/// The content of one commit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<RunEvent>,
@@ -33,10 +33,14 @@ impl Batch {
     }
 }
 
-impl Pen {
-    /// Writes a batch and what stands beside it as one commit, and returns the number of the batch's last event, if it has one. If it is not
-    /// known whether the commit was made, the driver gives up: whoever takes over finds out from the log.
-    pub(crate) async fn write(&self, batch: Batch, beside: Vec<NewRecord>) -> Result<Option<u64>, RunError> {
+impl WriteGuard {
+    /// Writes a batch and its extra records as one commit, and returns the number of the batch's last event, if there
+    /// is one. If the outcome of the commit is unknown, the driver gives up; the next driver learns it from the log.
+    pub(crate) async fn write(
+        &self,
+        batch: Batch,
+        extra_records: Vec<NewRecord>,
+    ) -> Result<Option<u64>, RunError> {
         if batch.is_empty() {
             return Ok(None);
         }
@@ -44,7 +48,7 @@ impl Pen {
         let stream = self.keys.log();
         let record = |event: &RunEvent| NewRecord { stream: stream.clone(), at, data: written(event) };
         let writes = Writes {
-            records: batch.events.iter().map(record).chain(beside).collect(),
+            records: batch.events.iter().map(record).chain(extra_records).collect(),
             puts: batch.puts,
             deletes: batch.deletes,
             requires: vec![self.keys.fence(self.epoch)],
@@ -57,7 +61,7 @@ impl Pen {
         }
     }
 
-    /// Gives a sign of life. A store that is away for a moment is no reason to stop working.
+    /// Renews the lease. A brief outage of the store is no reason to stop working.
     pub(crate) async fn beat(&self, at: Timestamp) -> Result<(), RunError> {
         let due = Document { key: self.keys.due(), at, data: self.epoch.to_string() };
         match self.write(Batch { puts: vec![due], ..Batch::default() }, Vec::new()).await {

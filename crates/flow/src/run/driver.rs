@@ -1,7 +1,7 @@
-//! Drives a run: begins nodes whose inputs are there, works on them, writes down what becomes of them.
+//! Drives a run: starts nodes whose inputs are available, executes them, and records the results.
 //!
-//! Whatever happens is first in the log and then acted upon: a node begins to work after the record of its start is durable, and what it
-//! gives is on record before anybody else begins with it. The end of one node and the start of the next are one commit.
+//! Everything is logged before it takes effect: a node executes after the record of its start is durable, and its
+//! outputs are durable before another node uses them. The end of one node and the start of the next are one commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use super::book::{Book, replay};
-use super::commit::{Batch, Pen};
+use super::commit::{Batch, WriteGuard};
+use super::emitted::EmittedEvents;
 use super::error::RunError;
 use super::event::RunEvent;
-use super::library::About;
-use super::ready::Given;
+use super::library::EventContext;
+use super::ready::RunContext;
+use super::run_record::{RunRecord, replay};
 use super::runtime::RuntimeConfig;
 use super::state::{Active, Phase, State};
 use super::task::{Attempt, attempt, check_inputs, delay};
-use super::telling::Tellings;
 use crate::flow::Flow;
-use crate::node::{Events, NodeError, Step, Telling};
+use crate::node::{EmittedEvent, EventSink, NodeError, Step};
 use crate::services::Services;
 use crate::value::PortValue;
 
@@ -32,101 +32,102 @@ type Work = BoxFuture<'static, (usize, Result<Step, NodeError>)>;
 
 /// Drives one run, as long as there is something to do.
 pub(crate) struct Driver {
-    pub(super) pen: Pen,
+    pub(super) guard: WriteGuard,
     pub(super) flow: Flow,
     pub(super) services: Arc<Services>,
     pub(super) config: RuntimeConfig,
-    pub(super) given: Given,
-    pub(super) book: Book,
+    pub(super) run_context: RunContext,
+    pub(super) run_record: RunRecord,
     pub(super) state: State,
-    /// What has happened and is not on record yet.
+    /// Events and documents that are not recorded yet.
     pub(super) batch: Batch,
-    pub(super) tellings: Tellings,
+    pub(super) emitted: EmittedEvents,
     pub(super) tasks: FuturesUnordered<Work>,
-    /// Nodes that somebody works on.
+    /// Nodes that are being executed.
     pub(super) working: BTreeSet<usize>,
-    pub(super) teller: UnboundedSender<Telling>,
-    pub(super) told: UnboundedReceiver<Telling>,
-    /// Why nothing more begins, if so.
+    pub(super) event_sender: UnboundedSender<EmittedEvent>,
+    pub(super) event_receiver: UnboundedReceiver<EmittedEvent>,
+    /// Why no more nodes are started, if so.
     pub(super) ending: Option<Ending>,
     /// Cancelled when the run ends before its time.
     pub(super) cancel: CancellationToken,
 }
 
-/// Why a run ends before its time.
+/// Why a run ends early.
 pub(super) enum Ending {
     Cancelled,
     Failed { node: String, error: NodeError },
 }
 
-/// Why a driver leaves a run.
+/// Why a driver stops driving a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// It is over.
+pub(crate) enum DriveOutcome {
+    /// The run ended.
     Over,
-    /// Everything waits for somebody.
+    /// Everything waits for an answer.
     Waiting {
         /// How much of the inbox it had taken.
         taken: u64,
     },
-    /// The driver was told to leave it to others.
+    /// The driver was asked to release the run.
     Stopped,
 }
 
 impl Driver {
     /// Takes a run up where its log ends.
     pub(crate) async fn open(
-        pen: Pen,
+        guard: WriteGuard,
         flow: Flow,
         services: Arc<Services>,
         config: RuntimeConfig,
-        mut book: Book,
+        mut run_record: RunRecord,
         is_taken_over: bool,
     ) -> Result<Self, RunError> {
-        let mut state = std::mem::take(&mut book.state).restored();
+        let mut state = std::mem::take(&mut run_record.state).restored();
         if state.nodes.is_empty() {
             state = State::new(&flow);
         }
-        book.upto = replay(&*pen.records, &pen.keys, &flow, &mut state, book.upto).await?;
-        let given = Given { input: Arc::clone(&book.input), main: pen.keys.run.session().main() };
-        let (teller, told) = unbounded();
+        run_record.upto = replay(&*guard.records, &guard.keys, &flow, &mut state, run_record.upto).await?;
+        let run_context =
+            RunContext { input: Arc::clone(&run_record.input), main: guard.keys.run.session().main() };
+        let (event_sender, event_receiver) = unbounded();
         let mut driver = Self {
-            tellings: Tellings::default(),
-            pen,
+            emitted: EmittedEvents::default(),
+            guard,
             flow,
             services,
             config,
-            given,
-            book,
+            run_context,
+            run_record,
             state,
             batch: Batch::default(),
             tasks: FuturesUnordered::new(),
             working: BTreeSet::new(),
-            teller,
-            told,
+            event_sender,
+            event_receiver,
             ending: None,
             cancel: CancellationToken::new(),
         };
         if is_taken_over {
-            driver.note(RunEvent::RunResume {});
+            driver.record_event(RunEvent::RunResume {});
         }
-        driver.settle_lost();
+        driver.recover_orphans();
         Ok(driver)
     }
 
-    /// Decides what becomes of nodes that somebody worked on who is gone.
-    pub(super) fn settle_lost(&mut self) {
+    /// Recovers nodes orphaned by a lost driver.
+    pub(super) fn recover_orphans(&mut self) {
         let is_runnable =
             |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(Active::is_runnable);
         let lost: Vec<usize> = self.state.active.iter().copied().filter(is_runnable).collect();
         for idx in lost {
             let Some(node) = self.flow.node(idx) else { continue };
             if !node.is_repeatable {
-                let message = "it ran when its process was lost, and does not say that it may be repeated";
+                let message = "its process was lost while it ran, and it is not marked as repeatable";
                 self.fail(idx, NodeError::new("interrupted", message));
             } else if self.phase(idx) == Some(&Phase::Running) {
                 let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
-                self.note(RunEvent::NodeRepeat { node, firing });
+                self.record_event(RunEvent::NodeRepeat { node, firing });
             }
         }
     }
@@ -136,10 +137,11 @@ impl Driver {
     }
 
     /// Drives the run until it is over, waits, or is to be left.
-    pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<Left, RunError> {
-        let mut ears = self.ears(stop);
-        self.take_letters().await?;
-        // A node had failed when the last driver was lost. Nodes fail when a run is cancelled too, so that counts first.
+    pub(crate) async fn drive(mut self, stop: CancellationToken) -> Result<DriveOutcome, RunError> {
+        let mut sources = self.wake_sources(stop);
+        self.take_messages().await?;
+        // A node had failed when the previous driver was lost. Nodes also fail when a run is cancelled, so a
+        // cancellation takes precedence.
         if let Some((node, error)) = self.state.failure.clone() {
             self.stop_with(Ending::Failed { node, error });
         }
@@ -152,15 +154,15 @@ impl Driver {
                 return self.release().await;
             }
             self.flush().await?;
-            self.work();
-            let heard = self.listen(&mut ears).await;
-            if let Some(left) = self.react(heard, &mut ears).await? {
-                return Ok(left);
+            self.start_tasks();
+            let wakeup = self.next_wakeup(&mut sources).await;
+            if let Some(outcome) = self.handle_wakeup(wakeup, &mut sources).await? {
+                return Ok(outcome);
             }
         }
     }
 
-    /// Whether nobody works and nothing can begin.
+    /// Whether no node is executing and none can start.
     pub(super) fn is_idle(&self) -> bool {
         let is_runnable =
             |idx: &usize| self.state.nodes[*idx].active.as_ref().is_some_and(|it| it.is_runnable());
@@ -170,43 +172,43 @@ impl Driver {
     /// Puts on record which nodes begin now.
     pub(super) fn begin_ready(&mut self) {
         while self.ending.is_none() {
-            let Some(start) = self.state.next_start(&self.flow, &self.given) else { return };
+            let Some(start) = self.state.next_start(&self.flow, &self.run_context) else { return };
             let RunEvent::NodeStart { node, firing, .. } = &start else { return };
             let (node, firing) = (Arc::clone(node), *firing);
             let max = self.flow.limits().max_steps;
             if self.state.steps >= max {
-                let message = format!("more than {max} nodes have run since somebody was waited for");
+                let message = format!("exceeded max_steps ({max}) since the last wait");
                 let error = NodeError::new("flow_max_steps", message);
                 return self.stop_with(Ending::Failed { node: node.to_string(), error });
             }
-            self.note(start);
-            self.ask_for_inputs(&node, firing);
+            self.record_event(start);
+            self.pull_inputs(&node, firing);
         }
     }
 
     /// A pulled node asks for what leads to it from other pulled nodes.
-    pub(super) fn ask_for_inputs(&mut self, node: &Arc<str>, firing: u32) {
+    pub(super) fn pull_inputs(&mut self, node: &Arc<str>, firing: u32) {
         let Some(idx) = self.flow.idx_of(node) else { return };
         let inputs = self.flow.nodes()[idx].inputs.iter().filter(|it| it.is_asked);
         let ports: Vec<String> = inputs.map(|it| it.port.name.clone()).collect();
         if !ports.is_empty() {
-            self.note(RunEvent::NodePull { node: Arc::clone(node), firing, ports });
+            self.record_event(RunEvent::NodePull { node: Arc::clone(node), firing, ports });
         }
     }
 
-    pub(super) fn note(&mut self, event: RunEvent) {
+    pub(super) fn record_event(&mut self, event: RunEvent) {
         self.state.apply(&self.flow, &event);
         self.batch.events.push(event);
     }
 
     /// Makes everything durable that has happened.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
-        if self.batch.is_empty() && !self.tellings.is_due {
+        if self.batch.is_empty() && !self.emitted.is_due {
             return Ok(());
         }
         let batch = self.take_batch();
         if let Some(number) = self.write(batch).await? {
-            self.book.upto = number;
+            self.run_record.upto = number;
         }
         Ok(())
     }
@@ -215,23 +217,24 @@ impl Driver {
     pub(super) async fn write(&mut self, batch: Batch) -> Result<Option<u64>, RunError> {
         let events = batch.events.clone();
         let library = Arc::clone(&self.services.library);
-        let Pen { keys, time, .. } = &self.pen;
-        let about = About { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
-        let number = self.pen.write(batch, library.beside(about, &events)).await?;
-        events.iter().for_each(|it| library.heard(&self.flow, it));
+        let WriteGuard { keys, time, .. } = &self.guard;
+        let about = EventContext { tenant: &keys.tenant, run: &keys.run, flow: &self.flow, at: time.now() };
+        let number = self.guard.write(batch, library.extra_records(about, &events)).await?;
+        events.iter().for_each(|it| library.on_event(&self.flow, it));
         Ok(number)
     }
 
-    /// Returns what is to be written: what was told first, for it was told before.
+    /// Returns what must be written, emitted events first since they happened first.
     pub(super) fn take_batch(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.batch);
-        let told = self.tellings.take(&self.flow);
-        batch.events.splice(0..0, told);
+        let emitted = self.emitted.take(&self.flow);
+        batch.events.splice(0..0, emitted);
         batch
     }
 
-    /// Lets nodes work that nobody works on yet. Several may have been answered at once, so there may be more than may work at once.
-    pub(super) fn work(&mut self) {
+    /// Executes nodes that have no task yet. Several answers may arrive together, so there may be more nodes than
+    /// `max_concurrency` allows.
+    pub(super) fn start_tasks(&mut self) {
         if self.ending.is_some() {
             return;
         }
@@ -252,11 +255,11 @@ impl Driver {
                 flow: Arc::clone(&self.flow.0.name),
                 node: Arc::clone(&node.id),
                 lazy: Arc::clone(&node.lazy),
-                run: self.pen.keys.run.clone(),
+                run: self.guard.keys.run.clone(),
                 active: active.clone(),
-                thread: active.thread.clone().unwrap_or_else(|| self.given.main.clone()),
+                thread: active.thread.clone().unwrap_or_else(|| self.run_context.main.clone()),
                 services: Arc::clone(&self.services),
-                events: Events { node: idx, sender: self.teller.clone() },
+                events: EventSink { node: idx, sender: self.event_sender.clone() },
                 cancel: self.cancel.child_token(),
                 timeout: node.timeout,
                 delay: delay(node, active),

@@ -7,14 +7,14 @@ use super::id::RunId;
 use super::keys::{self, Keys};
 use super::runtime::Runtime;
 
-/// How many documents are read at once.
+/// How many documents are read per page.
 const PAGE: usize = 256;
 
 impl Runtime {
-    /// Lists runs of all tenants that need a driver: nobody drives them, or their driver has been silent for too long.
+    /// Lists runs of all tenants that need a driver: they have none, or their driver has been silent for too long.
     ///
-    /// They stand in a circle, and those behind `after` come first, `after` itself last. Whoever can't drive all of them goes on next time behind
-    /// the last one that it took, so that each has its turn: also if those before it are due again and again.
+    /// The list is circular: runs after `after` come first, `after` itself last. A caller that can't drive all of them
+    /// continues after the last one it took, so every run gets its turn even if earlier ones keep becoming due.
     pub async fn due(
         &self,
         after: Option<&(Tenant, RunId)>,
@@ -39,15 +39,15 @@ impl Runtime {
         let now = self.parts.time.now();
         let mut due = Vec::new();
         let mut place = after.map(|(tenant, run)| Keys { tenant: tenant.clone(), run: run.clone() }.due());
-        // Runs that are driven stand among the others, and may be many.
+        // Runs that are driven are in the same list, and may be many.
         while due.len() < max {
             let page = self.due_page(place.take()).await?;
             let is_last = page.len() < PAGE;
             place = page.last().map(|it| it.key.clone());
             let runs = page.into_iter().filter(|it| self.is_old(it.at, now)).filter_map(run_of);
-            // Marks of the run itself stand behind it.
+            // Marks of the run itself follow it.
             due.extend(runs.filter(|it| Some(it) != after));
-            // A run has a mark for each thing in its inbox, one behind the other.
+            // A run has one mark for each message in its inbox, one after the other.
             due.dedup();
             if is_last {
                 break;

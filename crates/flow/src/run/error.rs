@@ -1,80 +1,80 @@
-//! Why something could not be done with a run.
+//! Errors of runs.
 
 use contexture_session::{IdInvalid, SessionError, StoreError};
 
 use super::event::RunStatus;
 
-/// Why something could not be done with a run.
+/// Errors of runs.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is no such run.
+    /// The run does not exist.
     #[error("there is no run `{run}`")]
     NotFound {
-        /// The run.
+        /// The run's id.
         run: String,
     },
     /// Nothing of that id waits in the run.
     #[error("run `{run}` has no wait `{wait}`")]
     NoSuchWait {
-        /// The run.
+        /// The run's id.
         run: String,
-        /// The wait.
+        /// The wait's id.
         wait: String,
     },
     /// It was answered before.
     #[error("wait `{wait}` of run `{run}` was answered before")]
     Answered {
-        /// The run.
+        /// The run's id.
         run: String,
-        /// The wait.
+        /// The wait's id.
         wait: String,
     },
     /// The answer does not fit what was asked.
     #[error("the answer to wait `{wait}` does not fit: {why}")]
     AnswerInvalid {
-        /// The wait.
+        /// The wait's id.
         wait: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// What a run is given does not fit the flow.
+    /// The input does not fit the flow.
     #[error("input of flow `{flow}`: {why}")]
     InputInvalid {
-        /// The flow.
+        /// The flow's id.
         flow: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The run came to its end before.
+    /// The run had already ended.
     #[error("run `{run}` is over: {}", .status.as_str())]
     Over {
-        /// The run.
+        /// The run's id.
         run: String,
-        /// What became of it.
+        /// The final status.
         status: RunStatus,
     },
-    /// Somebody else drives the run, here or in another process.
-    #[error("run `{run}` is driven by somebody else")]
+    /// Another driver has the run, in this or another process.
+    #[error("run `{run}` has another driver")]
     Driven {
-        /// The run.
+        /// The run's id.
         run: String,
     },
     /// The flow of the run can't be made again.
     #[error("run `{run}` was begun with another version of flow `{flow}`: {why}")]
     FlowChanged {
-        /// The run.
+        /// The run's id.
         run: String,
-        /// The flow.
+        /// The flow's id.
         flow: String,
-        /// What is in the way.
+        /// The reason.
         why: String,
     },
-    /// What is on record of the run can't be read.
-    #[error("what is on record of run `{run}` can't be read: {detail}")]
+    /// The record of the run can't be read.
+    #[error("cannot read run `{run}`: {detail}")]
     Damaged {
-        /// The run.
+        /// The run's id.
         run: String,
-        /// What was found.
+        /// The cause.
         detail: String,
     },
     /// A name that can't be one.

@@ -1,4 +1,4 @@
-//! What is on record of a run: its log is a list of these, and whoever follows the run is told them.
+//! The log of a run is a list of these events; followers receive them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use contexture_session::{SessionId, ThreadId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::node::{Asked, NodeError};
+use crate::node::{NodeError, Question};
 use crate::port::fits;
 use crate::run::RunId;
 use crate::value::PortValue;
@@ -20,28 +20,28 @@ pub enum RunEvent {
     /// The run is on record.
     #[serde(rename = "run.start")]
     RunStart {
-        /// The run.
+        /// The run's id.
         run: RunId,
-        /// Its flow.
+        /// The flow's id.
         flow: String,
         /// Names the version of the flow.
         fingerprint: String,
         /// The session that it belongs to.
         session: SessionId,
-        /// What it was given.
+        /// The input of the run.
         input: Arc<Value>,
     },
-    /// Somebody took the run over after its driver was lost.
+    /// Another driver took over after the previous one was lost.
     #[serde(rename = "run.resume")]
     RunResume {},
-    /// A node begins.
+    /// A node starts.
     #[serde(rename = "node.start")]
     NodeStart {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
         /// How often it has run in this run, this time included.
         firing: u32,
-        /// What came in.
+        /// The inputs, by port.
         inputs: Arc<BTreeMap<String, PortValue>>,
         /// The thread that it works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,96 +50,96 @@ pub enum RunEvent {
     /// A node that ran when its driver was lost is run again.
     #[serde(rename = "node.repeat")]
     NodeRepeat {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
-        /// Which of its firings.
+        /// The number of the firing.
         firing: u32,
     },
     /// A node asks for lazy inputs.
     #[serde(rename = "node.pull")]
     NodePull {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
-        /// Which of its firings.
+        /// The number of the firing.
         firing: u32,
-        /// The inputs.
+        /// The pulled inputs.
         ports: Vec<String>,
     },
-    /// A node waits for somebody.
+    /// A node waits for an answer.
     #[serde(rename = "node.wait")]
     NodeWait {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
-        /// Which of its firings.
+        /// The number of the firing.
         firing: u32,
-        /// What it waits for.
+        /// The question.
         wait: Wait,
     },
-    /// Somebody answered.
+    /// A wait was answered.
     #[serde(rename = "node.answer")]
     NodeAnswer {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
-        /// Which of its firings.
+        /// The number of the firing.
         firing: u32,
-        /// The wait's id.
+        /// The id of the wait.
         wait: String,
-        /// What was answered.
+        /// The value of the answer.
         value: Value,
     },
     /// A node failed and is tried again.
     #[serde(rename = "node.retry")]
     NodeRetry {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
-        /// Which of its firings.
+        /// The number of the firing.
         firing: u32,
-        /// Which attempt comes now.
+        /// The number of the next attempt.
         attempt: u32,
-        /// What went wrong.
+        /// The error of the last attempt.
         error: NodeError,
     },
     /// Something happened in a node's model call.
     #[serde(rename = "node.event")]
     NodeEvent {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
         /// The turn that it happens in, if the node works on a thread of the session.
         #[serde(flatten)]
         turn: Option<TurnRef>,
-        /// What.
+        /// The event.
         event: Event,
     },
     /// A node is done, or failed for good.
     #[serde(rename = "node.end")]
     NodeEnd {
-        /// The node.
+        /// The node's id.
         node: Arc<str>,
-        /// Which of its firings.
+        /// The number of the firing.
         firing: u32,
-        /// What it gives.
+        /// The outputs, by port.
         outputs: Arc<BTreeMap<String, PortValue>>,
-        /// What went wrong.
+        /// The error of the last attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
     },
-    /// Everything that goes on in the run waits for somebody.
+    /// Everything in the run waits for an answer.
     #[serde(rename = "run.wait")]
     RunWait {
         /// The ids of what it waits for.
         waits: Vec<String>,
     },
-    /// The run came to its end; nothing follows.
+    /// The run ended; nothing follows.
     #[serde(rename = "run.end")]
     RunEnd {
-        /// What became of it.
+        /// The final status.
         status: RunStatus,
-        /// What it came to.
+        /// The outputs of the run.
         outputs: BTreeMap<String, Value>,
         /// The node that failed, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
-        /// What went wrong.
+        /// The error of the last attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
     },
@@ -148,7 +148,7 @@ pub enum RunEvent {
 /// Names a turn of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnRef {
-    /// The thread.
+    /// The thread's id.
     pub thread: ThreadId,
     /// The turn, such as `t1`.
     pub turn: Arc<str>,
@@ -174,43 +174,43 @@ impl RunEvent {
     }
 }
 
-/// What a run waits for. Whoever answers names the id.
+/// An open wait of a run. An answer names its id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// Names it within the run.
     pub id: String,
     /// The node that waits.
     pub node: String,
-    /// What is asked.
+    /// The question.
     #[serde(flatten)]
-    pub asked: Asked,
+    pub asked: Question,
 }
 
 impl Wait {
-    /// Says why a value is no answer, if so.
+    /// Returns why a value is not a valid answer.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         fits(&self.asked.schema, value)
     }
 }
 
-/// What becomes of a run.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It goes on.
+    /// It is running, or can be continued by a driver.
     Running,
-    /// Everything that goes on in it waits for somebody.
+    /// Everything in it waits for an answer.
     Waiting,
-    /// It came to its end.
+    /// It ended normally.
     Completed,
     /// A node failed.
     Failed,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl RunStatus {
-    /// Whether nothing follows.
+    /// Whether the run has ended.
     pub fn is_over(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
     }

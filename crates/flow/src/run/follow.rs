@@ -1,4 +1,4 @@
-//! What happens in a run, for those who follow it.
+//! The event stream of a run.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use contexture_session::Extent;
 use futures::Stream;
 use futures::future::{Either, select};
 
-use super::book;
 use super::error::RunError;
 use super::event::RunEvent;
 use super::id::RunId;
+use super::run_record;
 use super::runtime::Runtime;
 
-/// How often is looked whether a run is still there in which nothing happens.
+/// How often a follower checks whether a silent run still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 impl Runtime {
@@ -25,7 +25,7 @@ impl Runtime {
     ) -> Result<Vec<(u64, RunEvent)>, RunError> {
         let keys = self.keys(run);
         let page = self.records().read(keys.log(), after, max).await?;
-        page.iter().map(|it| Ok((it.number, book::parsed(&keys, &it.data)?))).collect()
+        page.iter().map(|it| Ok((it.number, run_record::parsed(&keys, &it.data)?))).collect()
     }
 
     /// Returns which numbers what happened in a run has.
@@ -33,7 +33,7 @@ impl Runtime {
         Ok(self.records().extent(self.keys(run).log()).await?)
     }
 
-    /// Follows a run from behind a number: everything that happens in it, each once and in order, until it is over.
+    /// Follows a run after a number: every event once and in order, until the run ends.
     pub fn follow(
         &self,
         run: &RunId,
@@ -54,7 +54,7 @@ impl Runtime {
                     }
                     let more = runtime.events(&run, after, 256).await?;
                     if more.is_empty() {
-                        // Whoever begins behind its end would wait for ever, and so would who follows a run that is gone.
+                        // A follower that starts after the last event, or follows a deleted run, would wait forever.
                         if runtime.is_heard(&run, after).await? {
                             return Ok(None);
                         }
@@ -71,14 +71,15 @@ impl Runtime {
     /// Whether a run is over and nothing is on record of it after a number.
     async fn is_heard(&self, run: &RunId, after: u64) -> Result<bool, RunError> {
         // The status first: a run's last event and its status are one commit.
-        let (book, _) = book::book(self.records(), &self.keys(run)).await?;
-        Ok(book.status.is_over() && self.extent(run).await?.last <= after)
+        let (run_record, _) = run_record::load(self.records(), &self.keys(run)).await?;
+        Ok(run_record.status.is_over() && self.extent(run).await?.last <= after)
     }
 
-    /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is still there.
+    /// Waits until something may have happened in a run after a number, or until it is time to look whether the run is
+    /// still there.
     pub async fn grown(&self, run: &RunId, after: u64) -> Result<(), RunError> {
         let grown = self.records().grown(self.keys(run).log(), after);
-        // Of a run that went just before, a store can't tell that it ever was: nothing would come of it any more.
+        // A store can't tell that a just-deleted run ever existed, so the stream would never end.
         match select(grown, self.parts.time.sleep(LOOK_EVERY)).await {
             Either::Left((grown, _)) => Ok(grown?),
             Either::Right(_) => Ok(()),

@@ -1,10 +1,11 @@
-//! Runs that are over are forgotten in the end, with everything that only they needed.
+//! Prunes ended runs with everything that only they needed.
 //!
-//! A run goes in one commit: its log, its inbox, its documents and its start key. It was over, so nobody drives it, and nobody can begin to.
+//! A run is deleted in one commit: its log, inbox, documents and start key. It has ended, so no driver has it or can
+//! take it.
 //!
-//! Definitions of flows belong to many runs, and runs begin at any time. So nobody looks for definitions that can go: those that a run may
-//! still need are written anew, and then those go that nobody has written for long. Whoever begins a run writes its definition anew now and then
-//! ([`FRESH`]). What nodes remember (`cache`) goes in the same way.
+//! Flow definitions are shared by many runs, and runs start at any time. So definitions are not searched for garbage:
+//! those that a run may still need are rewritten, and then those that were not written for long are pruned. Starting a
+//! run rewrites its definition now and then ([`FRESH`]). Cached values of `cache` nodes are pruned the same way.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,56 +14,57 @@ use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentKey, DocumentList, StoreError, Writes};
 use serde::Serialize;
 
-use super::book::{self, Stub};
 use super::error::RunError;
 use super::id::RunId;
 use super::keys::{self, Keys};
+use super::run_record::{self, PartialRunRecord};
 use super::runtime::Runtime;
 use super::start_key;
 
-/// How many documents are read at once.
+/// How many documents are read per page.
 const PAGE: usize = 256;
-/// How many documents are pruned at once.
+/// How many documents are pruned per call.
 const PRUNE_AT_ONCE: usize = 2000;
 /// Whether it was written in this time counts as written just now: not every use costs a write.
 pub(crate) const FRESH: Duration = Duration::from_secs(3600);
-/// What is younger than this is never pruned by its time: somebody may rely on it who has not written yet.
+/// Younger documents are never pruned by age: a process may rely on one and not have written yet.
 const YOUNG: Duration = Duration::from_secs(2 * 3600);
 
-/// How much was forgotten.
+/// The result of pruning runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Forgotten {
+pub struct ForgetReport {
     /// Runs that were over.
     pub runs: u64,
     /// Start keys whose runs were gone before, with their sessions.
     pub keys: u64,
     /// Versions of flows that no run needs.
     pub definitions: u64,
-    /// What `cache` nodes have remembered.
+    /// Cached values of `cache` nodes.
     pub cached: u64,
 }
 
 impl Runtime {
-    /// Forgets, in all tenants, runs that were over before a time, with everything that belongs to them, and what nobody has needed since
-    /// then: versions of flows that no run needs, and what `cache` nodes remember. Runs that go on or wait are never forgotten, and neither are
-    /// damaged ones, of which nobody knows. It may be stopped at any time, and be done by several at once.
-    pub async fn forget(&self, before: Timestamp) -> Result<Forgotten, RunError> {
+    /// Deletes, in all tenants, runs that ended before a time with everything that belongs to them, and what was not
+    /// needed since then: flow versions that no run needs, and cached values of `cache` nodes. Running, waiting and
+    /// damaged runs are never deleted. It may be interrupted at any time, and several processes may do it
+    /// concurrently.
+    pub async fn forget(&self, before: Timestamp) -> Result<ForgetReport, RunError> {
         let now = self.parts.time.now();
         let long_ago = before.min(earlier(now, YOUNG));
         let (runs, needed) = self.forget_runs(before).await?;
         self.keep_definitions(needed, long_ago, now).await?;
-        let forgotten = Forgotten {
+        let forgotten = ForgetReport {
             runs,
             keys: start_key::free_old(self.records(), before, now).await?,
             definitions: self.prune(keys::DEFINITION, long_ago).await?,
-            // What was used since may have been written that much earlier.
+            // An entry that was used since then may have been written up to `FRESH` earlier.
             cached: self.prune(keys::CACHE, earlier(before, FRESH)).await?,
         };
         self.prune(keys::FREED, long_ago).await?;
         Ok(forgotten)
     }
 
-    /// Forgets runs, and says how many, and which definitions the others need.
+    /// Prunes runs; returns how many, and which definitions the others need.
     async fn forget_runs(&self, before: Timestamp) -> Result<(u64, BTreeSet<DocumentKey>), RunError> {
         let (mut n_forgotten, mut needed) = (0, BTreeSet::new());
         let mut after = None;
@@ -73,13 +75,15 @@ impl Runtime {
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             for document in page {
-                let (Some(stub), Some(keys)) = (Stub::read(&document.data), keys_of(&document)) else {
+                let (Some(partial), Some(keys)) =
+                    (PartialRunRecord::read(&document.data), keys_of(&document))
+                else {
                     continue;
                 };
-                if !stub.is_over() {
-                    needed.insert(keys::definition(&keys.tenant, &stub.fingerprint));
+                if !partial.is_over() {
+                    needed.insert(keys::definition(&keys.tenant, &partial.fingerprint));
                 } else if document.at < before {
-                    n_forgotten += u64::from(self.forget_run(&keys, stub).await?);
+                    n_forgotten += u64::from(self.forget_run(&keys, partial).await?);
                 }
             }
             if is_last {
@@ -88,24 +92,25 @@ impl Runtime {
         }
     }
 
-    /// Forgets a run that is over. Says whether it was there.
-    async fn forget_run(&self, keys: &Keys, stub: Stub) -> Result<bool, RunError> {
-        let mut deletes = book::documents_of(self.records(), keys).await?;
+    /// Deletes a run that has ended. Returns whether it existed.
+    async fn forget_run(&self, keys: &Keys, partial: PartialRunRecord) -> Result<bool, RunError> {
+        let mut deletes = run_record::documents_of(self.records(), keys).await?;
         deletes.push(keys.run());
-        // While the run is there, nobody else has its key.
-        deletes.extend(stub.key.iter().map(|it| keys::start_key(&keys.tenant, it)));
-        let note = stub.key.map(|_| start_key::note(&keys.tenant, &keys.run, self.parts.time.now()));
-        let (puts, drops) = (note.into_iter().collect(), vec![keys.log(), keys.inbox()]);
+        // While the run exists, no other run has its key.
+        deletes.extend(partial.key.iter().map(|it| keys::start_key(&keys.tenant, it)));
+        let freed_note =
+            partial.key.map(|_| start_key::freed_note(&keys.tenant, &keys.run, self.parts.time.now()));
+        let (puts, drops) = (freed_note.into_iter().collect(), vec![keys.log(), keys.inbox()]);
         let writes = Writes { puts, deletes, drops, requires: vec![keys.run()], ..Writes::default() };
         match self.records().write(writes).await {
             Ok(_) => Ok(true),
-            // Somebody else was faster, or its session is gone.
+            // Another process was faster, or the session is gone.
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(err) => Err(err.into()),
         }
     }
 
-    /// Writes definitions anew that are needed, and would be pruned.
+    /// Rewrites definitions that are needed and would otherwise be pruned.
     async fn keep_definitions(
         &self,
         needed: BTreeSet<DocumentKey>,

@@ -34,7 +34,7 @@ impl RunId {
             text.rsplit_once('.').ok_or_else(|| wrong("it is not a session, a dot and a name"))?;
         let fine = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
         if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
-            return Err(wrong("behind the dot are at most 64 letters, digits, `-` and `_`"));
+            return Err(wrong("after the dot there are at most 64 letters, digits, `-` and `_`"));
         }
         Ok(Self { session: SessionId::parse(session)?, name: name.to_owned() })
     }

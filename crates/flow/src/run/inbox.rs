@@ -1,4 +1,4 @@
-//! What comes to a run from outside: answers, and the word to stop. Anybody may put something in; the run's driver takes it out.
+//! Messages to a run from outside: answers and cancellation. Any process may add one; the run's driver takes them out.
 
 use contexture_history::Timestamp;
 use contexture_session::records::MAX_NAME_BYTES;
@@ -6,20 +6,20 @@ use contexture_session::{Document, NewRecord, Records, StoreError, Writes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::book::{book, document, parsed, written};
 use super::error::RunError;
 use super::event::{RunStatus, Wait};
 use super::keys::Keys;
+use super::run_record::{document, load, parsed, written};
 use super::weight::check_size;
 
 /// The mark of the word to stop. It can't be the id of a wait, which has a dot.
 pub(crate) const CANCEL: &str = "cancel";
 
-/// What comes to a run from outside.
+/// A message to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Letter {
-    /// Somebody answered.
+pub(crate) enum InboxMessage {
+    /// An answer to a wait.
     Answer { wait: String, value: Value },
     /// The run is to stop.
     Cancel,
@@ -27,7 +27,7 @@ pub(crate) enum Letter {
 
 /// Names the wait of a node: it says whose it is, and the how-manieth.
 pub(crate) fn wait_id(node: &str, firing: u32, n_waits: u32) -> String {
-    // No name has a colon, so no two nodes have one id. It stands in addresses, where a slash would not do.
+    // Names contain no colon, so ids are unique. The id is part of URLs, so it must not contain a slash.
     let node = node.replace('/', ":");
     match n_waits {
         0 => format!("{node}.{firing}"),
@@ -58,9 +58,9 @@ pub(crate) async fn answer(
     let open: Wait = parsed(keys, &open.data)?;
     let checked = check_size(&value).and_then(|()| open.check(&value));
     checked.map_err(|why| RunError::AnswerInvalid { wait: wait.to_owned(), why })?;
-    let letter = Letter::Answer { wait: wait.to_owned(), value };
+    let message = InboxMessage::Answer { wait: wait.to_owned(), value };
     let writes =
-        Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &letter, wait, at) };
+        Writes { deletes: vec![key.clone()], requires: vec![key], ..posted(keys, &message, wait, at) };
     match records.write(writes).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound { .. }) => Err(not_open(records, keys, wait).await),
@@ -70,29 +70,29 @@ pub(crate) async fn answer(
 
 /// Tells a run to stop.
 pub(crate) async fn cancel(records: &dyn Records, keys: &Keys, at: Timestamp) -> Result<RunStatus, RunError> {
-    let (book, _) = book(records, keys).await?;
-    if !book.status.is_over() {
-        let writes = posted(keys, &Letter::Cancel, CANCEL, at);
+    let (run_record, _) = load(records, keys).await?;
+    if !run_record.status.is_over() {
+        let writes = posted(keys, &InboxMessage::Cancel, CANCEL, at);
         records.write(Writes { requires: vec![keys.run()], ..writes }).await?;
     }
-    Ok(book.status)
+    Ok(run_record.status)
 }
 
-fn posted(keys: &Keys, letter: &Letter, mark: &str, at: Timestamp) -> Writes {
-    let record = NewRecord { stream: keys.inbox(), at, data: written(letter) };
+fn posted(keys: &Keys, message: &InboxMessage, mark: &str, at: Timestamp) -> Writes {
+    let record = NewRecord { stream: keys.inbox(), at, data: written(message) };
     let mark = Document { key: keys.mark(mark), at: Timestamp(0), data: String::new() };
     Writes { records: vec![record], puts: vec![mark], ..Writes::default() }
 }
 
-/// Says why a wait can't be answered: it was, or there never was one.
+/// Explains why a wait can't be answered: it already was, or it never existed.
 async fn not_open(records: &dyn Records, keys: &Keys, wait: &str) -> RunError {
     let run = keys.run.to_string();
-    let book = match book(records, keys).await {
-        Ok((book, _)) => book,
+    let run_record = match load(records, keys).await {
+        Ok((run_record, _)) => run_record,
         Err(err) => return err,
     };
-    if book.status.is_over() {
-        return RunError::Over { run, status: book.status };
+    if run_record.status.is_over() {
+        return RunError::Over { run, status: run_record.status };
     }
     let wait = wait.to_owned();
     match was_asked(records, keys, &wait).await {
@@ -102,7 +102,7 @@ async fn not_open(records: &dyn Records, keys: &Keys, wait: &str) -> RunError {
     }
 }
 
-/// Whether a run has waited under that id, as far back as is looked: an id that never was is no reason to read a long log.
+/// Whether a run has waited under that id, as far back as we look: an unknown id is no reason to read a long log.
 async fn was_asked(records: &dyn Records, keys: &Keys, wait: &str) -> Result<bool, RunError> {
     const PAGE: usize = 256;
     const PAGES: usize = 8;

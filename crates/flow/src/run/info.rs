@@ -1,4 +1,4 @@
-//! What can be said of a run from outside.
+//! Public views of a run.
 
 use std::collections::BTreeMap;
 
@@ -12,47 +12,47 @@ use super::event::{RunStatus, Wait};
 use super::id::RunId;
 use crate::node::NodeError;
 
-/// What can be said of a run from outside.
+/// Public views of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunInfo {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// Its flow.
+    /// The flow's id.
     pub flow: String,
     /// Names the version of the flow.
     pub fingerprint: String,
     /// The session that it belongs to.
     pub session: SessionId,
-    /// What becomes of it.
+    /// The status of the run.
     pub status: RunStatus,
-    /// What it was given.
+    /// The input of the run.
     pub input: Value,
-    /// What it came to, as far as it is known.
+    /// The outputs known so far.
     pub outputs: BTreeMap<String, Value>,
-    /// What it waits for.
+    /// The open waits.
     pub waits: Vec<Wait>,
     /// The node that failed, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What went wrong.
+    /// The error of a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
-    /// When it was begun.
+    /// The time of the start.
     #[serde(serialize_with = "as_text")]
     pub created: Timestamp,
-    /// When a driver last took it up or let it go.
+    /// When a driver last took or released it.
     #[serde(serialize_with = "as_text")]
     pub updated: Timestamp,
 }
 
-/// Which runs are listed, in the order of their sessions and names.
+/// A query for runs, which are listed by session and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunList {
     /// Of which session; of all if none is named.
     pub session: Option<SessionId>,
-    /// Of which flow.
+    /// Only runs of this flow.
     pub flow: Option<String>,
-    /// With which status.
+    /// Only runs with this status.
     pub status: Option<RunStatus>,
     /// Only those after this one.
     pub after: Option<RunId>,
@@ -63,20 +63,20 @@ pub struct RunList {
 /// Some of the runs, in the order of their sessions and names.
 #[derive(Debug, Default)]
 pub struct RunPage {
-    /// Those that can be read.
+    /// The runs whose records can be read.
     pub runs: Vec<RunInfo>,
-    /// Those that can't be read.
+    /// The runs whose records can't be read.
     pub damaged: Vec<DamagedRun>,
-    /// The last one of both, if there may be more behind it.
+    /// The last run of both lists, if there may be more after it.
     pub next: Option<RunId>,
 }
 
 /// A run whose document can't be read: it is damaged, or was written by a newer version.
 #[derive(Debug)]
 pub struct DamagedRun {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// What is wrong with it.
+    /// The error.
     pub error: RunError,
 }
 

@@ -1,11 +1,11 @@
-//! Where everything of a run is kept: two streams and a few documents, which go with the session, and what belongs to the tenant: definitions, which
-//! runs share, and idempotency keys.
+//! The keys of everything that belongs to a run: two streams and a few documents, which are deleted with the session,
+//! and data of the tenant: definitions, which runs share, and idempotency keys.
 
 use contexture_session::{DocumentKey, StreamKey, Tenant};
 
 use super::id::RunId;
 
-/// The kind of the documents that say where runs stand.
+/// The kind of the documents that hold run records.
 pub(crate) const RUN: &str = "flow.run";
 /// The kind of the documents that say what waits for an answer.
 pub(crate) const WAIT: &str = "flow.wait";
@@ -54,7 +54,7 @@ impl Keys {
         self.document(FENCE, format!("{}/{epoch}", self.run.name()))
     }
 
-    /// What the names of all fences begin with.
+    /// The prefix of all fences.
     pub(crate) fn fences(&self) -> DocumentKey {
         self.document(FENCE, format!("{}/", self.run.name()))
     }
@@ -74,12 +74,12 @@ impl Keys {
     }
 }
 
-/// Where a flow's definition is kept.
+/// Returns the key of a flow's definition.
 pub(crate) fn definition(tenant: &Tenant, fingerprint: &str) -> DocumentKey {
     DocumentKey::of_tenant(tenant, DEFINITION, fingerprint)
 }
 
-/// Where an idempotency key is kept.
+/// Returns the key of an idempotency key.
 pub(crate) fn start_key(tenant: &Tenant, key: &str) -> DocumentKey {
     DocumentKey::of_tenant(tenant, START_KEY, key)
 }

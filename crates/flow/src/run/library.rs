@@ -1,4 +1,4 @@
-//! What runs take from the application.
+//! The application's side of the runtime.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use super::id::RunId;
 use crate::custom::Nodes;
 use crate::flow::Flow;
 
-/// What something is about that is put on record.
+/// The context of recorded events.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
-    /// Whose run it is.
+pub struct EventContext<'a> {
+    /// The owner of the run.
     pub tenant: &'a Tenant,
-    /// The run.
+    /// The run's id.
     pub run: &'a RunId,
-    /// Its flow.
+    /// The flow of the run.
     pub flow: &'a Flow,
-    /// When it is put on record.
+    /// The time of the commit.
     pub at: Timestamp,
 }
 
-/// What runs take from the application. It is asked each time somebody begins to drive a run, so that what was loaded anew counts.
+/// What runs need from the application. It is queried each time a run is taken, so a reload takes effect.
 pub trait Library: fmt::Debug + Send + Sync + 'static {
-    /// Returns who runs prompts and tools.
+    /// Returns the agent that runs prompts and tools.
     fn agent(&self) -> Agent;
 
     /// Returns a prompt by its id, or why there is none.
@@ -37,20 +37,21 @@ pub trait Library: fmt::Debug + Send + Sync + 'static {
     /// Returns a flow by its id.
     fn flow(&self, id: &str) -> Option<Flow>;
 
-    /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs them.
+    /// Returns nodes of the application's own, by name: a run that began with an earlier version of its flow needs
+    /// them.
     fn nodes(&self) -> Nodes {
         Nodes::default()
     }
 
-    /// Returns what else is put on record with events of a run, in the same commit: it is there if they are, and once.
-    fn beside(&self, _about: About<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
+    /// Returns records to write in the same commit as events of a run, so that they exist exactly if the events do.
+    fn extra_records(&self, _about: EventContext<'_>, _events: &[RunEvent]) -> Vec<NewRecord> {
         Vec::new()
     }
 
-    /// Hears of everything that is put on record here, once it is: for those who count. Whoever wants to know what happens in a run
-    /// follows it.
-    fn heard(&self, _flow: &Flow, _event: &RunEvent) {}
+    /// Called for every event after it is recorded here, for metrics. To observe a run, follow it.
+    fn on_event(&self, _flow: &Flow, _event: &RunEvent) {}
 
-    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or its next attempt, is not in it.
-    fn worked(&self, _kind: &'static str, _took: Duration) {}
+    /// Hears how long a node of a kind has worked, each time that it was tried here. What it waited for, an answer or
+    /// its next attempt, is not in it.
+    fn on_worked(&self, _kind: &'static str, _took: Duration) {}
 }

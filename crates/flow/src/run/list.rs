@@ -1,20 +1,20 @@
-//! Which runs there are.
+//! Lists runs.
 
 use contexture_session::{Document, DocumentKey, DocumentList};
 
-use super::book::{self, Book};
 use super::error::RunError;
 use super::id::RunId;
 use super::info::{DamagedRun, RunList, RunPage};
 use super::keys;
+use super::run_record::{self, RunRecord};
 use super::runtime::Runtime;
 
-/// How many documents are read at once.
+/// How many documents are read per page.
 const PAGE: usize = 256;
 
 impl Runtime {
-    /// Lists runs, without what they wait for. A run of which nobody can read what is on record hides no other: it is listed as
-    /// damaged, whichever flow and status are asked for, for nobody knows its own.
+    /// Lists runs, without their waits. A run whose record can't be read does not hide others: it is listed as damaged
+    /// whatever flow and status are asked for, since its own are unknown.
     pub async fn list(&self, list: &RunList) -> Result<RunPage, RunError> {
         let mut page = RunPage::default();
         let mut after = list.after.as_ref().map(|it| self.keys(it).run());
@@ -53,9 +53,9 @@ impl Runtime {
     fn add_listed(&self, document: &Document, list: &RunList, page: &mut RunPage) {
         let Some(session) = document.key.session.clone() else { return };
         let keys = self.keys(&RunId::new(session, document.key.name.clone()));
-        match book::parsed::<Book>(&keys, &document.data) {
-            Ok(book) if is_wanted(&book, list) => {
-                page.runs.push(book.info(&keys, document.at, Vec::new()));
+        match run_record::parsed::<RunRecord>(&keys, &document.data) {
+            Ok(run_record) if is_wanted(&run_record, list) => {
+                page.runs.push(run_record.info(&keys, document.at, Vec::new()));
             }
             Ok(_) => return,
             Err(error) => page.damaged.push(DamagedRun { run: keys.run.clone(), error }),
@@ -64,8 +64,9 @@ impl Runtime {
     }
 }
 
-fn is_wanted(book: &Book, list: &RunList) -> bool {
-    list.flow.as_ref().is_none_or(|it| *it == book.flow) && list.status.is_none_or(|it| it == book.status)
+fn is_wanted(run_record: &RunRecord, list: &RunList) -> bool {
+    list.flow.as_ref().is_none_or(|it| *it == run_record.flow)
+        && list.status.is_none_or(|it| it == run_record.status)
 }
 
 impl RunPage {

@@ -1,29 +1,29 @@
-//! What becomes of a node when an attempt is over: it gives something, waits, asks for inputs, is tried again, or has failed.
+//! Handles the result of an attempt: the node finishes, waits, pulls inputs, is retried, or fails.
 
 use std::sync::Arc;
 
 use contexture_session::Document;
 
-use super::book::written;
 use super::driver::{Driver, Ending, Outputs};
 use super::event::{RunEvent, Wait};
 use super::inbox::wait_id;
+use super::run_record::written;
 use super::weight::{MAX_WEIGHT, check_depth, weight};
 use crate::define::OnError;
 use crate::lower::{DONE, ERROR};
-use crate::node::{Asked, NodeError, Step};
+use crate::node::{NodeError, Question, Step};
 use crate::value::PortValue;
 
 /// How many values may wait at one input.
 const MAX_QUEUE: usize = 1000;
 
 impl Driver {
-    /// Takes note of what a node came to.
+    /// Handles the result of a node.
     pub(super) fn done(&mut self, idx: usize, done: Result<Step, NodeError>) {
         self.working.remove(&idx);
-        // Whatever it told before is told before its end.
-        while let Ok(told) = self.told.try_recv() {
-            self.tellings.add(told);
+        // Events that it emitted before go before its end.
+        while let Ok(event) = self.event_receiver.try_recv() {
+            self.emitted.add(event);
         }
         match done {
             Ok(Step::Done(outputs)) => self.finish(idx, outputs),
@@ -37,7 +37,7 @@ impl Driver {
         let Some(node) = self.flow.node(idx) else { return };
         let wrong = outputs.iter().find_map(|(name, value)| {
             let Some(output) = node.outputs.iter().find(|it| it.port.name == *name) else {
-                return Some(format!("it gives `{name}`, and has no such output"));
+                return Some(format!("it returned `{name}`, which is not one of its outputs"));
             };
             value.check(&output.port.of).err().map(|why| format!("output `{name}`: {why}"))
         });
@@ -63,11 +63,11 @@ impl Driver {
     pub(super) fn end_node(&mut self, idx: usize, outputs: Outputs, error: Option<NodeError>) {
         let Some(node) = self.flow.node(idx).map(|it| Arc::clone(&it.id)) else { return };
         let firing = self.state.nodes[idx].fired;
-        self.note(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
+        self.record_event(RunEvent::NodeEnd { node, firing, outputs: Arc::new(outputs), error });
         self.check_queues(idx);
     }
 
-    /// What comes round after round and is never taken would make every later step dearer.
+    /// Values that arrive every round and are never consumed would make every later step slower.
     fn check_queues(&mut self, idx: usize) {
         let Some(node) = self.flow.node(idx) else { return };
         let full = node.outputs.iter().flat_map(|it| &it.targets).find(|(to, input)| {
@@ -82,18 +82,18 @@ impl Driver {
         self.stop_with(Ending::Failed { node, error });
     }
 
-    pub(super) fn wait(&mut self, idx: usize, asked: Asked) {
+    pub(super) fn wait(&mut self, idx: usize, asked: Question) {
         if let Err(why) = check_depth(&asked.schema).and_then(|()| check_depth(&asked.about)) {
-            return self.fail(idx, NodeError::new("flow_value_too_deep", format!("what it asks: {why}")));
+            return self.fail(idx, NodeError::new("flow_value_too_deep", format!("its question: {why}")));
         }
         let (Some(node), Some(active)) = (self.flow.node(idx), &self.state.nodes[idx].active) else { return };
         let id = wait_id(&node.id, active.firing, active.n_waits);
         let (firing, node) = (active.firing, Arc::clone(&node.id));
         let wait = Wait { id, node: node.to_string(), asked };
         let document =
-            Document { key: self.pen.keys.wait(&wait.id), at: self.pen.time.now(), data: written(&wait) };
+            Document { key: self.guard.keys.wait(&wait.id), at: self.guard.time.now(), data: written(&wait) };
         self.batch.puts.push(document);
-        self.note(RunEvent::NodeWait { node, firing, wait });
+        self.record_event(RunEvent::NodeWait { node, firing, wait });
     }
 
     pub(super) fn pull(&mut self, idx: usize, ports: Vec<String>) {
@@ -102,17 +102,17 @@ impl Driver {
             node.inputs.iter().any(|it| it.port.name == *name && it.port.lazy && !it.sources.is_empty())
         };
         let Some(active) = &self.state.nodes[idx].active else { return };
-        // Who asks again for what was not given would ask for ever.
+        // A node that pulls an input again after nothing arrived would pull forever.
         let asked_before = ports.iter().find(|it| active.pulled.contains(it));
         let message = match ports.iter().find(|it| !can(it) || active.inputs.contains_key(*it)) {
-            Some(name) => Some(format!("it asks for input `{name}`, which nothing can give")),
-            None => asked_before.map(|name| format!("it asked for input `{name}`, and nothing came")),
+            Some(name) => Some(format!("it pulls input `{name}`, which has no source")),
+            None => asked_before.map(|name| format!("it pulled input `{name}` before, and nothing arrived")),
         };
         if let Some(message) = message {
             return self.fail(idx, NodeError::new("flow_missing_input", message));
         }
         let (node, firing) = (Arc::clone(&node.id), self.state.nodes[idx].fired);
-        self.note(RunEvent::NodePull { node, firing, ports });
+        self.record_event(RunEvent::NodePull { node, firing, ports });
     }
 
     pub(super) fn retry_or_fail(&mut self, idx: usize, error: NodeError) {
@@ -121,7 +121,7 @@ impl Driver {
             return self.fail(idx, error);
         }
         let (node, firing, attempt) = (Arc::clone(&node.id), active.firing, active.attempt.saturating_add(1));
-        self.note(RunEvent::NodeRetry { node, firing, attempt, error });
+        self.record_event(RunEvent::NodeRetry { node, firing, attempt, error });
     }
 
     /// A node failed for good.

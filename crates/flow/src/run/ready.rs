@@ -1,4 +1,4 @@
-//! Which nodes can begin now, with what; and why nothing can, if so.
+//! Which nodes can start now, with which inputs, and why none can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode};
 use crate::value::PortValue;
 
-/// The name under which the run's own input stands among the inputs of its start.
+/// The name of the run's input among the inputs of its start node.
 pub(crate) const RUN_INPUT: &str = "input";
 
-/// What a run has besides its state.
+/// The constants of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
-    /// What it was given.
+pub(crate) struct RunContext {
+    /// The input of the run.
     pub(crate) input: Arc<Value>,
     /// The main thread of its session.
     pub(crate) main: ThreadId,
 }
 
 impl State {
-    /// Returns the next node that can begin, in the order of the flow. Nodes that can't are not looked at again until something
-    /// about them changes.
-    pub(crate) fn next_start(&mut self, flow: &Flow, given: &Given) -> Option<RunEvent> {
+    /// Returns the next node that can start, in flow order. A node that can't start is not checked again until
+    /// something about it changes.
+    pub(crate) fn next_start(&mut self, flow: &Flow, run_context: &RunContext) -> Option<RunEvent> {
         if self.n_working() >= flow.limits().max_concurrency.max(1) as usize {
             return None;
         }
         let busy = self.busy_threads(flow);
         let mut blocked = BTreeSet::new();
         let mut found = None;
-        while let Some(idx) = self.poised.pop_first() {
+        while let Some(idx) = self.startable.pop_first() {
             let Some(node) = flow.node(idx) else { continue };
             if self.nodes[idx].active.is_some() || !self.has_inputs(flow, idx, node) {
                 continue;
             }
-            let inputs = self.inputs(idx, node, given);
-            let thread = self.thread_of(node, &inputs, given);
+            let inputs = self.inputs(idx, node, run_context);
+            let thread = self.thread_of(node, &inputs, run_context);
             if node.traits.writes && busy.contains(&thread) {
                 blocked.insert(idx);
                 continue;
@@ -53,17 +53,17 @@ impl State {
             });
             break;
         }
-        self.poised.extend(blocked);
+        self.startable.extend(blocked);
         found
     }
 
-    /// How many nodes work, as opposed to waiting for somebody or for other nodes.
+    /// How many nodes are executing, as opposed to waiting for an answer or for other nodes.
     fn n_working(&self) -> usize {
         let active = self.active.iter().filter_map(|idx| self.nodes[*idx].active.as_ref());
         active.filter(|it| it.is_runnable()).count()
     }
 
-    /// The threads that somebody writes to, or has a turn on that waits.
+    /// The threads that a node writes to or has a suspended turn on.
     fn busy_threads(&self, flow: &Flow) -> BTreeSet<ThreadId> {
         let writing = self.active.iter().filter(|idx| flow.node(**idx).is_some_and(|it| it.traits.writes));
         writing.filter_map(|idx| self.nodes[*idx].active.as_ref()?.thread.clone()).collect()
@@ -93,10 +93,10 @@ impl State {
         }
     }
 
-    fn inputs(&self, idx: usize, node: &FlowNode, given: &Given) -> BTreeMap<String, PortValue> {
+    fn inputs(&self, idx: usize, node: &FlowNode, run_context: &RunContext) -> BTreeMap<String, PortValue> {
         let mut inputs = BTreeMap::new();
         if node.opens == Some(0) {
-            inputs.insert(RUN_INPUT.to_owned(), PortValue::Data(Arc::clone(&given.input)));
+            inputs.insert(RUN_INPUT.to_owned(), PortValue::Data(Arc::clone(&run_context.input)));
         }
         let state = &self.nodes[idx];
         let mut is_won = false;
@@ -113,13 +113,20 @@ impl State {
         inputs
     }
 
-    fn thread_of(&self, node: &FlowNode, inputs: &BTreeMap<String, PortValue>, given: &Given) -> ThreadId {
-        let told = inputs.get("thread").filter(|_| node.traits.is_told).and_then(PortValue::as_thread);
+    fn thread_of(
+        &self,
+        node: &FlowNode,
+        inputs: &BTreeMap<String, PortValue>,
+        run_context: &RunContext,
+    ) -> ThreadId {
+        let named =
+            inputs.get("thread").filter(|_| node.traits.takes_thread_input).and_then(PortValue::as_thread);
         let usual = || self.threads.get(node.scope).and_then(Option::as_ref);
-        told.or_else(usual).unwrap_or(&given.main).clone()
+        named.or_else(usual).unwrap_or(&run_context.main).clone()
     }
 
-    /// Says who waits for what in vain, once nothing works and nobody is waited for.
+    /// Names a node that waits for an input that will never arrive, once no node is executing or waiting for an
+    /// answer.
     pub(crate) fn stalled(&self, flow: &Flow) -> Option<(String, String)> {
         let mut starved = flow.nodes().iter().enumerate().filter_map(|(idx, node)| self.starved(idx, node));
         let first = starved.next()?;
@@ -130,21 +137,21 @@ impl State {
         Some((first.0, message))
     }
 
-    /// Says who can't begin because somebody who can't go on has the thread.
-    pub(crate) fn blocked(&self, flow: &Flow, given: &Given) -> Option<(String, String)> {
-        self.poised.iter().find_map(|idx| {
+    /// Names a node that can't start because a blocked node holds its thread.
+    pub(crate) fn blocked(&self, flow: &Flow, run_context: &RunContext) -> Option<(String, String)> {
+        self.startable.iter().find_map(|idx| {
             let node = flow.node(*idx).filter(|_| self.nodes[*idx].active.is_none())?;
             if !node.traits.writes || !self.has_inputs(flow, *idx, node) {
                 return None;
             }
-            let thread = self.thread_of(node, &self.inputs(*idx, node, given), given);
+            let thread = self.thread_of(node, &self.inputs(*idx, node, run_context), run_context);
             let has = |it: &&usize| {
                 let holder = self.nodes[**it].active.as_ref().and_then(|it| it.thread.as_ref());
                 holder == Some(&thread) && flow.node(**it).is_some_and(|it| it.traits.writes)
             };
             let holder = flow.node(*self.active.iter().find(has)?)?;
             let message =
-                format!("node `{}` can't begin: `{}` has the thread that it writes to", node.id, holder.id);
+                format!("node `{}` can't start: `{}` holds the thread that it writes to", node.id, holder.id);
             Some((node.id.to_string(), message))
         })
     }
@@ -162,7 +169,8 @@ impl State {
         if !is_wanted || lacks.is_empty() {
             return None;
         }
-        let message = format!("node `{}` waits in vain for input `{}`", node.id, lacks.join("`, `"));
+        let message =
+            format!("node `{}` waits for input `{}`, which never arrives", node.id, lacks.join("`, `"));
         Some((node.id.to_string(), message))
     }
 }

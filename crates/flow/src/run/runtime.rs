@@ -10,9 +10,8 @@ use contexture_history::Timestamp;
 use contexture_session::{Document, Names, Records, Sessions, StoreError, Tenant, Time, Writes};
 use serde_json::Value;
 
-use super::book::{self, Book};
-use super::commit::Pen;
-use super::driver::{Driver, Left};
+use super::commit::WriteGuard;
+use super::driver::{DriveOutcome, Driver};
 use super::error::RunError;
 use super::event::RunStatus;
 use super::id::RunId;
@@ -20,10 +19,11 @@ use super::inbox;
 use super::info::RunInfo;
 use super::keys::{self, Keys};
 use super::library::Library;
+use super::run_record::{self, RunRecord};
 use crate::custom::Nodes;
 use crate::define::FlowDefinition;
 use crate::flow::Flow;
-use crate::lower::{Shelf, lower};
+use crate::lower::{CompileInputs, lower};
 use crate::services::Services;
 
 /// How runs are driven.
@@ -41,17 +41,17 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// What a runtime is made of.
+/// The dependencies of a runtime.
 pub struct RuntimeParts {
     /// The sessions, of any tenant.
     pub sessions: Sessions,
-    /// Where runs are kept: the store of the sessions.
+    /// The store of runs, which is that of the sessions.
     pub records: Arc<dyn Records>,
     /// Tells the time and waits.
     pub time: Arc<dyn Time>,
-    /// Makes names.
+    /// Generates names.
     pub names: Arc<dyn Names>,
-    /// What runs take from the application.
+    /// What the application provides to runs.
     pub library: Arc<dyn Library>,
     /// How runs are driven.
     pub config: RuntimeConfig,
@@ -59,14 +59,14 @@ pub struct RuntimeParts {
 
 /// The runs of one tenant. Clones share everything.
 ///
-/// A run goes on while somebody drives it: [`start`](Self::start) puts it on record, [`drive`](Self::drive) takes it as far as it gets without
-/// anybody's help. Both may happen in different processes.
+/// A run makes progress while it is driven: [`start`](Self::start) records it, [`drive`](Self::drive) runs it until it
+/// ends or waits. The two may happen in different processes.
 #[derive(Clone)]
 pub struct Runtime {
     pub(super) parts: Arc<RuntimeParts>,
     pub(super) tenant: Tenant,
     /// Definitions that were written here, and when.
-    pub(super) kept: Arc<Mutex<BTreeMap<(Tenant, String), Timestamp>>>,
+    pub(super) fresh_definitions: Arc<Mutex<BTreeMap<(Tenant, String), Timestamp>>>,
 }
 
 impl fmt::Debug for Runtime {
@@ -78,7 +78,7 @@ impl fmt::Debug for Runtime {
 impl Runtime {
     /// Returns the runs of the default tenant.
     pub fn new(parts: RuntimeParts) -> Self {
-        Self { parts: Arc::new(parts), tenant: Tenant::default(), kept: Arc::default() }
+        Self { parts: Arc::new(parts), tenant: Tenant::default(), fresh_definitions: Arc::default() }
     }
 
     /// Returns the runs of another tenant in the same store.
@@ -99,18 +99,18 @@ impl Runtime {
         self.parts.sessions.of_tenant(self.tenant.clone())
     }
 
-    /// Drives a run as far as it gets: until it is over, or everything in it waits for somebody. With `stop` the run is left to others
-    /// at once, without loss. [`RunError::Driven`] if somebody else drives it.
+    /// Drives a run until it ends or everything in it waits for an answer. Cancelling `stop` releases the run
+    /// immediately, without loss. Returns [`RunError::Driven`] if another driver has the run.
     pub async fn drive(&self, run: &RunId, stop: CancellationToken) -> Result<RunInfo, RunError> {
         let keys = self.keys(run);
         loop {
             let Some(driver) = self.acquire(&keys).await? else { return self.info(run).await };
-            let Left::Waiting { taken } = driver.drive(stop.clone()).await? else {
+            let DriveOutcome::Waiting { taken } = driver.drive(stop.clone()).await? else {
                 return self.info(run).await;
             };
-            // Somebody may have answered just before the run was let go.
-            let letters = self.records().read(keys.inbox(), taken, 1).await?;
-            if letters.is_empty() || stop.is_cancelled() {
+            // An answer may have arrived just before the run was released.
+            let messages = self.records().read(keys.inbox(), taken, 1).await?;
+            if messages.is_empty() || stop.is_cancelled() {
                 return self.info(run).await;
             }
         }
@@ -119,39 +119,42 @@ impl Runtime {
     /// Whether another process drives a run, or was killed while it did and still holds it.
     pub async fn is_driven(&self, run: &RunId) -> Result<bool, RunError> {
         let keys = self.keys(run);
-        let (book, _) = book::book(self.records(), &keys).await?;
-        Ok(!book.status.is_over() && book.is_driven && !self.is_silent(&keys, self.parts.time.now()).await?)
+        let (run_record, _) = run_record::load(self.records(), &keys).await?;
+        Ok(!run_record.status.is_over()
+            && run_record.is_driven
+            && !self.is_silent(&keys, self.parts.time.now()).await?)
     }
 
     /// Takes a run up, if it is not over.
     pub(super) async fn acquire(&self, keys: &Keys) -> Result<Option<Driver>, RunError> {
-        let (mut book, _) = book::book(self.records(), keys).await?;
-        if book.status.is_over() {
+        let (mut run_record, _) = run_record::load(self.records(), keys).await?;
+        if run_record.status.is_over() {
             self.forget_marks(keys).await?;
             return Ok(None);
         }
         let now = self.parts.time.now();
-        if book.is_driven && !self.is_silent(keys, now).await? {
+        if run_record.is_driven && !self.is_silent(keys, now).await? {
             return Err(RunError::Driven { run: keys.run.to_string() });
         }
         // Before anything is written: a run whose flow can't be made again stays as it is.
-        let flow = match self.flow_of(keys, &book).await {
+        let flow = match self.flow_of(keys, &run_record).await {
             Err(RunError::FlowChanged { .. } | RunError::Damaged { .. })
                 if self.is_cancelled(keys).await? =>
             {
-                self.end_cancelled(keys, book).await?;
+                self.end_cancelled(keys, run_record).await?;
                 return Ok(None);
             }
             flow => flow?,
         };
-        let (before, is_taken_over) = (book.epoch, book.is_driven);
-        (book.epoch, book.is_driven, book.status) = (before.saturating_add(1), true, RunStatus::Running);
+        let (before, is_taken_over) = (run_record.epoch, run_record.is_driven);
+        (run_record.epoch, run_record.is_driven, run_record.status) =
+            (before.saturating_add(1), true, RunStatus::Running);
         let writes = Writes {
             puts: vec![
-                book.document(keys, now),
-                Document { key: keys.due(), at: now, data: book.epoch.to_string() },
+                run_record.document(keys, now),
+                Document { key: keys.due(), at: now, data: run_record.epoch.to_string() },
             ],
-            creates: vec![Document { key: keys.fence(book.epoch), at: now, data: String::new() }],
+            creates: vec![Document { key: keys.fence(run_record.epoch), at: now, data: String::new() }],
             deletes: vec![keys.fence(before)],
             requires: vec![keys.fence(before)],
             ..Writes::default()
@@ -164,18 +167,18 @@ impl Runtime {
             Err(err) => return Err(err.into()),
         }
         let services = self.services(keys).await?;
-        let pen = Pen {
+        let guard = WriteGuard {
             keys: keys.clone(),
-            epoch: book.epoch,
+            epoch: run_record.epoch,
             records: Arc::clone(&self.parts.records),
             time: Arc::clone(&self.parts.time),
         };
-        Driver::open(pen, flow, services, self.parts.config, book, is_taken_over).await.map(Some)
+        Driver::open(guard, flow, services, self.parts.config, run_record, is_taken_over).await.map(Some)
     }
 
     /// Whether the run's driver has given no sign of life for too long.
     pub(super) async fn is_silent(&self, keys: &Keys, now: Timestamp) -> Result<bool, RunError> {
-        let beat = book::document(self.records(), keys.due()).await?;
+        let beat = run_record::document(self.records(), keys.due()).await?;
         Ok(beat.is_none_or(|it| self.is_old(it.at, now)))
     }
 
@@ -198,41 +201,45 @@ impl Runtime {
     }
 
     /// Finds the flow that a run was begun with, and looks whether what is on record fits it.
-    pub(super) async fn flow_of(&self, keys: &Keys, book: &Book) -> Result<Flow, RunError> {
-        let flow = self.begun_with(keys, book).await?;
+    pub(super) async fn flow_of(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
+        let flow = self.flow_at_start(keys, run_record).await?;
         let damaged = |why: &str| RunError::Damaged { run: keys.run.to_string(), detail: why.to_owned() };
-        book.state.check(&flow).map_err(damaged)?;
+        run_record.state.check(&flow).map_err(damaged)?;
         Ok(flow)
     }
 
     /// Finds the flow that a run was begun with: a run does not change because its file does.
-    async fn begun_with(&self, keys: &Keys, book: &Book) -> Result<Flow, RunError> {
-        let current = self.parts.library.flow(&book.flow);
-        if let Some(flow) = current.filter(|it| it.fingerprint() == book.fingerprint) {
+    async fn flow_at_start(&self, keys: &Keys, run_record: &RunRecord) -> Result<Flow, RunError> {
+        let current = self.parts.library.flow(&run_record.flow);
+        if let Some(flow) = current.filter(|it| it.fingerprint() == run_record.fingerprint) {
             return Ok(flow);
         }
-        let changed =
-            |why: String| RunError::FlowChanged { run: keys.run.to_string(), flow: book.flow.clone(), why };
-        let key = keys::definition(&self.tenant, &book.fingerprint);
-        let document = book::document(self.records(), key).await?;
+        let changed = |why: String| RunError::FlowChanged {
+            run: keys.run.to_string(),
+            flow: run_record.flow.clone(),
+            why,
+        };
+        let key = keys::definition(&self.tenant, &run_record.fingerprint);
+        let document = run_record::document(self.records(), key).await?;
         let document = document.ok_or_else(|| changed("that version is not kept".to_owned()))?;
-        let document: Value = book::parsed(keys, &document.data)?;
-        made_again(&book.flow, &document, self.parts.library.nodes()).map_err(changed)
+        let document: Value = run_record::parsed(keys, &document.data)?;
+        rebuild_flow(&run_record.flow, &document, self.parts.library.nodes()).map_err(changed)
     }
 
     pub(super) async fn forget_marks(&self, keys: &Keys) -> Result<(), RunError> {
-        let mut deletes = book::marks(self.records(), keys).await?;
+        let mut deletes = run_record::marks(self.records(), keys).await?;
         deletes.push(keys.due());
         self.records().write(Writes { deletes, ..Writes::default() }).await?;
         Ok(())
     }
 
-    /// Answers what a run waits for, once. The run goes on when somebody drives it; whoever drives it now hears of it.
+    /// Answers a wait, once. The run continues when it is driven; a current driver is notified.
     pub async fn answer(&self, run: &RunId, wait: &str, value: Value) -> Result<(), RunError> {
         inbox::answer(self.records(), &self.keys(run), wait, value, self.parts.time.now()).await
     }
 
-    /// Tells a run to stop, and returns its status before. It is over when somebody has driven it; whoever drives it now hears of it.
+    /// Requests cancellation of a run, and returns its status before. The run ends when it is driven; a current driver
+    /// is notified.
     pub async fn cancel(&self, run: &RunId) -> Result<RunStatus, RunError> {
         inbox::cancel(self.records(), &self.keys(run), self.parts.time.now()).await
     }
@@ -240,24 +247,27 @@ impl Runtime {
     /// Returns what can be said of a run.
     pub async fn info(&self, run: &RunId) -> Result<RunInfo, RunError> {
         let keys = self.keys(run);
-        let (mut book, at) = book::book(self.records(), &keys).await?;
-        let waits =
-            if book.status.is_over() { Vec::new() } else { book::waits(self.records(), &keys).await? };
-        if book.status == RunStatus::Waiting && waits.is_empty() {
-            // Everything is answered, and nobody has taken the run up yet: it goes on.
-            book.status = RunStatus::Running;
+        let (mut run_record, at) = run_record::load(self.records(), &keys).await?;
+        let waits = if run_record.status.is_over() {
+            Vec::new()
+        } else {
+            run_record::waits(self.records(), &keys).await?
+        };
+        if run_record.status == RunStatus::Waiting && waits.is_empty() {
+            // Everything is answered, and no driver has taken the run yet: it counts as running.
+            run_record.status = RunStatus::Running;
         }
-        Ok(book.info(&keys, at, waits))
+        Ok(run_record.info(&keys, at, waits))
     }
 }
 
 /// Makes a flow again from what was kept of it. Nodes of the application's own are as they are now.
-fn made_again(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String> {
+fn rebuild_flow(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String> {
     let read = |value: &Value| FlowDefinition::read(id, value).map_err(|err| err.to_string());
-    let mut shelf = Shelf { nodes, ..Shelf::default() };
+    let mut compile_inputs = CompileInputs { nodes, ..CompileInputs::default() };
     for sub in document["subs"].as_array().into_iter().flatten() {
         let sub = read(sub)?;
-        shelf.flows.insert(sub.id.clone(), Arc::new(sub));
+        compile_inputs.flows.insert(sub.id.clone(), Arc::new(sub));
     }
-    lower(&read(&document["flow"])?, &shelf).map_err(|err| err.to_string())
+    lower(&read(&document["flow"])?, &compile_inputs).map_err(|err| err.to_string())
 }

@@ -9,12 +9,12 @@ use contexture_session::{
 };
 use serde_json::Value;
 
-use super::book::{Book, written};
 use super::error::RunError;
 use super::event::{RunEvent, RunStatus};
 use super::forget::{FRESH, earlier};
 use super::id::RunId;
 use super::keys;
+use super::run_record::{RunRecord, written};
 use super::runtime::Runtime;
 use super::start_key;
 use super::state::State;
@@ -24,19 +24,19 @@ use crate::flow::Flow;
 /// How often a key is tried that others take or free at the same time. Only one that is damaged needs more.
 const TRIES: usize = 100;
 
-/// What a run begins with.
+/// The arguments of a new run.
 #[derive(Clone, Debug, Default)]
 pub struct RunStart {
     /// The session that it belongs to; without one it gets a new one.
     pub session: Option<SessionId>,
-    /// What it is given: an object with the flow's inputs.
+    /// The input: an object with the flow's inputs.
     pub input: Value,
     /// The same key again gives the first run, not a second one.
     pub key: Option<String>,
 }
 
 impl Runtime {
-    /// Puts a run on record. It begins when somebody drives it.
+    /// Records a run. It starts when it is driven.
     pub async fn start(&self, flow: &Flow, start: RunStart) -> Result<RunId, RunError> {
         let input = Arc::new(checked_input(flow, start.input)?);
         for _ in 0..TRIES {
@@ -52,7 +52,7 @@ impl Runtime {
             .into())
     }
 
-    /// Begins a run, if nobody else was faster with the same key.
+    /// Starts a run, unless another process was faster with the same key.
     async fn begin(
         &self,
         flow: &Flow,
@@ -75,7 +75,7 @@ impl Runtime {
         };
         let now = self.parts.time.now();
         let is_kept = self.is_kept(flow, now);
-        let mut writes = self.begun(&run, book_of(flow, Arc::clone(input), key, now), &begin);
+        let mut writes = self.begun(&run, new_run_record(flow, Arc::clone(input), key, now), &begin);
         if !is_kept {
             let key = keys::definition(&self.tenant, flow.fingerprint());
             writes.puts.push(Document { key, at: now, data: flow.document().to_string() });
@@ -93,32 +93,33 @@ impl Runtime {
             Err(err) => return Err(err.into()),
         }
         if !is_kept {
-            self.kept().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
+            self.fresh_definitions().insert((self.tenant.clone(), flow.fingerprint().to_owned()), now);
         }
-        self.parts.library.heard(flow, &begin);
+        self.parts.library.on_event(flow, &begin);
         Ok(Some(run))
     }
 
-    fn begun(&self, run: &RunId, book: Book, start: &RunEvent) -> Writes {
+    fn begun(&self, run: &RunId, run_record: RunRecord, start: &RunEvent) -> Writes {
         let keys = self.keys(run);
-        let at = book.created;
+        let at = run_record.created;
         let document = |key: DocumentKey, data: String| Document { key, at, data };
-        let mut creates = vec![book.document(&keys, at), document(keys.fence(1), String::new())];
-        let key = book.key.as_deref().map(|it| keys::start_key(&self.tenant, it));
+        let mut creates = vec![run_record.document(&keys, at), document(keys.fence(1), String::new())];
+        let key = run_record.key.as_deref().map(|it| keys::start_key(&self.tenant, it));
         creates.extend(key.map(|it| document(it, run.to_string())));
         let puts = vec![Document { key: keys.due(), at: Timestamp(0), data: String::new() }];
         let records = vec![NewRecord { stream: keys.log(), at, data: written(start) }];
         Writes { records, puts, creates, ..Writes::default() }
     }
 
-    /// Whether a flow's definition was written a short while ago, and so is there.
+    /// Whether a flow's definition was written recently and therefore exists.
     fn is_kept(&self, flow: &Flow, now: Timestamp) -> bool {
-        let kept = self.kept().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();
-        kept.is_some_and(|it| it > earlier(now, FRESH))
+        let fresh_definitions =
+            self.fresh_definitions().get(&(self.tenant.clone(), flow.fingerprint().to_owned())).copied();
+        fresh_definitions.is_some_and(|it| it > earlier(now, FRESH))
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fresh_definitions(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Tenant, String), Timestamp>> {
+        self.fresh_definitions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds the run that was begun with a key.
@@ -127,15 +128,15 @@ impl Runtime {
         start_key::run_of(self.records(), &self.tenant, key, self.parts.time.now()).await
     }
 
-    /// Removes a session with everything in it, its runs and their start keys too. Says whether there was one.
+    /// Deletes a session and everything in it, including its runs and their start keys. Returns whether it existed.
     pub async fn delete_session(&self, session: &SessionId) -> Result<bool, RunError> {
         let now = self.parts.time.now();
         start_key::delete_session(&self.sessions(), self.records(), session, now).await
     }
 }
 
-fn book_of(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Timestamp) -> Book {
-    Book {
+fn new_run_record(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Timestamp) -> RunRecord {
+    RunRecord {
         flow: flow.id().to_owned(),
         fingerprint: flow.fingerprint().to_owned(),
         status: RunStatus::Running,
@@ -159,7 +160,7 @@ fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
     let mut map = match input {
         Value::Null => serde_json::Map::new(),
         Value::Object(map) => map,
-        _ => return Err(wrong("it is an object".to_owned())),
+        _ => return Err(wrong("it must be an object".to_owned())),
     };
     if let Some(name) = map.keys().find(|it| !flow.inputs().contains_key(*it)) {
         let known: Vec<&str> = flow.inputs().keys().map(String::as_str).collect();

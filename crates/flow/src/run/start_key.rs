@@ -1,18 +1,19 @@
-//! Start keys: the same key again gives the first run, for as long as that run is there.
+//! Start keys: repeating a key returns the first run, for as long as that run exists.
 //!
-//! Whoever starts with a key does not know the session of the first run, so a key belongs to the tenant and not to a session, and may stay
-//! behind when its run goes. A key whose run is gone counts as none, and whoever finds one frees it. Freeing goes along with a note that
-//! names the run that is gone, and can be made only once: so nobody who has read the key before takes it away from the run that has it now.
+//! A caller with a start key does not know the session of the first run, so a key belongs to the tenant and may
+//! outlive its run. A key whose run is gone is free, and the process that notices frees it. Freeing also creates a
+//! marker that names the deleted run, which can be created only once: a process with an outdated view can never take
+//! the key from the run that has it now.
 
 use contexture_history::Timestamp;
 use contexture_session::{Document, DocumentList, Records, SessionId, Sessions, StoreError, Tenant, Writes};
 
-use super::book::{Stub, document};
 use super::error::RunError;
 use super::id::RunId;
 use super::keys::{self, Keys};
+use super::run_record::{PartialRunRecord, document};
 
-/// How many documents are read at once.
+/// How many documents are read per page.
 const PAGE: usize = 256;
 
 /// Finds the run that was begun with a key, if it is still there.
@@ -36,13 +37,13 @@ async fn is_there(records: &dyn Records, tenant: &Tenant, run: &RunId) -> Result
     Ok(document(records, keys.run()).await?.is_some())
 }
 
-/// Says that the key of a run was freed. Whoever removes a key writes it: who has read the key before, and finds the run gone, then leaves alone what has
-/// the key now.
-pub(super) fn note(tenant: &Tenant, gone: &RunId, now: Timestamp) -> Document {
+/// Returns the marker that the key of a run was freed. It is written whenever a key is removed: a process that read
+/// the key earlier and finds the run gone then leaves the new owner of the key alone.
+pub(super) fn freed_note(tenant: &Tenant, gone: &RunId, now: Timestamp) -> Document {
     Document { key: keys::freed(tenant, gone), at: now, data: String::new() }
 }
 
-/// Frees a key of a run that is gone. Says whether it was not free before.
+/// Frees the key of a deleted run. Returns whether it was still taken.
 async fn free(
     records: &dyn Records,
     tenant: &Tenant,
@@ -50,16 +51,16 @@ async fn free(
     gone: &RunId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let (creates, deletes) = (vec![note(tenant, gone, now)], vec![keys::start_key(tenant, key)]);
+    let (creates, deletes) = (vec![freed_note(tenant, gone, now)], vec![keys::start_key(tenant, key)]);
     match records.write(Writes { creates, deletes, ..Writes::default() }).await {
         Ok(_) => Ok(true),
-        // Somebody else was faster.
+        // Another process was faster.
         Err(StoreError::Exists { .. }) => Ok(false),
         Err(err) => Err(err),
     }
 }
 
-/// Frees keys that were written before a time and whose runs are gone, in all tenants. Says how many there were.
+/// Frees keys in all tenants that were written before a time and whose runs are gone. Returns how many.
 pub(super) async fn free_old(
     records: &dyn Records,
     before: Timestamp,
@@ -73,7 +74,7 @@ pub(super) async fn free_old(
         let page = records.list(list).await?;
         after = page.last().map(|it| it.key.clone());
         for key in page.iter().filter(|it| it.at < before) {
-            // What names no run is nobody's, and in nobody's way.
+            // A key that names no valid run is ignored.
             let Ok(run) = RunId::parse(&key.data) else { continue };
             let tenant = &key.key.tenant;
             if !is_there(records, tenant, &run).await? {
@@ -86,9 +87,9 @@ pub(super) async fn free_old(
     }
 }
 
-/// Removes a session with everything in it, its runs and their start keys too. Says whether there was one.
+/// Deletes a session and everything in it, including its runs and their start keys. Returns whether it existed.
 ///
-/// [`Sessions::delete`] leaves the start keys behind. They count for nothing then, and go when runs are forgotten.
+/// [`Sessions::delete`] leaves the start keys behind. They are free then, and are removed when runs are pruned.
 pub async fn delete_session(
     sessions: &Sessions,
     records: &dyn Records,
@@ -123,7 +124,7 @@ async fn used_in(
         let page = records.list(list).await?;
         after = page.last().map(|it| it.key.clone());
         used.extend(page.iter().filter_map(|it| {
-            let key = Stub::read(&it.data)?.key?;
+            let key = PartialRunRecord::read(&it.data)?.key?;
             Some((key, RunId::new(session.clone(), it.key.name.clone())))
         }));
         if page.len() < PAGE {

@@ -1,12 +1,14 @@
-//! Where a run stands: what a replay of its log gives.
+//! The state of a run: the result of replaying its log.
 //!
-//! Each input of a node has a queue. What a node gives goes into the queues that its outputs lead to, in the order in which nodes end. A
-//! node begins when every input that it awaits has something, and takes one of each. The rule for the exceptions:
+//! Each input of a node has a queue. What a node gives goes into the queues that its outputs lead to, in the order in
+//! which nodes end. A node begins when every input that it awaits has something, and takes one of each. The rule for
+//! the exceptions:
 //!
 //! 1. An input that keeps its value has a queue of one: the newest value, which is not taken out.
-//! 2. A join that waits for any input counts rounds: the n-th value of each input belongs to round n. The first that comes starts the
-//!    join; what comes later of the same round is left aside.
-//! 3. A pulled node begins when somebody asks for it, with the newest value of each input; what it gives goes to who asked.
+//! 2. A join that waits for any input counts rounds: the n-th value of each input belongs to round n. The first that
+//!    comes starts the join; what comes later of the same round is left aside.
+//! 3. A pulled node starts when another node asks for it, with the newest value of each input; its outputs go to the
+//!    node that asked.
 //! 4. A node runs once at a time.
 //!
 //! Nothing here waits, reads a clock or writes anything.
@@ -21,38 +23,38 @@ use super::event::{RunEvent, RunStatus};
 use crate::define::JoinPolicy;
 use crate::flow::{Flow, FlowNode, Input};
 use crate::lower::ERROR;
-use crate::node::{Answered, Asked, NodeError};
+use crate::node::{Answer, NodeError, Question};
 use crate::value::PortValue;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) nodes: Vec<NodeState>,
-    /// How many nodes have begun since somebody answered.
+    /// How many nodes have started since the last answer.
     pub(crate) steps: u32,
-    /// What the run comes to, as far as it is known.
+    /// The outputs of the run known so far.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) outputs: BTreeMap<String, PortValue>,
     /// The default thread of the run and of each sub-flow.
     pub(crate) threads: Vec<Option<ThreadId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<RunStatus>,
-    /// The first node that failed and gave nobody its error, and that error: the run ends because of it.
+    /// The first node that failed without emitting its error, and that error: the run ends because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<(String, NodeError)>,
     /// Nodes whose queues have changed, or that have ended: only these may begin now.
     #[serde(skip)]
-    pub(crate) poised: BTreeSet<usize>,
+    pub(crate) startable: BTreeSet<usize>,
     /// Nodes that have begun and have not ended.
     #[serde(skip)]
     pub(crate) active: BTreeSet<usize>,
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeState {
-    /// What has come, by input.
+    /// The queued values, by input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) queues: Vec<VecDeque<PortValue>>,
     /// How much has ever come, by input: a join that waits for any of them counts rounds.
@@ -60,7 +62,7 @@ pub(crate) struct NodeState {
     pub(crate) arrived: Vec<u32>,
     /// How often it has begun.
     pub(crate) fired: u32,
-    /// Who asked for it: nodes and their inputs.
+    /// The nodes that asked for it, with their inputs.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) asked: VecDeque<(usize, usize)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,27 +83,27 @@ pub(crate) struct Active {
     /// The lazy inputs that it has asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pulled: Vec<String>,
-    /// What somebody answered before, if the node has waited.
+    /// The last answer, if the node has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) answer: Option<Answered>,
+    pub(crate) answer: Option<Answer>,
 }
 
-/// What a node that has begun is doing.
+/// The phase of a started node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// It works.
+    /// It is executing.
     Running,
     /// It failed, and is tried again.
     Retrying,
     /// It has asked for these inputs.
     Pulling(Vec<usize>),
-    /// It waits for somebody.
-    Waiting { wait: String, asked: Asked },
+    /// It waits for an answer.
+    Waiting { wait: String, asked: Question },
 }
 
 impl Active {
-    /// Whether somebody must work on it.
+    /// Whether the driver must execute it.
     pub(crate) fn is_runnable(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Retrying)
     }
@@ -112,12 +114,12 @@ impl State {
     pub(crate) fn new(flow: &Flow) -> Self {
         let nodes = flow.nodes().iter().map(|_| NodeState::default()).collect();
         let threads = vec![None; flow.0.n_scopes];
-        Self { nodes, threads, poised: BTreeSet::from([0]), ..Self::default() }
+        Self { nodes, threads, startable: BTreeSet::from([0]), ..Self::default() }
     }
 
     /// Completes a state that was read: what can be found again is not written down.
     pub(crate) fn restored(mut self) -> Self {
-        self.poised = (0..self.nodes.len()).collect();
+        self.startable = (0..self.nodes.len()).collect();
         let active = self.nodes.iter().enumerate().filter(|(_, it)| it.active.is_some());
         self.active = active.map(|(idx, _)| idx).collect();
         self
@@ -176,7 +178,7 @@ impl State {
         }
     }
 
-    /// What names no node of the flow changes nothing.
+    /// Events that name no node of the flow are ignored.
     fn with(&mut self, flow: &Flow, node: &str, change: impl FnOnce(&mut Self, usize)) {
         if let Some(idx) = flow.idx_of(node).filter(|idx| *idx < self.nodes.len()) {
             change(self, idx);
@@ -201,7 +203,7 @@ impl State {
         self.active.insert(idx);
     }
 
-    /// Lets the nodes behind lazy inputs know that somebody wants them.
+    /// Asks the nodes behind lazy inputs for their outputs.
     fn ask(&mut self, flow: &Flow, idx: usize, ports: &[String]) {
         let Some(node) = flow.node(idx) else { return };
         let inputs = node.inputs.iter().enumerate();
@@ -210,7 +212,7 @@ impl State {
         for input in &wanted {
             for (from, _) in &node.inputs[*input].sources {
                 self.nodes[*from].asked.push_back((idx, *input));
-                self.poised.insert(*from);
+                self.startable.insert(*from);
             }
         }
         self.in_active(idx, |active| {
@@ -229,7 +231,7 @@ impl State {
         let Some(node) = flow.node(idx) else { return };
         self.nodes[idx].active = None;
         self.active.remove(&idx);
-        self.poised.insert(idx);
+        self.startable.insert(idx);
         if let (Some(scope), Some(PortValue::Thread(thread))) = (node.opens, outputs.get("thread")) {
             self.threads[scope] = Some(thread.clone());
         }
@@ -259,7 +261,7 @@ impl State {
         }
     }
 
-    /// Gives what a pulled node made to the one who asked for it.
+    /// Delivers the outputs of a pulled node to the node that asked for it.
     fn deliver(&mut self, flow: &Flow, idx: usize, outputs: &BTreeMap<String, PortValue>) {
         let Some((to, input)) = self.nodes[idx].asked.pop_front() else { return };
         let Some((from, target)) = flow.node(idx).zip(flow.node(to)) else { return };
@@ -295,7 +297,7 @@ impl State {
             queue.clear();
         }
         queue.push_back(value.clone());
-        self.poised.insert(idx);
+        self.startable.insert(idx);
     }
 }
 
@@ -303,7 +305,7 @@ impl Active {
     fn take_answer(&mut self, wait: &str, value: &serde_json::Value) {
         let Phase::Waiting { wait: own, asked } = &self.phase else { return };
         if own == wait {
-            let answer = Answered { wait: own.clone(), asked: asked.clone(), value: value.clone() };
+            let answer = Answer { wait: own.clone(), asked: asked.clone(), value: value.clone() };
             self.answer = Some(answer);
             self.phase = Phase::Running;
         }
@@ -311,7 +313,8 @@ impl Active {
 }
 
 impl Input {
-    /// Whether it counts for the rounds of a join: what only lets the node wait does not, nor what is kept, which is there in every round.
+    /// Whether it counts for the rounds of a join: neither `after` nor a kept input does, since a kept value is
+    /// present in every round.
     pub(crate) fn is_round(&self) -> bool {
         self.port.name != crate::lower::AFTER && !self.keeps
     }
@@ -325,7 +328,8 @@ impl NodeState {
             let is_of_round = match node.traits.join {
                 JoinPolicy::All => true,
                 JoinPolicy::Any if !input.is_round() => true,
-                // The round of the front: how many have ever come, less those that came behind it.
+                // The round of the front value: the number of values that ever arrived, less those behind it in the
+                // queue.
                 JoinPolicy::Any => {
                     let behind = u32::try_from(queue.len()).unwrap_or(u32::MAX).saturating_sub(1);
                     self.arrived.get(idx).is_some_and(|it| it.saturating_sub(behind) <= self.fired)

@@ -12,10 +12,10 @@ use futures::future::{Either, select};
 use super::id::RunId;
 use super::state::{Active, Phase};
 use crate::flow::FlowNode;
-use crate::node::{Events, Node, NodeContext, NodeError, Step};
+use crate::node::{EventSink, Node, NodeContext, NodeError, Step};
 use crate::services::Services;
 
-/// What one attempt of a node needs.
+/// The arguments of one attempt of a node.
 pub(crate) struct Attempt {
     pub(crate) work: Arc<dyn Node>,
     pub(crate) kind: &'static str,
@@ -26,14 +26,14 @@ pub(crate) struct Attempt {
     pub(crate) active: Active,
     pub(crate) thread: ThreadId,
     pub(crate) services: Arc<Services>,
-    pub(crate) events: Events,
+    pub(crate) events: EventSink,
     pub(crate) cancel: CancellationToken,
     pub(crate) timeout: Option<Duration>,
     pub(crate) delay: Duration,
     pub(crate) may_repeat: bool,
 }
 
-/// Says what is wrong with what a node was given, if anything is.
+/// Returns why the inputs of a node are invalid.
 pub(crate) fn check_inputs(node: &FlowNode, active: &Active) -> Result<(), NodeError> {
     for input in &node.inputs {
         let Some(value) = active.inputs.get(&input.port.name) else { continue };
@@ -60,7 +60,7 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// How long a node that took too long may take to come to an end: a turn is closed in the store.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
-/// Makes one attempt.
+/// Executes one attempt.
 pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
     if !it.delay.is_zero() {
         let pause = it.services.time.sleep(it.delay);
@@ -72,7 +72,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
     let begun = services.time.now();
     let done = in_time(it).await;
     let took = services.time.now().0.saturating_sub(begun.0);
-    services.library.worked(kind, Duration::from_millis(u64::try_from(took).unwrap_or(0)));
+    services.library.on_worked(kind, Duration::from_millis(u64::try_from(took).unwrap_or(0)));
     done
 }
 
@@ -86,7 +86,7 @@ async fn in_time(it: Attempt) -> Result<Step, NodeError> {
     match select(work, sleep).await {
         Either::Left((done, _)) => done,
         Either::Right(((), work)) => {
-            // It is told, so that it leaves a thread in good order, and then let go.
+            // The node is cancelled first, so that it leaves its thread in good order, and then dropped.
             cancel.cancel();
             select(work, time.sleep(LETTING_GO)).await;
             let message = format!("it took longer than {} s", timeout.as_secs_f64());
@@ -122,6 +122,6 @@ pub(crate) fn cancelled() -> NodeError {
 }
 
 fn panicked() -> NodeError {
-    // What it said then is not told: it may quote anything.
+    // The panic message is not reported: it may quote anything.
     NodeError::new("panicked", "the node panicked")
 }

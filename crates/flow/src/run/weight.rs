@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::value::PortValue;
 
-/// What a node may give at most, in bytes: it goes into the log, and into what every node behind it is given.
+/// The maximum size of a node's outputs, in bytes: they go into the log, and into the inputs of following nodes.
 pub(crate) const MAX_WEIGHT: usize = 4 * 1024 * 1024;
 
-/// How deep a value may be nested: around it are the levels of the records that it is kept in, and what is deeper than 127 in all can't be
-/// read again.
+/// How deep a value may be nested: around it are the levels of the records that it is kept in, and what is deeper than
+/// 127 in all can't be read again.
 pub(crate) const MAX_DEPTH: usize = 96;
 
-/// Says what is wrong with an answer that no node could give on.
+/// Rejects an answer that is too large for a node to pass on.
 pub(crate) fn check_size(value: &Value) -> Result<(), String> {
     check_depth(value)?;
     match of_json(value) {
@@ -20,7 +20,7 @@ pub(crate) fn check_size(value: &Value) -> Result<(), String> {
     }
 }
 
-/// Says what is wrong with a value that is nested too deep.
+/// Rejects a value that is nested too deep.
 pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
     match is_deeper(value, MAX_DEPTH) {
         true => Err(format!("it is nested deeper than {MAX_DEPTH} levels")),

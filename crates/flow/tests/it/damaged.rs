@@ -25,9 +25,9 @@ async fn damage(store: &MemoryStore, run: &RunId, how: impl Fn(String) -> String
 
 /// What a version that does not exist yet may write.
 fn newer(data: String) -> String {
-    let mut book: Value = serde_json::from_str(&data).unwrap();
-    book["status"] = json!("dreaming");
-    book.to_string()
+    let mut run_record: Value = serde_json::from_str(&data).unwrap();
+    run_record["status"] = json!("dreaming");
+    run_record.to_string()
 }
 
 /// Shows a page, a run a word; those that can't be read in brackets.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use contexture_flow::{FlowDefinition, Shelf, lower};
+use contexture_flow::{CompileInputs, FlowDefinition, lower};
 use serde_json::{Value, json};
 
 /// Says what is wrong with a flow, a line a fault.
 fn faults(document: Value) -> String {
-    faults_on(document, &Shelf::default())
+    faults_on(document, &CompileInputs::default())
 }
 
-fn faults_on(document: Value, shelf: &Shelf) -> String {
-    let made = FlowDefinition::read("flow", &document).and_then(|it| lower(&it, shelf));
+fn faults_on(document: Value, compile_inputs: &CompileInputs) -> String {
+    let made = FlowDefinition::read("flow", &document).and_then(|it| lower(&it, compile_inputs));
     let faults = made.map(|_| Vec::new()).unwrap_or_else(|err| err.faults);
     let line = |at: &[String], text: String| format!("{}: {text}", at.join("."));
     faults.iter().map(|it| line(&it.at, format!("{it} [{}]", it.code))).collect::<Vec<_>>().join("\n")
@@ -34,13 +34,13 @@ fn edges_are_checked_with_their_ports_and_types() {
     }));
     insta::assert_snapshot!(faults, @r"
     edges.3: there is no node `aks` (there are: ask, half, say, start) [flow_unknown_node]
-    edges.8: `ask.value` is no edge (write `node.output -> node.input`, or `node -> node`) [flow_edge_invalid]
+    edges.8: invalid edge `ask.value` (write `node.output -> node.input`, or `node -> node`) [flow_edge_invalid]
     edges.1: edge `ask.valu -> say.user`: node `ask`: there is no output `valu` (there are: value, thread, done) [flow_unknown_port]
     edges.2: edge `ask.value -> say.text`: node `say`: there is no input `text` (there are: user, input, thread, tools, after) [flow_unknown_port]
     edges.4: edge `start.thread -> say.user`: output `thread` of `start` is thread, input `user` of `say` takes data (string) [flow_type_mismatch]
     edges.5: edge `start.n -> say.user`: output `n` of `start` is data (integer), input `user` of `say` takes data (string) [flow_type_mismatch]
     edges.7: edge `half.value -> say.thread`: output `value` of `half` is data (number), input `thread` of `say` takes thread [flow_type_mismatch]
-    edges.10: edge `ask.value -> say.user`: the same edge stands here twice [duplicate_id]
+    edges.10: edge `ask.value -> say.user`: duplicate edge [duplicate_id]
     ");
 }
 
@@ -73,9 +73,9 @@ fn a_node_that_nothing_leads_to_never_runs() {
         "edges": ["start -> a", "ask -> again", "again -> ask"],
     }));
     insta::assert_snapshot!(faults, @r"
-    nodes.lost: node `lost` never runs: no way leads from the start to it [flow_unreachable]
-    nodes.ask: node `ask` never runs: no way leads from the start to it [flow_unreachable]
-    nodes.again: node `again` never runs: no way leads from the start to it [flow_unreachable]
+    nodes.lost: node `lost` never runs: it is not reachable from the start [flow_unreachable]
+    nodes.ask: node `ask` never runs: it is not reachable from the start [flow_unreachable]
+    nodes.again: node `again` never runs: it is not reachable from the start [flow_unreachable]
     ");
 }
 
@@ -111,7 +111,7 @@ fn a_loop_goes_through_a_pause() {
     insta::assert_snapshot!(faults(document("parallel").as_object().cloned().map(|mut it| {
         it["nodes"]["c"]["branches"] = json!(["x"]);
         Value::Object(it)
-    }).unwrap()), @"nodes.a: a loop has no pause: a -> b -> c -> a (let it go through a `user_input`) [flow_cycle]");
+    }).unwrap()), @"nodes.a: a loop never waits: a -> b -> c -> a (let it go through a `user_input`) [flow_cycle]");
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn what_is_configured_is_checked() {
         "edges": ["start -> t", "t.value -> w.user"],
     }));
     insta::assert_snapshot!(made, @r"
-    nodes.a b: `a b` is no name for a node (letters, digits, `_` and `-`, at most 64) [flow_invalid]
+    nodes.a b: invalid node name `a b` (letters, digits, `_` and `-`, at most 64) [flow_invalid]
     nodes.t.template: node `t`: 1:8: unknown filter `nope` [template_error]
-    nodes.u.template: node `u`: the template reads `y`, which is no input (declare it in `inputs`) [flow_missing_input]
+    nodes.u.template: node `u`: the template reads `y`, which is not an input (declare it in `inputs`) [flow_missing_input]
     nodes.b.cases.x: node `b`: 1:8: expected a value, found the end [template_error]
     nodes.r.intents: node `r`: a router has at least one intent [flow_invalid]
-    nodes.n.model: node `n`: `gpt` is no `provider/model` [flow_invalid]
+    nodes.n.model: node `n`: `gpt` is not a `provider/model` [flow_invalid]
     nodes.w.with.who: node `w`: there is no input `who` (there are: user, input, thread, tools, after) [flow_unknown_port]
     nodes.w.keep.0: node `w`: there is no input `what` (there are: user, input, thread, tools, after) [flow_unknown_port]
     nodes.w.with.user: node `w`: constant for input `user`: string is expected, not a number [flow_type_mismatch]
@@ -177,13 +177,13 @@ fn what_is_configured_is_checked() {
 
 #[test]
 fn sub_flows_and_portals_are_checked_too() {
-    let mut shelf = Shelf::default();
+    let mut compile_inputs = CompileInputs::default();
     let inner = json!({
         "inputs": {"q": "string"},
         "nodes": {"again": {"type": "sub_flow", "flow": "flow", "with": {"q": "x"}}},
         "edges": ["start -> again"],
     });
-    shelf.flows.insert("inner".to_owned(), Arc::new(FlowDefinition::read("inner", &inner).unwrap()));
+    compile_inputs.flows.insert("inner".to_owned(), Arc::new(FlowDefinition::read("inner", &inner).unwrap()));
     let document = json!({
         "nodes": {
             "none": {"type": "sub_flow", "flow": "outer"},
@@ -194,8 +194,10 @@ fn sub_flows_and_portals_are_checked_too() {
         },
         "edges": ["start -> help", "help.text -> say.user", "start.input -> in.value", "out.value -> say.user"],
     });
-    shelf.flows.insert("flow".to_owned(), Arc::new(FlowDefinition::read("flow", &document).unwrap()));
-    insta::assert_snapshot!(faults_on(document, &shelf), @r"
+    compile_inputs
+        .flows
+        .insert("flow".to_owned(), Arc::new(FlowDefinition::read("flow", &document).unwrap()));
+    insta::assert_snapshot!(faults_on(document, &compile_inputs), @r"
     nodes.none: there is no flow `outer` (there are: flow, inner) [unknown_flow]
     nodes.help.retry: node `help`: `retry` says nothing about a `sub_flow` (give it to the nodes that do the work) [flow_invalid]
     nodes.help: sub-flow `inner`: a flow is its own part: flow -> inner -> flow [flow_circular]
@@ -212,7 +214,7 @@ fn warnings(ask: Value, edges: Value) -> String {
         "answer": {"type": "llm_request", "prompt": "p"},
     });
     let definition = FlowDefinition::read("flow", &json!({"nodes": nodes, "edges": edges})).unwrap();
-    let flow = lower(&definition, &Shelf::default()).unwrap();
+    let flow = lower(&definition, &CompileInputs::default()).unwrap();
     let line = |it: &contexture_flow::FlowFault| format!("{}: {it} [{}]", it.at.join("."), it.code);
     flow.warnings().iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
-use contexture_flow::{Flow, Forgotten, RunError, RunId, RunList, RunStart, RunStatus};
+use contexture_flow::{Flow, ForgetReport, RunError, RunId, RunList, RunStart, RunStatus};
 use contexture_history::Timestamp;
 use contexture_session::conformance::SystemTime;
 use contexture_session::{
@@ -78,7 +78,7 @@ impl Place {
         scene(&self.dial, Arc::clone(&self.store), Arc::clone(&self.records))
     }
 
-    pub(crate) async fn forget(&self, hours: i64) -> Forgotten {
+    pub(crate) async fn forget(&self, hours: i64) -> ForgetReport {
         self.scene.runtime.forget(self.dial.hours_ago(hours)).await.unwrap()
     }
 
@@ -144,10 +144,10 @@ async fn runs_are_forgotten(place: Place) {
     let young = place.over(&flow, "a", "young").await;
     assert_eq!(place.streams(&old).await.map(|it| it > 0), [true, true]);
 
-    assert_eq!(place.forget(6).await, Forgotten::default());
-    assert_eq!(place.forget(5).await, Forgotten::default(), "what is as old as that stays");
+    assert_eq!(place.forget(6).await, ForgetReport::default());
+    assert_eq!(place.forget(5).await, ForgetReport::default(), "what is as old as that stays");
     let forgotten = place.forget(4).await;
-    assert_eq!(forgotten, Forgotten { runs: 2, ..Forgotten::default() });
+    assert_eq!(forgotten, ForgetReport { runs: 2, ..ForgetReport::default() });
     assert_eq!(place.holds().await, "run 3, wait 1, due 1, fence 2, definition 1, key 3, freed 2");
     for run in [&old, &stopped] {
         assert_eq!(place.streams(run).await, [0, 0]);
@@ -214,7 +214,7 @@ async fn a_start_key_whose_session_is_gone_counts_for_nothing() {
     assert_eq!(place.holds().await, "run 1, due 1, fence 1, definition 1, key 2, freed 1");
     // And nobody comes with the other one any more.
     place.dial.pass(5);
-    assert_eq!(place.forget(1).await, Forgotten { keys: 1, ..Forgotten::default() });
+    assert_eq!(place.forget(1).await, ForgetReport { keys: 1, ..ForgetReport::default() });
     assert_eq!(place.holds().await, "run 1, due 1, fence 1, definition 1, key 1, freed 1");
     place.dial.pass(5);
     place.forget(1).await;
@@ -236,9 +236,9 @@ async fn a_version_of_a_flow_stays_as_long_as_a_run_needs_it() {
     let info = other.say(&info, "x").await;
     assert_eq!(info.status, RunStatus::Completed, "{:?}", info.error);
     place.dial.pass(40);
-    assert_eq!(place.forget(50).await, Forgotten::default(), "it was needed not so long ago");
+    assert_eq!(place.forget(50).await, ForgetReport::default(), "it was needed not so long ago");
     place.dial.pass(100);
-    assert_eq!(place.forget(50).await, Forgotten { runs: 1, definitions: 1, ..Forgotten::default() });
+    assert_eq!(place.forget(50).await, ForgetReport { runs: 1, definitions: 1, ..ForgetReport::default() });
     assert_eq!(place.holds().await, "freed 1");
     // Who begins a run after long writes it down again.
     let again = place.start(&flow, "a", "k").await;
@@ -252,7 +252,7 @@ async fn a_version_of_a_flow_that_was_just_used_is_not_forgotten() {
     place.over(&flow, "a", "k").await;
     place.dial.pass(1);
     let forgotten = place.forget(0).await;
-    assert_eq!(forgotten, Forgotten { runs: 1, ..Forgotten::default() });
+    assert_eq!(forgotten, ForgetReport { runs: 1, ..ForgetReport::default() });
     assert_eq!(place.holds().await, "definition 1, freed 1");
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use contexture_history::{Item, Seq, Timestamp};
 use contexture_session::{
-    Append, Appended, Document, DocumentKey, DocumentList, Extent, Fence, Found, Guard, Head, KeyedTurn,
-    NewSession, NewThread, Record, Records, Search, SessionId, SessionInfo, SessionKey, Span, Store,
+    Append, Appended, Document, DocumentKey, DocumentList, Extent, Fence, Guard, Head, KeyedTurn, NewSession,
+    NewThread, Record, Records, Search, SearchHit, SessionId, SessionInfo, SessionKey, Span, Store,
     StoreError, StoreFuture, StreamKey, Tenant, ThreadInfo, ThreadKey, Usage, Writes,
 };
 use futures::future::pending;
@@ -175,7 +175,7 @@ impl<S: Store> Store for Cut<S> {
         self.look(Store::read(&*self.store, key, span))
     }
 
-    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<Found>> {
+    fn search(&self, key: ThreadKey, search: Search) -> StoreFuture<'_, Vec<SearchHit>> {
         self.look(self.store.search(key, search))
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
-    Flow, FlowDefinition, JoinPolicy, Node, NodeContext, NodeError, Port, PortType, PortValue, RunError,
-    RunStatus, Shelf, Step, Traits, lower,
+    CompileInputs, Flow, FlowDefinition, JoinPolicy, Node, NodeContext, NodeError, Port, PortType, PortValue,
+    RunError, RunStatus, Step, Traits, lower,
 };
 use contexture_session::conformance::SystemTime;
 use contexture_session::{Document, DocumentKey, MemoryStore, Records, SessionId, Tenant, Writes};
@@ -93,7 +93,8 @@ fn a_constant_that_is_too_deep_is_a_fault() {
         "nodes": {"t": {"type": "transform", "inputs": {"x": "any"}, "template": "{{ x }}", "with": {"x": nested(120)}}},
         "edges": ["start -> t"],
     });
-    let invalid = lower(&FlowDefinition::read("f", &document).unwrap(), &Shelf::default()).unwrap_err();
+    let invalid =
+        lower(&FlowDefinition::read("f", &document).unwrap(), &CompileInputs::default()).unwrap_err();
     assert_eq!(invalid.faults[0].at, ["nodes", "t", "with", "x"]);
 }
 
@@ -106,14 +107,15 @@ fn who_takes_what_comes_first_keeps_nothing() {
         },
         "edges": ["start.input -> join.a", "start -> first", "first.value -> join.b"],
     });
-    let invalid = lower(&FlowDefinition::read("f", &document).unwrap(), &Shelf::default()).unwrap_err();
+    let invalid =
+        lower(&FlowDefinition::read("f", &document).unwrap(), &CompileInputs::default()).unwrap_err();
     assert_eq!(invalid.faults[0].to_string(), "node `join` takes what comes first and can't keep `a`");
 }
 
 /// Flows in flows, so deep, with names as long as names may be.
 fn deep_names(depth: usize) -> Result<Flow, contexture_flow::FlowInvalid> {
     let name = "n".repeat(64);
-    let mut shelf = Shelf::default();
+    let mut compile_inputs = CompileInputs::default();
     let inner = |idx: usize| match idx {
         0 => json!({"nodes": {&name: {"type": "user_input"}}, "edges": [format!("start -> {name}")]}),
         _ => json!({
@@ -123,9 +125,9 @@ fn deep_names(depth: usize) -> Result<Flow, contexture_flow::FlowInvalid> {
     };
     for idx in 0..depth {
         let id = format!("f{idx}");
-        shelf.flows.insert(id.clone(), Arc::new(FlowDefinition::read(&id, &inner(idx)).unwrap()));
+        compile_inputs.flows.insert(id.clone(), Arc::new(FlowDefinition::read(&id, &inner(idx)).unwrap()));
     }
-    lower(&FlowDefinition::read("root", &inner(depth)).unwrap(), &shelf)
+    lower(&FlowDefinition::read("root", &inner(depth)).unwrap(), &compile_inputs)
 }
 
 #[tokio::test]
@@ -157,7 +159,8 @@ fn portals_do_not_explode() {
         edges.extend(vec![json!(format!("out-{} -> in-{}.value", pair[0], pair[1])); 40]);
     }
     let document = json!({"nodes": nodes, "edges": edges});
-    let invalid = lower(&FlowDefinition::read("f", &document).unwrap(), &Shelf::default()).unwrap_err();
+    let invalid =
+        lower(&FlowDefinition::read("f", &document).unwrap(), &CompileInputs::default()).unwrap_err();
     assert_eq!(invalid.faults[0].code, "flow_too_large", "{}", invalid.faults[0]);
 }
 
@@ -170,13 +173,15 @@ fn open() -> (Arc<MemoryStore>, Scene) {
 #[tokio::test]
 async fn a_document_of_another_shape_is_an_error_and_no_panic() {
     let damages: [fn(&mut Value); 7] = [
-        |book| book["state"]["nodes"].as_array_mut().unwrap().truncate(1),
-        |book| book["state"]["threads"] = json!([]),
-        |book| book["state"]["nodes"].as_array_mut().unwrap().push(json!({"fired": 0})),
-        |book| book["state"]["nodes"][1]["asked"] = json!([[77, 0]]),
-        |book| book["state"]["nodes"][1]["asked"] = json!([[1, 77]]),
-        |book| book["state"]["nodes"][1]["active"]["phase"] = json!({"pulling": [77]}),
-        |book| book["state"]["nodes"][2]["queues"] = json!([[], [], [], [], [], [], [], [{"data": 1}]]),
+        |run_record| run_record["state"]["nodes"].as_array_mut().unwrap().truncate(1),
+        |run_record| run_record["state"]["threads"] = json!([]),
+        |run_record| run_record["state"]["nodes"].as_array_mut().unwrap().push(json!({"fired": 0})),
+        |run_record| run_record["state"]["nodes"][1]["asked"] = json!([[77, 0]]),
+        |run_record| run_record["state"]["nodes"][1]["asked"] = json!([[1, 77]]),
+        |run_record| run_record["state"]["nodes"][1]["active"]["phase"] = json!({"pulling": [77]}),
+        |run_record| {
+            run_record["state"]["nodes"][2]["queues"] = json!([[], [], [], [], [], [], [], [{"data": 1}]])
+        },
     ];
     for (idx, damage) in damages.into_iter().enumerate() {
         let (store, scene) = open();
@@ -189,9 +194,9 @@ async fn a_document_of_another_shape_is_an_error_and_no_panic() {
         let key =
             DocumentKey::of_session(&Tenant::default(), &session, "flow.run", info.run.name().to_owned());
         let document = store.documents(vec![key]).await.unwrap().remove(0);
-        let mut book: Value = serde_json::from_str(&document.data).unwrap();
-        damage(&mut book);
-        let puts = vec![Document { data: book.to_string(), ..document }];
+        let mut run_record: Value = serde_json::from_str(&document.data).unwrap();
+        damage(&mut run_record);
+        let puts = vec![Document { data: run_record.to_string(), ..document }];
         store.write(Writes { puts, ..Writes::default() }).await.unwrap();
         scene.runtime.answer(&info.run, &info.waits[0].id, json!("hi")).await.unwrap();
         let driven = scene.runtime.drive(&info.run, CancellationToken::new()).await;

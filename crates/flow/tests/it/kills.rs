@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contexture_flow::{Flow, FlowDefinition, RunStatus, Shelf, lower};
+use contexture_flow::{CompileInputs, Flow, FlowDefinition, RunStatus, lower};
 use contexture_session::{MemoryStore, Tenant};
 use serde_json::json;
 
@@ -135,8 +135,9 @@ fn a_sub_flow_survives() {
         "outputs": {"text": "end.text"},
     });
     let sub = Arc::new(FlowDefinition::read("sub", &sub).unwrap());
-    let shelf = Shelf { flows: [("sub".to_owned(), sub)].into(), ..Shelf::default() };
-    let flow = lower(&FlowDefinition::read("flow", &definition).unwrap(), &shelf).unwrap();
+    let compile_inputs =
+        CompileInputs { flows: [("sub".to_owned(), sub)].into(), ..CompileInputs::default() };
+    let flow = lower(&FlowDefinition::read("flow", &definition).unwrap(), &compile_inputs).unwrap();
     killed(&flow, once, is_same);
 }
 

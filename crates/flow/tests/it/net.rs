@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use contexture_compose::BoxFuture;
 use contexture_flow::{
-    Asked, AskedKind, CacheConfig, CacheScope, CustomConfig, DataType, Flow, FlowBuilder, JoinConfig,
-    JoinPolicy, JsonType, Limits, Node, NodeContext, NodeDefinition, NodeError, NodeKind, OnError,
-    ParallelConfig, Port, PortType, PortValue, Step, Traits, UserInputConfig,
+    CacheConfig, CacheScope, CustomConfig, DataType, Flow, FlowBuilder, JoinConfig, JoinPolicy, JsonType,
+    Limits, Node, NodeContext, NodeDefinition, NodeError, NodeKind, OnError, ParallelConfig, Port, PortType,
+    PortValue, Question, QuestionKind, Step, Traits, UserInputConfig,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -293,8 +293,8 @@ impl Node for Gated {
         Box::pin(async move {
             self.gate.pass(&cx.node, self.writes).await;
             if self.kind == Kind::Ask && cx.answer.is_none() {
-                let asked = Asked {
-                    kind: AskedKind::Input,
+                let asked = Question {
+                    kind: QuestionKind::Input,
                     message: String::new(),
                     schema: json!({}),
                     about: Value::Null,

@@ -1,6 +1,6 @@
 //! What each node does.
 
-use contexture_flow::{FlowDefinition, RunEvent, RunStart, RunStatus, Shelf, lower};
+use contexture_flow::{CompileInputs, FlowDefinition, RunEvent, RunStart, RunStatus, lower};
 use contexture_message::Message;
 use contexture_session::SessionId;
 use serde_json::json;
@@ -398,9 +398,9 @@ async fn a_sub_flow_works_on_the_thread_that_it_is_told() {
         ],
         "outputs": {"text": "say.text", "thread": "side.thread"},
     });
-    let mut shelf = Shelf::default();
-    shelf.flows.insert("expert".to_owned(), FlowDefinition::read("expert", &inner).unwrap().into());
-    let flow = scene.add(lower(&FlowDefinition::read("outer", &outer).unwrap(), &shelf).unwrap());
+    let mut compile_inputs = CompileInputs::default();
+    compile_inputs.flows.insert("expert".to_owned(), FlowDefinition::read("expert", &inner).unwrap().into());
+    let flow = scene.add(lower(&FlowDefinition::read("outer", &outer).unwrap(), &compile_inputs).unwrap());
     let info = scene.run(&flow, "s", json!({"question": "why?"})).await;
     assert_eq!(info.outputs["text"], json!("re: re: why?"), "{info:?}");
     assert_eq!(scene.says("s").await, ["user: re: why?", "assistant: re: re: why?"]);
@@ -473,7 +473,7 @@ async fn what_a_run_is_given_is_checked_and_filled_in() {
         refused(json!({"who": "", "m": 0})).await,
         "input of flow `flow`: there is no `m`; there are: n, who"
     );
-    assert_eq!(refused(json!([1])).await, "input of flow `flow`: it is an object");
+    assert_eq!(refused(json!([1])).await, "input of flow `flow`: it must be an object");
 }
 
 #[tokio::test]

@@ -177,7 +177,7 @@ async fn a_join_that_waits_in_vain_is_an_error_that_says_so() {
     let error = info.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.message.as_str()),
-        ("flow_stalled", "node `both` waits in vain for input `b`")
+        ("flow_stalled", "node `both` waits for input `b`, which never arrives")
     );
 }
 

@@ -334,7 +334,7 @@ fn who_asks_for_something_that_does_not_come_is_not_asked_for_ever() {
         let info = one.run(&flow, "s", json!({})).await;
         let error = info.error.unwrap();
         assert_eq!((info.node.as_deref(), error.code.as_str()), (Some("memo"), "flow_missing_input"));
-        assert_eq!(error.message, "it asked for input `value`, and nothing came");
+        assert_eq!(error.message, "it pulled input `value` before, and nothing arrived");
     });
 }
 
@@ -345,7 +345,7 @@ fn who_can_never_begin_is_named() {
         let [one] = instances();
         let traits = Traits { writes: true, ..Traits::default() };
         let does = |cx: NodeContext| -> BoxFuture<'static, Result<Step, NodeError>> {
-            let step = if cx.can_ask_for("a") { Ok(Step::Pull(vec!["a".to_owned()])) } else { done() };
+            let step = if cx.can_pull("a") { Ok(Step::Pull(vec!["a".to_owned()])) } else { done() };
             Box::pin(async { step })
         };
         let asks = Does { inputs: vec![Port::new("a", PortType::ANY).lazy()], traits, does };
@@ -361,7 +361,7 @@ fn who_can_never_begin_is_named() {
         let info = one.run(&flow, "s", json!({})).await;
         let error = info.error.unwrap();
         assert_eq!((info.node.as_deref(), error.code.as_str()), (Some("gives"), "flow_stalled"));
-        assert_eq!(error.message, "node `gives` can't begin: `asks` has the thread that it writes to");
+        assert_eq!(error.message, "node `gives` can't start: `asks` holds the thread that it writes to");
     });
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use contexture_agent::{Agent, AgentConfig, CancellationToken, Secrets, Tool};
 use contexture_compose::Prompt;
 use contexture_flow::{
-    Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime, RuntimeConfig, RuntimeParts,
-    Shelf, lower,
+    CompileInputs, Flow, FlowDefinition, Library, RunEvent, RunId, RunInfo, RunStart, Runtime, RuntimeConfig,
+    RuntimeParts, lower,
 };
 use contexture_message::{
     Answer, Encoding, Message, Part, Request, Role, Thinking, ToolCall, ToolDefinition,
@@ -155,7 +155,7 @@ impl Library for Shop {
         self.flows.lock().unwrap().get(id).cloned()
     }
 
-    fn worked(&self, kind: &'static str, took: Duration) {
+    fn on_worked(&self, kind: &'static str, took: Duration) {
         self.worked.lock().unwrap().push((kind, took));
     }
 }
@@ -328,5 +328,5 @@ fn agent(parrot: Parrot, calls: Arc<Mutex<Vec<Value>>>, time: Arc<dyn Time>) -> 
 /// Makes a flow of a document.
 pub(crate) fn flow(document: Value) -> Flow {
     let id = document["id"].as_str().unwrap_or("flow").to_owned();
-    lower(&FlowDefinition::read(&id, &document).unwrap(), &Shelf::default()).unwrap()
+    lower(&FlowDefinition::read(&id, &document).unwrap(), &CompileInputs::default()).unwrap()
 }

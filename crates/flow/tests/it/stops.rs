@@ -7,8 +7,8 @@ use std::time::Duration;
 use contexture_agent::CancellationToken;
 use contexture_compose::BoxFuture;
 use contexture_flow::{
-    Asked, AskedKind, Flow, Limits, Node, NodeContext, NodeError, Port, RunError, RunId, RunInfo, RunStatus,
-    Runtime, Step,
+    Flow, Limits, Node, NodeContext, NodeError, Port, Question, QuestionKind, RunError, RunId, RunInfo,
+    RunStatus, Runtime, Step,
 };
 use contexture_history::TurnStatus;
 use contexture_session::conformance::SystemTime;
@@ -198,7 +198,12 @@ impl Node for Told {
         Box::pin(async move {
             if cx.answer.is_none() {
                 let (message, schema) = (String::new(), json!({}));
-                return Ok(Step::Wait(Asked { kind: AskedKind::Input, message, schema, about: Value::Null }));
+                return Ok(Step::Wait(Question {
+                    kind: QuestionKind::Input,
+                    message,
+                    schema,
+                    about: Value::Null,
+                }));
             }
             self.n.fetch_add(1, Ordering::Relaxed);
             match self.does {

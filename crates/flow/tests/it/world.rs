@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_agent::CancellationToken;
-use contexture_flow::{AskedKind, Flow, RunError, RunId, RunInfo, RunList, RunStart, RunStatus, Wait};
+use contexture_flow::{Flow, QuestionKind, RunError, RunId, RunInfo, RunList, RunStart, RunStatus, Wait};
 use contexture_session::{Records, SessionId, SessionKey, Store, Tenant, Time};
 use serde_json::{Value, json};
 
@@ -107,10 +107,10 @@ impl<S: Store + Records> World<S> {
 /// What everybody answers, if they answer at all.
 fn said(wait: &Wait) -> Option<Value> {
     match (wait.asked.kind, wait.asked.message.as_str()) {
-        (AskedKind::Approval, _) => Some(json!({"approve": true})),
-        (AskedKind::Input, "") if wait.id.ends_with(".3") => None,
-        (AskedKind::Input, "") => Some(json!(format!("This is {}.", wait.id))),
-        (AskedKind::Input, message) => Some(json!(message)),
+        (QuestionKind::Approval, _) => Some(json!({"approve": true})),
+        (QuestionKind::Input, "") if wait.id.ends_with(".3") => None,
+        (QuestionKind::Input, "") => Some(json!(format!("This is {}.", wait.id))),
+        (QuestionKind::Input, message) => Some(json!(message)),
     }
 }
 

@@ -103,7 +103,7 @@ outputs:
     flows/f.yaml:6:5 flow_unknown_node: edge `start -> b`: there is no node `b` [there are: a, start]
     flows/f.yaml:7:5 flow_unknown_port: edge `start.name -> a.x`: node `start`: there is no output `name` [there are: input, thread, done]
     flows/f.yaml:8:5 flow_unknown_port: edge `a.value -> a.y`: node `a`: there is no input `y` [there are: x, after]
-    flows/f.yaml:9:5 flow_edge_invalid: `a -` is no edge [write `node.output -> node.input`, or `node -> node`]
+    flows/f.yaml:9:5 flow_edge_invalid: invalid edge `a -` [write `node.output -> node.input`, or `node -> node`]
     flows/f.yaml:11:8 flow_unknown_port: output `all`: node `a`: there is no output `values` [there are: value, done]
     ");
 }
@@ -157,7 +157,7 @@ nodes:
   a: {type: transform, template: A}
   lost: {type: transform, template: L}
 edges: [start -> a]
-"), @"flows/f.yaml:4:3 flow_unreachable: node `lost` never runs: no way leads from the start to it");
+"), @"flows/f.yaml:4:3 flow_unreachable: node `lost` never runs: it is not reachable from the start");
     insta::assert_snapshot!(faults_of("
 nodes:
   a: {type: join, inputs: {x: any, y: any}, policy: any}
@@ -166,7 +166,7 @@ edges:
   - start.input -> a.x
   - a -> b
   - b.value -> a.y
-"), @"flows/f.yaml:3:3 flow_cycle: node `a`: a loop has no pause: a -> b -> a [let it go through a `user_input`]");
+"), @"flows/f.yaml:3:3 flow_cycle: node `a`: a loop never waits: a -> b -> a [let it go through a `user_input`]");
 }
 
 #[test]
@@ -190,7 +190,7 @@ nodes:
 "), @r"
     flows/f.yaml:7:19 template_error: node `a`: unknown filter `nothing_like_that`
     flows/f.yaml:12:20 template_error: node `b`: expected a value, found the end
-    flows/f.yaml:16:7 flow_missing_input: node `c`: the template reads `who`, which is no input [declare it in `inputs`]
+    flows/f.yaml:16:7 flow_missing_input: node `c`: the template reads `who`, which is not an input [declare it in `inputs`]
     ");
 }
 

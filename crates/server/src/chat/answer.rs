@@ -5,17 +5,17 @@ use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, Tool
 use contexture_wire::{Dialect, Target, encode_answer};
 use serde_json::{Value, json};
 
-/// What every document of one completion says.
+/// The metadata common to all documents of one completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct CompletionMeta {
     pub(crate) id: String,
-    /// When, in seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub(crate) created: i64,
     /// The model as the client named it.
     pub(crate) model: String,
 }
 
-impl Stamp {
+impl CompletionMeta {
     pub(crate) fn target(&self) -> Target {
         Target { stream: true, ..Target::new(Dialect::Openai, "contexture", &self.model) }
     }
@@ -28,17 +28,17 @@ impl Stamp {
     }
 }
 
-/// What a turn has said so far. Text of all its steps counts: that is what a client keeps.
+/// The text of a turn so far, over all its steps: that is what a client keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spoken {
+pub(crate) struct StreamedText {
     pub(crate) text: String,
     pub(crate) thinking: String,
-    /// Where the newest step began.
+    /// The offset of the newest step.
     step: usize,
 }
 
-impl Spoken {
-    pub(crate) fn hear(&mut self, event: &Event) {
+impl StreamedText {
+    pub(crate) fn add_event(&mut self, event: &Event) {
         match event {
             Event::TextDelta { text } => self.text.push_str(text),
             Event::ThinkingDelta { text } => self.thinking.push_str(text),
@@ -50,22 +50,22 @@ impl Spoken {
     }
 }
 
-/// What a client is told at the end.
+/// The final result for a client.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
-    pub(crate) spoken: Spoken,
+pub(crate) struct CompletionResult {
+    pub(crate) streamed: StreamedText,
     /// The calls that it must run.
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) stop: StopReason,
     pub(crate) usage: Usage,
-    /// What waits for a person; OpenAI has no place for that.
+    /// Calls that wait for an approval; OpenAI's format has no field for them.
     pub(crate) approvals: Vec<Value>,
 }
 
-impl Said {
-    pub(crate) fn of(outcome: &Outcome, spoken: Spoken) -> Self {
+impl CompletionResult {
+    pub(crate) fn of(outcome: &Outcome, streamed: StreamedText) -> Self {
         Self {
-            spoken,
+            streamed,
             calls: outcome.client_calls.clone(),
             stop: stop(outcome),
             usage: outcome.usage,
@@ -73,9 +73,9 @@ impl Said {
         }
     }
 
-    /// Returns the answer.
-    pub(crate) fn answer(&self, stamp: &Stamp) -> Answer {
-        let Spoken { text, thinking, .. } = &self.spoken;
+    /// Returns the answer as a message.
+    pub(crate) fn answer(&self, meta: &CompletionMeta) -> Answer {
+        let StreamedText { text, thinking, .. } = &self.streamed;
         let thinking = (!thinking.is_empty()).then(|| {
             let provider = Some("contexture".to_owned());
             Part::Thinking(Thinking { text: thinking.clone(), provider, ..Thinking::default() })
@@ -86,15 +86,15 @@ impl Said {
             message: Message::parts(Role::Assistant, thinking.into_iter().chain(text).chain(calls).collect()),
             stop: self.stop.clone(),
             usage: self.usage,
-            model: Some(stamp.model.clone()),
-            id: Some(stamp.id.clone()),
+            model: Some(meta.model.clone()),
+            id: Some(meta.id.clone()),
         }
     }
 
     /// Returns the completion as a document.
-    pub(crate) fn document(&self, stamp: &Stamp) -> Value {
-        let mut document = encode_answer(&stamp.target(), &self.answer(stamp)).body;
-        stamp.put(&mut document);
+    pub(crate) fn document(&self, meta: &CompletionMeta) -> Value {
+        let mut document = encode_answer(&meta.target(), &self.answer(meta)).body;
+        meta.put(&mut document);
         self.add_approvals(&mut document);
         document
     }

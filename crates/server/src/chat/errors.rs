@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Problem;
 
-/// What an OpenAI client is told when something can't be done.
+/// An error as an OpenAI client expects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChatError {
     status: StatusCode,
@@ -32,7 +32,7 @@ impl ChatError {
         }
     }
 
-    /// Returns the error of a model that is not there.
+    /// Returns the error for an unknown model.
     pub(crate) fn no_model(name: &str) -> Self {
         let message = format!(
             "The model `{}` does not exist or you do not have access to it.",
@@ -41,7 +41,7 @@ impl ChatError {
         Self { status: StatusCode::NOT_FOUND, ..Self::param("model", "model_not_found", message) }
     }
 
-    /// Returns the document.
+    /// Returns the error as a JSON document.
     pub(crate) fn document(&self) -> Value {
         let kind = match self.status.as_u16() {
             429 => "requests",
@@ -79,7 +79,7 @@ impl<E: Into<Problem>> From<E> for ChatError {
     }
 }
 
-/// Says what OpenAI calls a problem; what it has no word for keeps ours.
+/// Returns OpenAI's name for a problem; problems without one keep ours.
 fn known(code: &str, status: StatusCode) -> (StatusCode, &str) {
     match code {
         "unauthorized" => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
@@ -104,13 +104,13 @@ fn is_openai_client(headers: &HeaderMap) -> bool {
         || agent.starts_with("AsyncOpenAI/")
 }
 
-/// Puts problem documents of these routes into OpenAI's shape, wherever they come from: also those of the gate before
-/// them. It must stand outside of everything that answers with problems.
+/// Converts problem documents of these routes into OpenAI's shape, including those of the gate. It must be outside of
+/// every layer that responds with problems.
 pub async fn in_openai_shape(request: Request, next: Next) -> Response {
     const LARGEST: usize = 64 * 1024;
     let path = request.uri().path();
     let is_ours = path == "/v1/chat/completions" || path == "/v1/models" || path.starts_with("/v1/models/");
-    // What OpenAI has and we have not, asked for by one of its clients.
+    // Features of OpenAI's API that we do not have, requested by one of its clients.
     let may_be_theirs = path.starts_with("/v1/") && is_openai_client(request.headers());
     let response = next.run(request).await;
     let is_missing = matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);

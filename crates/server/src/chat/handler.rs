@@ -16,23 +16,23 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::DropGuard;
 
-use super::answer::{Said, Spoken, Stamp};
+use super::answer::{CompletionMeta, CompletionResult, StreamedText};
 use super::errors::ChatError;
-use super::place::{Step, place};
-use super::recognise::{Hints, Listed};
+use super::locate::{ChatStep, locate};
+use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
 use super::request::ChatRequest;
-use super::stream::Chunks;
-use crate::input::Body;
+use super::stream::ChunkWriter;
+use crate::input::JsonBody;
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::Retryable;
 use crate::openapi::refusals::ChatRefused;
 use crate::openapi::shapes;
 use crate::routes::{idempotency_key, unkept_sessions};
-use crate::runs::{Job, Stopped, Task};
-use crate::world::World;
+use crate::running_turns::{StopCause, TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
-/// The prompt behind `provider/model`: it has nothing to say of its own.
+/// The prompt behind `provider/model`: it is empty.
 const BARE: &str = "chat-completions";
 
 /// Answer a conversation as OpenAI does; unmodified OpenAI clients can be used.
@@ -53,29 +53,29 @@ pub(crate) async fn complete(
     State(app): State<App>,
     caller: Caller,
     headers: HeaderMap,
-    Body(body): Body<Value>,
+    JsonBody(body): JsonBody<Value>,
 ) -> Result<Response, ChatError> {
     let request = ChatRequest::read(&body)?;
-    let world = app.world();
-    let (prompt, model) = prompt_of(&world, &request).await?;
+    let loaded = app.loaded();
+    let (prompt, model) = prompt_of(&loaded, &request).await?;
     let (session, key) = session_of(&app, &caller, &headers, &request).await?;
-    let listed = Listed::of(request.messages.iter().cloned());
+    let client_history = ClientHistory::of(request.messages.iter().cloned());
     let idempotency = idempotency_key(&headers)?;
     let hints = Hints {
         resends: false,
         is_retry: idempotency.is_some() || is_sent_again(&headers),
         rewrites: prompt.definition().guardrails.iter().any(|it| it.on == GuardrailSide::Input),
     };
-    let (thread, step) = place(&session, &listed, hints).await.map_err(Problem::from)?;
-    let stamp = Stamp {
+    let (thread, step) = locate(&session, &client_history, hints).await.map_err(Problem::from)?;
+    let meta = CompletionMeta {
         id: format!("chatcmpl-{}", app.0.names.next()),
         created: app.0.time.now().0 / 1000,
         model: request.model.clone(),
     };
-    let reply = Reply { stamp, session: key.clone(), thread: thread.clone(), request };
+    let reply = Reply { meta, session: key.clone(), thread: thread.clone(), request };
     let job = match step {
-        Step::Replay(turn) => return reply.replay(turn).await,
-        Step::Run(user) => {
+        ChatStep::Replay(turn) => return reply.replay(turn).await,
+        ChatStep::Run(user) => {
             instruct(&thread, &reply.request).await?;
             let spec = RunSpec {
                 input: if reply.request.input.is_null() { json!({}) } else { reply.request.input.clone() },
@@ -85,9 +85,9 @@ pub(crate) async fn complete(
                 client_tools: reply.request.tools.clone(),
                 ..RunSpec::default()
             };
-            Job::Run(Box::new(RunRequest { spec, user, key: idempotency, ..RunRequest::default() }))
+            TurnJob::Run(Box::new(RunRequest { spec, user, key: idempotency, ..RunRequest::default() }))
         }
-        Step::Answer(results) => Job::Answer(Box::new(AnswerRequest {
+        ChatStep::Answer(results) => TurnJob::Answer(Box::new(AnswerRequest {
             results,
             client_tools: Some(reply.request.tools.clone()),
             model,
@@ -95,31 +95,34 @@ pub(crate) async fn complete(
             ..AnswerRequest::default()
         })),
     };
-    let holds = prompt.definition().output.is_some();
+    let defers_text = prompt.definition().output.is_some();
     let (tap, events) = mpsc::unbounded_channel();
-    let agent = world.agent.clone();
-    let task = Task { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
-    let handle = app.0.runs.start(task)?;
-    let (guard, stopped) = (Some(handle.cancel.drop_guard()), handle.stopped);
-    let turn = Turn { events, outcome: handle.outcome, guard, stopped, place: None };
-    reply.send(turn, holds, session).await
+    let agent = loaded.agent.clone();
+    let task = TurnTask { session: key, thread, prompt, agent, job, asked: None, tap: Some(tap) };
+    let handle = app.0.running_turns.start(task)?;
+    let (guard, stop_cause) = (Some(handle.cancel.drop_guard()), handle.stop_cause);
+    let turn = Turn { events, outcome: handle.outcome, guard, stop_cause, place: None };
+    reply.send(turn, defers_text, session).await
 }
 
-/// Does the same as [`named`]. A schema that the client brings is compiled on a thread of its own.
-async fn prompt_of(world: &Arc<World>, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+/// Does the same as [`named`]. A schema from the client is compiled on a separate thread.
+async fn prompt_of(
+    loaded: &Arc<LoadedProject>,
+    request: &ChatRequest,
+) -> Result<(Prompt, Option<String>), ChatError> {
     if request.output.is_none() {
-        return named(world, request);
+        return named(loaded, request);
     }
-    let (world, request) = (Arc::clone(world), request.clone());
-    let compiled = tokio::task::spawn_blocking(move || named(&world, &request)).await;
+    let (loaded, request) = (Arc::clone(loaded), request.clone());
+    let compiled = tokio::task::spawn_blocking(move || named(&loaded, &request)).await;
     compiled.map_err(|_| Problem::new("panicked", "the server made a mistake"))?
 }
 
 /// Returns the prompt that a request names, and the model if it names one of those.
-fn named(world: &World, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
-    let is_prompt = world.project.prompts().any(|(id, _)| id == request.model);
+fn named(loaded: &LoadedProject, request: &ChatRequest) -> Result<(Prompt, Option<String>), ChatError> {
+    let is_prompt = loaded.project.prompts().any(|(id, _)| id == request.model);
     let (prompt, model) = match is_prompt {
-        true => (world.prompt(Some(&request.model))?, None),
+        true => (loaded.prompt(Some(&request.model))?, None),
         false if request.model.split_once('/').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
             (Prompt::builder(BARE).build().map_err(unusable)?, Some(request.model.clone()))
         }
@@ -182,8 +185,8 @@ fn scope(caller: &Caller, session: Option<&SessionKey>, request: &ChatRequest, n
     }
 }
 
-/// Makes the client's system messages the instructions of the thread: they stand behind the prompt's own words. A client
-/// that sends none leaves them as they are.
+/// Makes the client's system messages the instructions of the thread; they follow the prompt's own text. A client that
+/// sends none leaves them unchanged.
 async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), ChatError> {
     let Some(text) = request.instructions() else { return Ok(()) };
     if thread.get().instructions() != Some(text.as_str()) {
@@ -198,8 +201,8 @@ struct Turn {
     outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops it when the client is gone.
     guard: Option<DropGuard>,
-    /// Why it was stopped, if nobody asked for that.
-    stopped: Stopped,
+    /// Why it was stopped, if it was not requested.
+    stop_cause: StopCause,
     /// Its thread and its name, once it has begun.
     place: Option<(String, String)>,
 }
@@ -213,30 +216,30 @@ impl Turn {
         event
     }
 
-    /// Waits for the end. Nobody has to be stopped any more then.
+    /// Waits for the end, after which dropping the connection stops nothing.
     async fn outcome(&mut self) -> Result<Outcome, ChatError> {
         let outcome = (&mut self.outcome).await;
         self.guard.take().map(DropGuard::disarm);
         let dropped = |_| Problem::new("cancelled", "the turn was dropped");
-        Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stopped))?)
+        Ok(outcome.map_err(dropped)?.map_err(|err| error_of(err, &self.stop_cause))?)
     }
 }
 
-fn error_of(err: AgentError, stopped: &Stopped) -> Problem {
+fn error_of(err: AgentError, stop_cause: &StopCause) -> Problem {
     let wait = match &err {
         AgentError::Model(err) => err.retry_after(),
         _ => None,
     };
-    let problem = stopped.problem(err);
+    let problem = stop_cause.problem(err);
     match wait {
         Some(wait) => problem.retry_after(wait.as_secs().max(1)),
         None => problem,
     }
 }
 
-/// What an answer needs besides the turn.
+/// The context of a response besides the turn.
 struct Reply {
-    stamp: Stamp,
+    meta: CompletionMeta,
     session: Option<SessionKey>,
     thread: Thread,
     request: ChatRequest,
@@ -244,18 +247,18 @@ struct Reply {
 
 impl Reply {
     /// Answers with a turn; `session` lives as long as it runs.
-    async fn send(self, mut turn: Turn, holds: bool, session: Session) -> Result<Response, ChatError> {
+    async fn send(self, mut turn: Turn, defers_text: bool, session: Session) -> Result<Response, ChatError> {
         if !self.request.stream {
-            let mut spoken = Spoken::default();
+            let mut streamed = StreamedText::default();
             while let Some(event) = turn.next().await {
-                spoken.hear(&event);
+                streamed.add_event(&event);
             }
             let outcome = turn.outcome().await?;
-            let said = self.said(&outcome, spoken).await?;
-            return Ok(self.headed(Json(said.document(&self.stamp)).into_response(), turn.place.as_ref()));
+            let result = self.result(&outcome, streamed).await?;
+            return Ok(self.headed(Json(result.document(&self.meta)).into_response(), turn.place.as_ref()));
         }
-        let mut chunks = Chunks::new(self.stamp.clone(), self.request.include_usage, holds);
-        // The first words decide: what fails before them has a status of its own.
+        let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, defers_text);
+        // A failure before the first text has its own status code.
         let mut first = String::new();
         while first.is_empty() {
             let Some(event) = turn.next().await else { break };
@@ -263,8 +266,8 @@ impl Reply {
         }
         if first.is_empty() {
             let outcome = turn.outcome().await?;
-            let said = self.said(&outcome, chunks.spoken.clone()).await?;
-            let text = chunks.end(&said);
+            let result = self.result(&outcome, chunks.streamed.clone()).await?;
+            let text = chunks.end(&result);
             return Ok(self.headed(events_response(ResponseBody::from(text)), turn.place.as_ref()));
         }
         let place = turn.place.clone();
@@ -277,25 +280,25 @@ impl Reply {
 
     /// Answers with a turn that the same request had before.
     async fn replay(self, turn: TurnNo) -> Result<Response, ChatError> {
-        let said = replayed(&self.thread, turn).await.map_err(Problem::from)?;
+        let result = replayed(&self.thread, turn).await.map_err(Problem::from)?;
         let place = Some((self.thread.id().to_string(), turn.to_string()));
         let response = match self.request.stream {
             true => {
-                let mut chunks = Chunks::new(self.stamp.clone(), self.request.include_usage, true);
-                events_response(ResponseBody::from(chunks.end(&said)))
+                let mut chunks = ChunkWriter::new(self.meta.clone(), self.request.include_usage, true);
+                events_response(ResponseBody::from(chunks.end(&result)))
             }
-            false => Json(said.document(&self.stamp)).into_response(),
+            false => Json(result.document(&self.meta)).into_response(),
         };
         Ok(self.headed(response, place.as_ref()))
     }
 
-    /// Returns what a turn came to. One that the same key had before says nothing again: the log does.
-    async fn said(&self, outcome: &Outcome, spoken: Spoken) -> Result<Said, ChatError> {
+    /// Returns the result of a turn. For a replayed turn it is read from the log.
+    async fn result(&self, outcome: &Outcome, streamed: StreamedText) -> Result<CompletionResult, ChatError> {
         match outcome.ended {
             contexture_agent::Ended::Replayed => {
                 Ok(replayed(&self.thread, outcome.turn).await.map_err(Problem::from)?)
             }
-            _ => Ok(Said::of(outcome, spoken)),
+            _ => Ok(CompletionResult::of(outcome, streamed)),
         }
     }
 
@@ -303,7 +306,7 @@ impl Reply {
     fn headed(&self, mut response: Response, place: Option<&(String, String)>) -> Response {
         let (thread, turn) = place.cloned().unzip();
         let session = self.session.as_ref().map(|it| it.session.to_string());
-        // What is not kept has no place that anybody could look at.
+        // A turn outside a session has no thread or turn to look up.
         let of_session = |it: Option<String>| it.filter(|_| self.session.is_some());
         let named = [
             ("x-contexture-session", session),
@@ -328,7 +331,7 @@ fn events_response(body: ResponseBody) -> Response {
 struct Follow {
     reply: Reply,
     turn: Turn,
-    chunks: Chunks,
+    chunks: ChunkWriter,
     /// A session that is not kept is gone with its last handle.
     _session: Session,
 }
@@ -342,13 +345,13 @@ impl Follow {
                 return Some((Ok(Bytes::from(text)), Some(follow)));
             }
         }
-        let said = match follow.turn.outcome().await {
-            Ok(outcome) => follow.reply.said(&outcome, follow.chunks.spoken.clone()).await,
+        let result = match follow.turn.outcome().await {
+            Ok(outcome) => follow.reply.result(&outcome, follow.chunks.streamed.clone()).await,
             Err(err) => Err(err),
         };
-        let text = match said {
-            Ok(said) => follow.chunks.end(&said),
-            Err(err) => Chunks::error(&err),
+        let text = match result {
+            Ok(result) => follow.chunks.end(&result),
+            Err(err) => ChunkWriter::error(&err),
         };
         Some((Ok(Bytes::from(text)), None))
     }
@@ -356,6 +359,6 @@ impl Follow {
 
 impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reply").field("stamp", &self.stamp).finish_non_exhaustive()
+        f.debug_struct("Reply").field("stamp", &self.meta).finish_non_exhaustive()
     }
 }

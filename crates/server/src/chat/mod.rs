@@ -1,7 +1,8 @@
 //! An endpoint for OpenAI's clients: `POST /v1/chat/completions` and `GET /v1/models`.
 //!
-//! Such a client keeps the conversation itself and sends all of it each time. Here the server keeps it too, windows and
-//! compacts it; so what comes is aligned with what is there, and only what is new is appended. The path of a request:
+//! Such a client keeps the conversation itself and sends all of it each time. The server keeps it too, windows and
+//! compacts it; so the request is aligned with the stored thread, and only new messages are appended. The path of a
+//! request:
 //!
 //! ```text
 //! request ─▶ which model or prompt ─▶ which session ─▶ recognise ─▶ place (continue, branch, import) ─▶ run ─▶ answer, stream
@@ -12,12 +13,12 @@
 mod answer;
 mod errors;
 mod handler;
+mod locate;
 mod models;
-mod place;
 mod recognise;
 mod replay;
 mod request;
-mod stored;
+mod stored_thread;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What can be named as a model: the project's prompts, and the models that it names.
+//! The models of the OpenAI endpoint: the project's prompts, and the models that it names.
 
 use std::collections::BTreeSet;
 
@@ -8,26 +8,26 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::errors::ChatError;
-use crate::input::{Id, Ids};
+use crate::input::{PathParam, PathParams};
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::ModelPath;
 use crate::openapi::refusals::ChatRefused;
-use crate::world::World;
 use crate::{App, Caller};
 
 /// A prompt or a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ModelView {
-    /// What a request names it.
+    /// The name to use in requests.
     id: String,
     /// Always `model`.
     object: &'static str,
-    /// Nobody knows: always 0.
+    /// Unknown: always 0.
     created: u64,
     /// `contexture` for prompts, the provider for models.
     owned_by: String,
 }
 
-/// All of them.
+/// All models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ModelList {
     /// Always `list`.
@@ -36,15 +36,15 @@ pub(crate) struct ModelList {
     data: Vec<ModelView>,
 }
 
-fn all(world: &World) -> Vec<ModelView> {
-    let config = world.project.config();
+fn all(loaded: &LoadedProject) -> Vec<ModelView> {
+    let config = loaded.project.config();
     let view = |id: &str, owned_by: &str| ModelView {
         id: id.to_owned(),
         object: "model",
         created: 0,
         owned_by: owned_by.to_owned(),
     };
-    let prompts = world.project.prompts().filter_map(|(id, it)| it.ok().map(|it| (id, it)));
+    let prompts = loaded.project.prompts().filter_map(|(id, it)| it.ok().map(|it| (id, it)));
     let prompts: Vec<_> = prompts.collect();
     let of_prompts = prompts.iter().filter_map(|(_, it)| it.definition().model.as_deref());
     let named = config.models.keys().chain(&config.model.default).map(String::as_str).chain(of_prompts);
@@ -56,7 +56,7 @@ fn all(world: &World) -> Vec<ModelView> {
 /// List what a chat completion can name as its model: the prompts, and the models that the project names.
 #[utoipa::path(get, path = "/v1/models", operation_id = "list_models", tag = "chat", responses((status = 200, description = "The prompts and models.", body = ModelList), ChatRefused))]
 pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
-    Json(ModelList { object: "list", data: all(&app.world()) })
+    Json(ModelList { object: "list", data: all(&app.loaded()) })
 }
 
 /// Show one of them.
@@ -67,7 +67,7 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<ModelList> {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
 ) -> Result<Json<ModelView>, ChatError> {
     one(&app, &id)
 }
@@ -76,12 +76,12 @@ pub(crate) async fn show(
 pub(crate) async fn show_named(
     State(app): State<App>,
     _: Caller,
-    Ids(id, rest): Ids<String, String>,
+    PathParams(id, rest): PathParams<String, String>,
 ) -> Result<Json<ModelView>, ChatError> {
     one(&app, &format!("{id}/{rest}"))
 }
 
 fn one(app: &App, id: &str) -> Result<Json<ModelView>, ChatError> {
-    let found = all(&app.world()).into_iter().find(|it| it.id == id);
+    let found = all(&app.loaded()).into_iter().find(|it| it.id == id);
     found.map(Json).ok_or_else(|| ChatError::no_model(id))
 }

@@ -1,7 +1,7 @@
-//! What a client asks for, read from the body of a chat completion.
+//! The parsed body of a chat completion request.
 //!
-//! The dialect itself is read by `contexture_wire`. Here stand the parts that say how to deliver, and what is refused:
-//! a parameter that would change the answer and that nobody here follows is an error that names it, unless its value
+//! The dialect itself is parsed by `contexture_wire`. This module handles the delivery options and the refusals: a
+//! parameter that would change the answer and that is not supported is an error that names it, unless its value
 //! changes nothing.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Reads a body.
+    /// Parses a body.
     pub(crate) fn read(body: &Value) -> Result<Self, ChatError> {
         let Value::Object(fields) = body else {
             return Err(wrong("body", "the body must be a JSON object"));

@@ -9,44 +9,44 @@ use contexture_message::Delta;
 use contexture_wire::{Frame, StreamEncoder};
 use serde_json::Value;
 
-use super::answer::{Said, Spoken, Stamp};
+use super::answer::{CompletionMeta, CompletionResult, StreamedText};
 use super::errors::ChatError;
 
 /// Writes the chunks of one completion.
 #[derive(Debug)]
-pub(crate) struct Chunks {
-    stamp: Stamp,
+pub(crate) struct ChunkWriter {
+    meta: CompletionMeta,
     encoder: StreamEncoder,
     include_usage: bool,
     /// Whether text waits for the end.
-    holds: bool,
+    defers_text: bool,
     begun: bool,
-    pub(crate) spoken: Spoken,
+    pub(crate) streamed: StreamedText,
 }
 
-impl Chunks {
-    pub(crate) fn new(stamp: Stamp, include_usage: bool, holds: bool) -> Self {
-        let encoder = StreamEncoder::new(&stamp.target());
-        Self { stamp, encoder, include_usage, holds, begun: false, spoken: Spoken::default() }
+impl ChunkWriter {
+    pub(crate) fn new(meta: CompletionMeta, include_usage: bool, defers_text: bool) -> Self {
+        let encoder = StreamEncoder::new(&meta.target());
+        Self { meta, encoder, include_usage, defers_text, begun: false, streamed: StreamedText::default() }
     }
 
     /// Writes what an event says, if it says anything to the client.
     pub(crate) fn event(&mut self, event: &Event) -> String {
-        self.spoken.hear(event);
+        self.streamed.add_event(event);
         match event {
-            Event::TextDelta { text } if !self.holds => self.push(&Delta::Text(text.clone())),
-            Event::ThinkingDelta { text } if !self.holds => self.push(&Delta::Thinking(text.clone())),
+            Event::TextDelta { text } if !self.defers_text => self.push(&Delta::Text(text.clone())),
+            Event::ThinkingDelta { text } if !self.defers_text => self.push(&Delta::Thinking(text.clone())),
             _ => String::new(),
         }
     }
 
-    /// Writes the end.
-    pub(crate) fn end(&mut self, said: &Said) -> String {
+    /// Writes the final chunks.
+    pub(crate) fn end(&mut self, result: &CompletionResult) -> String {
         let mut text = String::new();
-        if self.holds && !said.spoken.text.is_empty() {
-            text += &self.push(&Delta::Text(said.spoken.text.clone()));
+        if self.defers_text && !result.streamed.text.is_empty() {
+            text += &self.push(&Delta::Text(result.streamed.text.clone()));
         }
-        for (index, call) in said.calls.iter().enumerate() {
+        for (index, call) in result.calls.iter().enumerate() {
             let (id, name) = (call.id.clone(), call.name.clone());
             text += &self.push(&Delta::Call { index, id, name });
             text += &self.push(&Delta::Arguments { index, json: arguments(&call.arguments) });
@@ -54,8 +54,8 @@ impl Chunks {
         if !self.begun {
             text += &self.push(&Delta::Text(String::new()));
         }
-        let frames = self.encoder.push(&Delta::Done(Box::new(said.answer(&self.stamp))));
-        text + &self.frames(frames, Some(said))
+        let frames = self.encoder.push(&Delta::Done(Box::new(result.answer(&self.meta))));
+        text + &self.frames(frames, Some(result))
     }
 
     /// Writes an error that came after the first chunk.
@@ -69,12 +69,12 @@ impl Chunks {
         self.frames(frames, None)
     }
 
-    fn frames(&self, frames: Vec<Frame>, said: Option<&Said>) -> String {
-        frames.into_iter().filter_map(|it| self.frame(it, said)).map(|it| it.to_sse()).collect()
+    fn frames(&self, frames: Vec<Frame>, result: Option<&CompletionResult>) -> String {
+        frames.into_iter().filter_map(|it| self.frame(it, result)).map(|it| it.to_sse()).collect()
     }
 
-    /// Puts the stamp on a chunk; without being asked for, usage is not told.
-    fn frame(&self, frame: Frame, said: Option<&Said>) -> Option<Frame> {
+    /// Adds the metadata to a chunk; usage is removed unless the client asked for it.
+    fn frame(&self, frame: Frame, result: Option<&CompletionResult>) -> Option<Frame> {
         let Ok(mut chunk) = serde_json::from_str::<Value>(&frame.data) else { return Some(frame) };
         let is_usage = chunk["choices"].as_array().is_some_and(Vec::is_empty);
         if !self.include_usage {
@@ -83,9 +83,9 @@ impl Chunks {
             }
             chunk.as_object_mut()?.remove("usage");
         }
-        self.stamp.put(&mut chunk);
-        if let Some(said) = said.filter(|_| !is_usage) {
-            said.add_approvals(&mut chunk);
+        self.meta.put(&mut chunk);
+        if let Some(result) = result.filter(|_| !is_usage) {
+            result.add_approvals(&mut chunk);
         }
         Some(Frame::data(chunk.to_string()))
     }

@@ -15,14 +15,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::answer::{Said, Spoken};
-use super::place::{Step, place, recent};
-use super::recognise::{Hints, Listed};
+use super::answer::{CompletionResult, StreamedText};
+use super::locate::{ChatStep, locate, recent};
+use super::recognise::{ClientHistory, Hints};
 use super::replay::replayed;
 use super::request::ChatRequest;
-use super::stored::{Stored, Token, join, tell};
+use super::stored_thread::{HistoryToken, StoredThread, join, tokenize};
 
-/// What the model does next.
+/// The model's next action.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     Text,
@@ -55,13 +55,13 @@ impl Model for Unique {
     }
 }
 
-struct World {
+struct ChatFixture {
     agent: Agent,
     prompt: Prompt,
     session: Session,
 }
 
-async fn world(script: Vec<Says>) -> World {
+async fn fixture(script: Vec<Says>) -> ChatFixture {
     let model = Unique(Arc::new(Mutex::new((script, 0))));
     let here = Tool::new(ToolDefinition::new("here", "Runs here."), |_| async { Ok(json!("ok")) }).unwrap();
     let agent = contexture::agent(model).tool(here).build().unwrap();
@@ -69,40 +69,40 @@ async fn world(script: Vec<Says>) -> World {
     let sessions = Sessions::new(store, session_ports(None), SessionConfig::default());
     let session = sessions.create(SessionStart::default()).await.unwrap();
     let prompt = Prompt::builder("p").model("test/m").system("Be brief.").build().unwrap();
-    World { agent, prompt, session }
+    ChatFixture { agent, prompt, session }
 }
 
-impl World {
+impl ChatFixture {
     /// Does what the endpoint does with a list.
-    async fn complete(&self, list: &[Message], is_retry: bool) -> (Thread, Said) {
-        let listed = Listed::of(list.to_vec());
+    async fn complete(&self, list: &[Message], is_retry: bool) -> (Thread, CompletionResult) {
+        let client_history = ClientHistory::of(list.to_vec());
         let hints = Hints { is_retry, ..Hints::default() };
-        let (thread, step) = place(&self.session, &listed, hints).await.unwrap();
+        let (thread, step) = locate(&self.session, &client_history, hints).await.unwrap();
         let client_tools = vec![ToolDefinition::new("there", "Runs at the client.")];
         let mut run = match step {
-            Step::Replay(turn) => return (thread.clone(), replayed(&thread, turn).await.unwrap()),
-            Step::Run(user) => {
+            ChatStep::Replay(turn) => return (thread.clone(), replayed(&thread, turn).await.unwrap()),
+            ChatStep::Run(user) => {
                 let request = RunRequest { user, ..RunRequest::default() }.client_tools(client_tools);
                 self.agent.run(&self.prompt, &thread, request)
             }
-            Step::Answer(results) => {
+            ChatStep::Answer(results) => {
                 let request = AnswerRequest { results, ..AnswerRequest::default() };
                 self.agent.answer(&self.prompt, &thread, request)
             }
         };
-        let mut spoken = Spoken::default();
+        let mut streamed = StreamedText::default();
         while let Some(event) = run.next().await {
-            spoken.hear(&event);
+            streamed.add_event(&event);
         }
         let outcome = run.outcome().await.unwrap();
-        (thread, Said::of(&outcome, spoken))
+        (thread, CompletionResult::of(&outcome, streamed))
     }
 }
 
-fn assistant(said: &Said) -> Message {
+fn assistant(result: &CompletionResult) -> Message {
     // Clients trim what they keep.
-    let text = Some(said.spoken.text.trim()).filter(|it| !it.is_empty()).map(Part::text);
-    let calls = said.calls.iter().cloned().map(Part::ToolCall);
+    let text = Some(result.streamed.text.trim()).filter(|it| !it.is_empty()).map(Part::text);
+    let calls = result.calls.iter().cloned().map(Part::ToolCall);
     Message::parts(Role::Assistant, text.into_iter().chain(calls).collect())
 }
 
@@ -117,7 +117,7 @@ fn results(message: &Message) -> Vec<Message> {
     each.collect()
 }
 
-/// What the client does next.
+/// The client's next action.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Says,
@@ -151,10 +151,10 @@ fn says() -> impl Strategy<Value = Says> {
     ]
 }
 
-fn tokens(list: &[Message]) -> Vec<Token> {
-    let mut tokens: Vec<Token> = Vec::new();
+fn tokens(list: &[Message]) -> Vec<HistoryToken> {
+    let mut tokens: Vec<HistoryToken> = Vec::new();
     for message in list {
-        tell(message, |token| {
+        tokenize(message, |token| {
             if !tokens.last_mut().is_some_and(|it| join(it, &token)) {
                 tokens.push(token);
             }
@@ -169,10 +169,10 @@ async fn check(thread: &Thread, list: &[Message]) {
     let theirs = tokens(list);
     let ids: BTreeSet<&str> = theirs
         .iter()
-        .filter_map(|it| if let Token::Call(id) = it { Some(id.as_str()) } else { None })
+        .filter_map(|it| if let HistoryToken::Call(id) = it { Some(id.as_str()) } else { None })
         .collect();
-    let heard = Stored::read(&items, true).heard_by(&ids);
-    let ours: Vec<Token> = heard.into_iter().map(|it| it.token).collect();
+    let heard = StoredThread::read(&items, true).tokens_known_to(&ids);
+    let ours: Vec<HistoryToken> = heard.into_iter().map(|it| it.token).collect();
     assert!(ours.ends_with(&theirs), "{ours:#?}\n{theirs:#?}");
     let mut once = BTreeSet::new();
     for token in &ours {
@@ -193,9 +193,9 @@ proptest! {
     fn a_client_that_keeps_its_history_stores_nothing_twice(script in vec(says(), 0..24), acts in vec(does(), 1..10)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let world = world(script).await;
+            let fixture = fixture(script).await;
             let mut kept: Vec<Message> = Vec::new();
-            // Until it has sent an answer back, nobody can know that this client keeps its history.
+            // Until it has sent an answer back, the server can't know that this client keeps its history.
             let mut resent = false;
             for (n, act) in acts.into_iter().enumerate() {
                 let last_user = kept.iter().rposition(|it| it.role == Role::User);
@@ -221,8 +221,8 @@ proptest! {
                 kept.truncate(sent);
                 resent |= kept.iter().any(|it| it.role == Role::Assistant);
                 loop {
-                    let (thread, said) = world.complete(&kept, is_retry).await;
-                    let message = assistant(&said);
+                    let (thread, result) = fixture.complete(&kept, is_retry).await;
+                    let message = assistant(&result);
                     let brought = results(&message);
                     kept.push(message);
                     check(&thread, &kept).await;

@@ -1,7 +1,7 @@
-//! Runs that are driven here: each in a task of its own, so that it goes on when the client that asked for it is gone.
+//! Runs driven by this instance: each has its own task, so it continues when its client disconnects.
 //!
-//! So many at the same time as the configuration says; what is beyond that is on record as due, and comes when there is a place, here or
-//! on another instance. A run that waits for somebody has no task and no place.
+//! The configuration limits how many run concurrently; the others are recorded as due and start when a slot is free,
+//! here or on another instance. A waiting run has neither a task nor a slot.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture_flow::{Forgotten, RunError, RunId, RunInfo, Runtime};
+use contexture_flow::{ForgetReport, RunError, RunId, RunInfo, Runtime};
 use contexture_history::Timestamp;
 use contexture_session::Tenant;
 use tokio::sync::{Notify, Semaphore};
@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// How many runs are looked at together.
-const MOST: usize = 1000;
+/// How many due runs are read per sweep.
+const MAX_DUE: usize = 1000;
 /// How long a run is left alone that can't be driven: each try costs the store something, and fills the log.
-const ALONE: Duration = Duration::from_secs(60);
+const STUCK_PAUSE: Duration = Duration::from_secs(60);
 /// How long it may take to let a run go.
-const LETTING_GO: Duration = Duration::from_secs(10);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Key = (Tenant, RunId);
 
@@ -34,26 +34,26 @@ pub(crate) struct Drivers(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     runtime: Runtime,
-    places: Arc<Semaphore>,
-    /// Whether somebody wanted a place when there was none.
-    is_wanted: AtomicBool,
-    /// Says that there is a place again that somebody wanted.
+    slots: Arc<Semaphore>,
+    /// Whether a slot was requested when none was free.
+    is_slot_wanted: AtomicBool,
+    /// Notified when a requested slot is free again.
     free: Notify,
     /// Runs that could not be driven, and since when.
     stuck: Mutex<BTreeMap<Key, Instant>>,
-    /// The run that was due and taken last: the next ones are those behind it, so that none waits for ever.
+    /// The due run that was taken last. The next sweep continues after it, so no run waits forever.
     swept: Mutex<Option<Key>>,
     /// Runs that are driven here. No run has two tasks here, however late its driver's signs of life are.
-    driven: Mutex<BTreeMap<Key, Wanted>>,
+    driven: Mutex<BTreeMap<Key, DriveRequest>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
     stop: CancellationToken,
 }
 
-/// What the task that drives a run does when it is done.
+/// What the task that drives a run does afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    /// It leaves.
+enum DriveRequest {
+    /// It ends.
     Once,
     /// It looks at the run again: it was asked for while the driver may have been about to leave.
     Again,
@@ -61,11 +61,11 @@ enum Wanted {
 
 impl Drivers {
     pub(crate) fn new(runtime: Runtime, most: u32) -> Self {
-        let places = Arc::new(Semaphore::new(most.max(1) as usize));
+        let slots = Arc::new(Semaphore::new(most.max(1) as usize));
         Self(Arc::new(Inner {
             runtime,
-            places,
-            is_wanted: AtomicBool::new(false),
+            slots,
+            is_slot_wanted: AtomicBool::new(false),
             free: Notify::new(),
             stuck: Mutex::default(),
             swept: Mutex::default(),
@@ -103,43 +103,43 @@ impl Drivers {
         self.0.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, Wanted>> {
+    fn driven(&self) -> MutexGuard<'_, BTreeMap<Key, DriveRequest>> {
         self.0.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drives a run as far as it gets, if there is a place for it. Says whether there is one; otherwise it stays due. A run
-    /// that is driven here keeps its driver, which hears of what is new.
+    /// Drives a run if a slot is free. Returns whether there was one; otherwise the run stays due. A run that is
+    /// driven here keeps its driver, which is notified of changes.
     pub(crate) fn drive(&self, tenant: &Tenant, run: &RunId) -> bool {
         if self.is_stopping() {
             return false;
         }
-        let Some(mut driving) = Driving::begin(self, (tenant.clone(), run.clone())) else { return true };
-        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
-            self.0.is_wanted.store(true, Ordering::Relaxed);
+        let Some(mut guard) = DriveGuard::begin(self, (tenant.clone(), run.clone())) else { return true };
+        let Ok(slot) = Arc::clone(&self.0.slots).try_acquire_owned() else {
+            self.0.is_slot_wanted.store(true, Ordering::Relaxed);
             return false;
         };
         let (drivers, runtime) = (self.clone(), self.runtime(tenant));
         let work = async move {
             loop {
-                let done = runtime.drive(&driving.key.1, drivers.0.stop.clone()).await;
-                drivers.note(driving.key.clone(), done);
-                if driving.is_done() {
+                let done = runtime.drive(&guard.key.1, drivers.0.stop.clone()).await;
+                drivers.note(guard.key.clone(), done);
+                if guard.is_done() {
                     break;
                 }
             }
-            drop((driving, place));
-            if drivers.0.is_wanted.swap(false, Ordering::Relaxed) {
+            drop((guard, slot));
+            if drivers.0.is_slot_wanted.swap(false, Ordering::Relaxed) {
                 drivers.0.free.notify_one();
             }
         };
-        // The run goes on in the trace of the request that asked for it.
+        // The run belongs to the trace of its request.
         self.0.tasks.spawn(work.in_current_span());
         true
     }
 
     fn note(&self, run: Key, done: Result<RunInfo, RunError>) {
         match done {
-            // Somebody else drives it, or it is gone with its session.
+            // Another driver has it, or it was deleted with its session.
             Ok(_) | Err(RunError::Driven { .. } | RunError::NotFound { .. }) => {
                 self.stuck().remove(&run);
             }
@@ -153,12 +153,12 @@ impl Drivers {
         }
     }
 
-    /// Drives what nobody drives.
+    /// Drives runs that have no driver.
     pub(crate) async fn sweep(&self) -> Result<(), RunError> {
-        self.stuck().retain(|_, since| since.elapsed() < ALONE);
+        self.stuck().retain(|_, since| since.elapsed() < STUCK_PAUSE);
         let after = self.swept().clone();
-        for key in self.0.runtime.due(after.as_ref(), MOST).await? {
-            // On a busy machine the signs of life of our own drivers come late too: that is no reason to begin again.
+        for key in self.0.runtime.due(after.as_ref(), MAX_DUE).await? {
+            // On a busy machine our own drivers renew their leases late too, which is no reason to start a second one.
             let is_left_alone = self.stuck().contains_key(&key) || self.driven().contains_key(&key);
             if !is_left_alone && !self.drive(&key.0, &key.1) {
                 break;
@@ -168,40 +168,40 @@ impl Drivers {
         Ok(())
     }
 
-    /// Forgets runs of all tenants that were over before a time.
-    pub(crate) async fn forget(&self, before: Timestamp) -> Result<Forgotten, RunError> {
+    /// Prunes runs of all tenants that ended before a time.
+    pub(crate) async fn forget(&self, before: Timestamp) -> Result<ForgetReport, RunError> {
         self.0.runtime.forget(before).await
     }
 
-    /// Waits until there is a place that somebody wanted.
-    pub(crate) async fn has_place(&self) {
+    /// Waits until a requested slot is free.
+    pub(crate) async fn slot_freed(&self) {
         self.0.free.notified().await;
     }
 
-    /// Takes no more runs, lets those that are driven go on for a while, and then leaves them to others, without loss.
+    /// Takes no more runs, gives driven ones some time, and then releases them, without loss.
     pub(crate) async fn stop(&self, grace: Duration) {
         self.0.tasks.close();
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
             self.0.stop.cancel();
-            let _ = tokio::time::timeout(LETTING_GO, self.0.tasks.wait()).await;
+            let _ = tokio::time::timeout(RELEASE_TIMEOUT, self.0.tasks.wait()).await;
         }
     }
 }
 
 /// A task that drives a run, for as long as it does.
-struct Driving {
+struct DriveGuard {
     drivers: Drivers,
     key: Key,
     is_done: bool,
 }
 
-impl Driving {
+impl DriveGuard {
     /// Begins to drive a run; nothing if another task does, which then looks at it again.
     fn begin(drivers: &Drivers, key: Key) -> Option<Self> {
         match drivers.driven().entry(key.clone()) {
-            Entry::Vacant(entry) => entry.insert(Wanted::Once),
+            Entry::Vacant(entry) => entry.insert(DriveRequest::Once),
             Entry::Occupied(mut entry) => {
-                entry.insert(Wanted::Again);
+                entry.insert(DriveRequest::Again);
                 return None;
             }
         };
@@ -211,17 +211,17 @@ impl Driving {
     /// Whether the run was not asked for again. Then it is not driven here any more.
     fn is_done(&mut self) -> bool {
         let mut driven = self.drivers.driven();
-        let is_wanted = driven.get(&self.key) == Some(&Wanted::Again);
+        let is_wanted = driven.get(&self.key) == Some(&DriveRequest::Again);
         self.is_done = !is_wanted || self.drivers.0.stop.is_cancelled();
         match self.is_done {
             true => driven.remove(&self.key),
-            false => driven.insert(self.key.clone(), Wanted::Once),
+            false => driven.insert(self.key.clone(), DriveRequest::Once),
         };
         self.is_done
     }
 }
 
-impl Drop for Driving {
+impl Drop for DriveGuard {
     fn drop(&mut self) {
         // There was no place for it, or its task broke off. Otherwise another task may drive the run by now.
         if !self.is_done {

@@ -1,10 +1,10 @@
-//! Flows behind the routes: what runs take from the server, and who drives them.
+//! Flows behind the routes: what runs need from the server, and their drivers.
 //!
-//! Runs are on record in the store, so any instance may drive any of them. An instance drives what it was asked for, and looks every few
-//! seconds for what nobody drives: runs that were left, and those of instances that are gone.
+//! Runs are recorded in the store, so any instance can drive any of them. An instance drives what it was asked to, and
+//! every few seconds looks for runs without a driver: released ones, and those of lost instances.
 
 mod drivers;
-mod loaded;
+mod library;
 
 pub(crate) use drivers::Drivers;
-pub(crate) use loaded::Loaded;
+pub(crate) use library::ProjectLibrary;

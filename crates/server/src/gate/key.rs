@@ -1,7 +1,7 @@
 //! API keys: what they look like, and what is kept of them.
 //!
-//! A key is `ctx_ID_SECRET`. The id may be seen; the secret is 256 bits long and shown once. Its SHA-256 is what is kept: a
-//! secret that long can't be guessed, so a slow hash would only make every request slower.
+//! A key is `ctx_ID_SECRET`. The id may be seen; the secret is 256 bits long and shown once. Its SHA-256 is what is
+//! kept: a secret that long can't be guessed, so a slow hash would only make every request slower.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every key begins with, so that one that lies around is recognised.
+/// The prefix of every key, so that a leaked one is easy to recognise.
 const PREFIX: &str = "ctx_";
 /// How long the id of a key may be; ours are shorter.
 const MAX_ID: usize = 40;
 /// How long the secret of a key may be; ours are shorter.
 const MAX_SECRET: usize = 200;
 
-/// What is known of an API key. Its secret is not.
+/// The stored data of an API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// Its name, a part of the key.
     pub id: String,
-    /// Whose data it opens.
+    /// The tenant whose data it can access.
     pub tenant: Tenant,
-    /// What people call it.
+    /// A label for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it opens nothing any more.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-    /// When it was revoked.
+    /// When it was revoked, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
     /// How many requests it may make in a minute, where that is not what the configuration says.
@@ -65,14 +65,14 @@ impl Key {
     }
 }
 
-/// A new key.
+/// The properties of a new key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKey {
-    /// Whose data it opens.
+    /// The tenant whose data it can access.
     pub tenant: Tenant,
-    /// What people call it.
+    /// A label for people.
     pub label: Option<String>,
-    /// When it opens nothing any more.
+    /// When it expires.
     pub expires: Option<Timestamp>,
     /// How many requests it may make in a minute.
     pub requests_per_minute: Option<u32>,
@@ -101,21 +101,21 @@ impl fmt::Debug for Token {
 
 /// A key as it is kept.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredKey {
     #[serde(flatten)]
     pub(super) key: Key,
     /// The SHA-256 of the secret, in hexadecimal.
     hash: String,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for StoredKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.key.fmt(f)
     }
 }
 
-impl Kept {
-    /// Makes a key.
+impl StoredKey {
+    /// Creates a key and its token.
     pub(super) fn new(new: NewKey, secrets: &dyn Secrets, now: Timestamp) -> (Self, Token) {
         // Each secret has 128 bits at least, so two of them fill the hash.
         let secret = hash(&format!("{}{}", secrets.next(), secrets.next()));
@@ -128,21 +128,21 @@ impl Kept {
         (Self { key, hash: hash(&secret) }, token)
     }
 
-    /// Whether somebody who says this may come in now.
-    pub(super) fn opens(&self, given: &Given<'_>, now: Timestamp) -> bool {
-        let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(given.secret).as_bytes()));
+    /// Whether a presented key is accepted now.
+    pub(super) fn opens(&self, presented: &PresentedKey<'_>, now: Timestamp) -> bool {
+        let is_same = bool::from(self.hash.as_bytes().ct_eq(hash(presented.secret).as_bytes()));
         is_same && self.key.revoked.is_none() && self.key.expires.is_none_or(|it| now < it)
     }
 }
 
-/// A key that somebody says. It may be any.
+/// A key as a client presents it; not verified yet.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
+pub(super) struct PresentedKey<'a> {
     pub(super) id: &'a str,
     secret: &'a str,
 }
 
-impl<'a> Given<'a> {
+impl<'a> PresentedKey<'a> {
     /// Reads a key; nothing if it does not look like one.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
@@ -152,8 +152,8 @@ impl<'a> Given<'a> {
         (fits(id, MAX_ID) && fits(secret, MAX_SECRET)).then_some(Self { id, secret })
     }
 
-    /// Takes as long as it takes to look at a key that is there.
-    pub(super) fn waste(&self) {
+    /// Takes as long as checking an existing key.
+    pub(super) fn spend_equal_time(&self) {
         let _ = bool::from(hash(self.secret).as_bytes().ct_eq(&[0; 64]));
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     use contexture_history::Timestamp;
     use proptest::prelude::*;
 
-    use super::{Given, Kept, NewKey};
+    use super::{NewKey, PresentedKey, StoredKey};
 
     struct Fixed;
 
@@ -177,48 +177,48 @@ mod tests {
         }
     }
 
-    fn made(expires: Option<i64>) -> (Kept, String) {
+    fn made(expires: Option<i64>) -> (StoredKey, String) {
         let new = NewKey { expires: expires.map(Timestamp), ..NewKey::default() };
-        let (kept, token) = Kept::new(new, &Fixed, Timestamp(10));
-        (kept, token.reveal().to_owned())
+        let (stored, token) = StoredKey::new(new, &Fixed, Timestamp(10));
+        (stored, token.reveal().to_owned())
     }
 
-    fn opens(kept: &Kept, token: &str, now: i64) -> bool {
-        Given::parse(token).is_some_and(|it| kept.opens(&it, Timestamp(now)))
+    fn opens(stored: &StoredKey, token: &str, now: i64) -> bool {
+        PresentedKey::parse(token).is_some_and(|it| stored.opens(&it, Timestamp(now)))
     }
 
     #[test]
     fn a_key_opens_until_it_expires_or_is_revoked() {
-        let (mut kept, token) = made(Some(100));
-        assert!(opens(&kept, &token, 99));
-        assert!(!opens(&kept, &token, 100));
-        kept.key.revoked = Some(Timestamp(50));
-        assert!(!opens(&kept, &token, 99));
+        let (mut stored, token) = made(Some(100));
+        assert!(opens(&stored, &token, 99));
+        assert!(!opens(&stored, &token, 100));
+        stored.key.revoked = Some(Timestamp(50));
+        assert!(!opens(&stored, &token, 99));
     }
 
     #[test]
     fn nothing_that_is_kept_or_printed_tells_the_secret() {
-        let (kept, token) = made(None);
+        let (stored, token) = made(None);
         let secret = token.rsplit('_').next().unwrap_or_default();
         assert_eq!(secret.len(), 64);
-        let json = serde_json::to_string(&kept).unwrap_or_default();
-        assert!(!json.contains(secret) && !format!("{kept:?}").contains("hash"), "{json}");
-        let (_, token) = Kept::new(NewKey::default(), &Fixed, Timestamp(0));
+        let json = serde_json::to_string(&stored).unwrap_or_default();
+        assert!(!json.contains(secret) && !format!("{stored:?}").contains("hash"), "{json}");
+        let (_, token) = StoredKey::new(NewKey::default(), &Fixed, Timestamp(0));
         assert_eq!(format!("{token:?}"), "Token(…)");
     }
 
     proptest! {
         #[test]
         fn no_other_text_opens(text in ".*", cut in 0_usize..80, flip in 0_usize..80) {
-            let (kept, token) = made(None);
-            prop_assert!(text == token || !opens(&kept, &text, 20));
+            let (stored, token) = made(None);
+            prop_assert!(text == token || !opens(&stored, &text, 20));
             let shorter: String = token.chars().take(cut).collect();
-            prop_assert!(shorter == token || !opens(&kept, &shorter, 20));
+            prop_assert!(shorter == token || !opens(&stored, &shorter, 20));
             let other: String =
                 token.chars().enumerate().map(|(i, it)| if i == flip { 'z' } else { it }).collect();
             // The id says which key it is; only the secret opens it.
             let is_in_secret = flip >= token.len() - 64;
-            prop_assert!(other == token || !is_in_secret || !opens(&kept, &other, 20));
+            prop_assert!(other == token || !is_in_secret || !opens(&stored, &other, 20));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The keys in a store: made and revoked by whoever looks after it, and looked up by every instance that serves it.
+//! The keys in a store: created and revoked by an administrator, and looked up by every instance.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use contexture_history::Timestamp;
 use contexture_session::records::{Document, DocumentKey, DocumentList, Records, Writes};
 use contexture_session::{StoreError, Tenant};
 
-use super::key::{Given, Kept, Key, NewKey, Token};
-use crate::audit::{self, Act};
+use super::key::{Key, NewKey, PresentedKey, StoredKey, Token};
+use crate::audit::{self, AuditEvent};
 
 /// The kind of the documents that hold keys. They belong to the system: to the default tenant and to no session.
 const KEY: &str = "key";
-/// How many are read at once.
+/// How many keys are read per page.
 const PAGE: usize = 500;
 /// How old what an instance knows of keys may be: so long a key that was revoked may still open.
 const FRESH: Duration = Duration::from_secs(2);
-/// How long the store may take to tell.
+/// How long to wait for the store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The keys in a store.
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let keys = Keys::new(Arc::new(MemoryStore::new(Arc::new(SystemTime))));
 /// let (key, token) = keys.create(NewKey::default(), &SystemSecrets, "cli", SystemTime.now()).await?;
-/// assert!(token.reveal().starts_with("ctx_")); // Shown once: only its hash is kept.
+/// assert!(token.reveal().starts_with("ctx_")); // Shown once: only its hash is stored.
 /// assert!(keys.revoke(&key.id, "cli", SystemTime.now()).await?.is_some());
 /// # Ok(())
 /// # }
@@ -50,7 +50,8 @@ impl Keys {
         Self { records }
     }
 
-    /// Makes a key. What is returned beside it is shown to its owner, and can't be had again. The audit log says who did it.
+    /// Creates a key. The returned token is shown to its owner once and can't be recovered. The audit log records the
+    /// actor.
     pub async fn create(
         &self,
         new: NewKey,
@@ -58,15 +59,15 @@ impl Keys {
         actor: &str,
         now: Timestamp,
     ) -> Result<(Key, Token), StoreError> {
-        let (kept, token) = Kept::new(new, secrets, now);
-        let act = Act::new(actor, "key.created", &kept.key.id).of_tenant(&kept.key.tenant);
+        let (stored, token) = StoredKey::new(new, secrets, now);
+        let act = AuditEvent::new(actor, "key.created", &stored.key.id).of_tenant(&stored.key.tenant);
         let writes = Writes {
             records: vec![act.record(now)],
-            creates: vec![document(&kept, now)?],
+            creates: vec![document(&stored, now)?],
             ..Writes::default()
         };
         self.records.write(writes).await?;
-        Ok((kept.key, token))
+        Ok((stored.key, token))
     }
 
     /// Returns all keys, revoked ones too, in the order in which they were made.
@@ -76,41 +77,41 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Returns those of the ids of which there is no key. One that can't be read is there.
+    /// Returns those ids that have no key. An unreadable key exists.
     pub async fn missing<'a>(&self, ids: &'a [String]) -> Result<Vec<&'a str>, StoreError> {
         let found = self.records.documents(ids.iter().map(|it| key_of(it)).collect()).await?;
         let is_there = |id: &str| found.iter().any(|it| it.key.name == id);
         Ok(ids.iter().map(String::as_str).filter(|it| !is_there(it)).collect())
     }
 
-    /// Revokes a key; one that is revoked already stays as it is, and one that can't be read is removed, which opens the
-    /// server for the other keys again. Nothing if there is none of the name.
+    /// Revokes a key; one that is revoked already stays as it is, and one that can't be read is removed, which opens
+    /// the server for the other keys again. Nothing if there is none of the name.
     pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
         let found = self.records.documents(vec![key_of(id)]).await?;
         let Some(found) = found.first() else { return Ok(None) };
-        let mut kept = match kept(found) {
-            Ok(kept) => kept,
+        let mut stored = match stored(found) {
+            Ok(stored) => stored,
             Err(_) => return self.remove(id, actor, now).await.map(Some),
         };
-        if kept.key.revoked.is_none() {
-            kept.key.revoked = Some(now);
-            let act = Act::new(actor, "key.revoked", id).of_tenant(&kept.key.tenant);
-            let puts = vec![document(&kept, now)?];
+        if stored.key.revoked.is_none() {
+            stored.key.revoked = Some(now);
+            let act = AuditEvent::new(actor, "key.revoked", id).of_tenant(&stored.key.tenant);
+            let puts = vec![document(&stored, now)?];
             let writes = Writes { records: vec![act.record(now)], puts, ..Writes::default() };
             self.records.write(writes).await?;
         }
-        Ok(Some(kept.key))
+        Ok(Some(stored.key))
     }
 
     /// Removes a key that can't be read.
     async fn remove(&self, id: &str, actor: &str, now: Timestamp) -> Result<Key, StoreError> {
-        let act = Act::new(actor, "key.removed", id).detail("it could not be read");
+        let act = AuditEvent::new(actor, "key.removed", id).detail("it could not be read");
         let deletes = vec![key_of(id)];
         self.records.write(Writes { records: vec![act.record(now)], deletes, ..Writes::default() }).await?;
         Ok(Key::unreadable(id, now))
     }
 
-    async fn all(&self) -> Result<Vec<Kept>, StoreError> {
+    async fn all(&self) -> Result<Vec<StoredKey>, StoreError> {
         let mut all = Vec::new();
         let mut after = None;
         loop {
@@ -125,8 +126,8 @@ impl Keys {
             let is_last = page.len() < PAGE;
             after = page.last().map(|it| it.key.clone());
             let own = page.iter().filter(|it| it.key.session.is_none());
-            // A key that can't be read is an error: without it there might seem to be none, and everybody would be let in.
-            all.extend(own.map(kept).collect::<Result<Vec<_>, _>>()?);
+            // An unreadable key is an error: otherwise the list might look empty, and everyone would be let in.
+            all.extend(own.map(stored).collect::<Result<Vec<_>, _>>()?);
             if is_last {
                 return Ok(all);
             }
@@ -138,7 +139,7 @@ fn key_of(id: &str) -> DocumentKey {
     DocumentKey::of_tenant(&audit::system(), KEY, id)
 }
 
-fn kept(document: &Document) -> Result<Kept, StoreError> {
+fn stored(document: &Document) -> Result<StoredKey, StoreError> {
     let damaged = |err: serde_json::Error| StoreError::Damaged {
         place: format!("key `{}`", document.key.name),
         detail: err.to_string(),
@@ -146,44 +147,44 @@ fn kept(document: &Document) -> Result<Kept, StoreError> {
     serde_json::from_str(&document.data).map_err(damaged)
 }
 
-fn document(kept: &Kept, at: Timestamp) -> Result<Document, StoreError> {
-    let data = serde_json::to_string(kept)
+fn document(stored: &StoredKey, at: Timestamp) -> Result<Document, StoreError> {
+    let data = serde_json::to_string(stored)
         .map_err(|err| StoreError::Damaged { place: "a key".to_owned(), detail: err.to_string() })?;
-    Ok(Document { key: key_of(&kept.key.id), at, data })
+    Ok(Document { key: key_of(&stored.key.id), at, data })
 }
 
-/// What an instance knows of the keys: a copy that is never old.
+/// A cache of the keys that is never outdated by more than [`FRESH`].
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KeyCache {
     keys: Keys,
-    copy: RwLock<Option<Copy>>,
-    /// One reads them anew, the others wait.
+    cached: RwLock<Option<CachedKeys>>,
+    /// One task reloads the keys while the others wait.
     reading: tokio::sync::Mutex<()>,
     /// Whether a key is needed even if there is none. It never becomes false again.
     is_required: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
-struct Copy {
+struct CachedKeys {
     at: Timestamp,
-    keys: Arc<BTreeMap<String, Kept>>,
+    keys: Arc<BTreeMap<String, StoredKey>>,
 }
 
-/// Who a key belongs to.
-pub(super) enum Verdict {
+/// The result of checking a key.
+pub(super) enum KeyCheck {
     /// There never were any keys, so none is needed.
-    NoneNeeded,
-    /// The key opens.
-    Opened(Box<Key>),
+    NotRequired,
+    /// The key is valid.
+    Accepted(Box<Key>),
     /// It does not, or there is none.
-    Refused,
+    Rejected,
 }
 
-impl Known {
+impl KeyCache {
     pub(super) fn new(keys: Keys) -> Self {
         Self {
             keys,
-            copy: RwLock::new(None),
+            cached: RwLock::new(None),
             reading: tokio::sync::Mutex::new(()),
             is_required: AtomicBool::new(false),
         }
@@ -194,42 +195,42 @@ impl Known {
         Ok(!self.fresh(now).await?.is_empty())
     }
 
-    /// Lets nobody in without a key from now on.
+    /// Requires a key from now on.
     pub(super) fn require(&self) {
         self.is_required.store(true, Ordering::Release);
     }
 
-    /// Looks at what somebody says.
-    pub(super) async fn look(&self, said: Option<&str>, now: Timestamp) -> Result<Verdict, StoreError> {
+    /// Checks the key that a request presents.
+    pub(super) async fn check(&self, text: Option<&str>, now: Timestamp) -> Result<KeyCheck, StoreError> {
         let keys = self.fresh(now).await?;
         if keys.is_empty() && !self.is_required.load(Ordering::Acquire) {
-            return Ok(Verdict::NoneNeeded);
+            return Ok(KeyCheck::NotRequired);
         }
-        let Some(given) = said.and_then(Given::parse) else { return Ok(Verdict::Refused) };
-        Ok(match keys.get(given.id) {
-            Some(kept) if kept.opens(&given, now) => Verdict::Opened(Box::new(kept.key.clone())),
-            Some(_) => Verdict::Refused,
+        let Some(presented) = text.and_then(PresentedKey::parse) else { return Ok(KeyCheck::Rejected) };
+        Ok(match keys.get(presented.id) {
+            Some(stored) if stored.opens(&presented, now) => KeyCheck::Accepted(Box::new(stored.key.clone())),
+            Some(_) => KeyCheck::Rejected,
             None => {
-                given.waste();
-                Verdict::Refused
+                presented.spend_equal_time();
+                KeyCheck::Rejected
             }
         })
     }
 
-    fn copy(&self, now: Timestamp) -> Option<Arc<BTreeMap<String, Kept>>> {
-        let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
-        let copy = copy.as_ref()?;
+    fn cached(&self, now: Timestamp) -> Option<Arc<BTreeMap<String, StoredKey>>> {
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        let cached = cached.as_ref()?;
         // A clock that was set back makes the copy old.
-        let age = u64::try_from(now.0.checked_sub(copy.at.0)?).ok()?;
-        (Duration::from_millis(age) < FRESH).then(|| Arc::clone(&copy.keys))
+        let age = u64::try_from(now.0.checked_sub(cached.at.0)?).ok()?;
+        (Duration::from_millis(age) < FRESH).then(|| Arc::clone(&cached.keys))
     }
 
-    async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, Kept>>, StoreError> {
-        if let Some(keys) = self.copy(now) {
+    async fn fresh(&self, now: Timestamp) -> Result<Arc<BTreeMap<String, StoredKey>>, StoreError> {
+        if let Some(keys) = self.cached(now) {
             return Ok(keys);
         }
         let _reading = self.reading.lock().await;
-        if let Some(keys) = self.copy(now) {
+        if let Some(keys) = self.cached(now) {
             return Ok(keys);
         }
         let late = || StoreError::Unavailable {
@@ -242,8 +243,8 @@ impl Known {
             self.require();
         }
         let keys = Arc::new(keys);
-        *self.copy.write().unwrap_or_else(PoisonError::into_inner) =
-            Some(Copy { at: now, keys: Arc::clone(&keys) });
+        *self.cached.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(CachedKeys { at: now, keys: Arc::clone(&keys) });
         Ok(keys)
     }
 }

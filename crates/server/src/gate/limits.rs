@@ -1,4 +1,4 @@
-//! How much a key may ask for: so many requests a minute, and so many at the same time.
+//! Rate limits of keys: requests per minute, and concurrent requests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,74 +10,74 @@ use tokio::time::Instant;
 use super::Key;
 use crate::Problem;
 
-/// What keys may ask for that do not say it themselves; 0 is any number.
+/// The limits of keys that have no limits of their own; 0 is unlimited.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usual {
+pub(super) struct DefaultLimits {
     pub(super) requests_per_minute: u32,
     pub(super) concurrent: u32,
 }
 
-/// What keys have asked for, on this instance.
+/// The usage of keys on this instance.
 #[derive(Debug)]
 pub(super) struct Limits {
-    usual: Usual,
-    /// By the id of the key. Only keys that open get an entry, so there are no more than there are keys.
-    keys: Mutex<BTreeMap<String, Spent>>,
+    defaults: DefaultLimits,
+    /// By key id. Only valid keys get an entry, so the map is bounded by the number of keys.
+    keys: Mutex<BTreeMap<String, KeyUsage>>,
 }
 
 #[derive(Debug)]
-struct Spent {
+struct KeyUsage {
     bucket: Bucket,
     running: Arc<AtomicU32>,
 }
 
 /// A request that runs, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Running(Arc<AtomicU32>);
+pub(super) struct RunningRequest(Arc<AtomicU32>);
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Limits {
-    pub(super) fn new(usual: Usual) -> Self {
-        Self { usual, keys: Mutex::default() }
+    pub(super) fn new(defaults: DefaultLimits) -> Self {
+        Self { defaults, keys: Mutex::default() }
     }
 
     /// Lets a request of a key begin, or says when to come again.
-    pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<Running, Problem> {
-        let per_minute = key.requests_per_minute.unwrap_or(self.usual.requests_per_minute);
-        let concurrent = key.concurrent.unwrap_or(self.usual.concurrent);
+    pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<RunningRequest, Problem> {
+        let per_minute = key.requests_per_minute.unwrap_or(self.defaults.requests_per_minute);
+        let concurrent = key.concurrent.unwrap_or(self.defaults.concurrent);
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let spent = keys
+        let usage = keys
             .entry(key.id.clone())
-            .or_insert_with(|| Spent { bucket: Bucket::full(per_minute, now), running: Arc::default() });
-        // What runs is looked at first: who is refused for that has spent nothing.
-        if concurrent > 0 && spent.running.load(Ordering::Relaxed) >= concurrent {
+            .or_insert_with(|| KeyUsage { bucket: Bucket::full(per_minute, now), running: Arc::default() });
+        // Concurrency is checked first, so a request refused for it does not count against the rate limit.
+        if concurrent > 0 && usage.running.load(Ordering::Relaxed) >= concurrent {
             let text = format!("{concurrent} requests of this key run at the same time, which is its limit");
             return Err(Problem::new("rate_limited", text).retry_after(1));
         }
-        spent.bucket.take(per_minute, now).map_err(|wait| {
+        usage.bucket.take(per_minute, now).map_err(|wait| {
             let text = format!("this key may make {per_minute} requests a minute");
             Problem::new("rate_limited", text).retry_after(wait.as_secs_f64().ceil().max(1.0) as u64)
         })?;
-        spent.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Running(Arc::clone(&spent.running)))
+        usage.running.fetch_add(1, Ordering::Relaxed);
+        Ok(RunningRequest(Arc::clone(&usage.running)))
     }
 }
 
-/// A bucket that fills by so many drops a minute and holds as many; each request takes one.
+/// A token bucket: it fills by `per_minute` tokens a minute and holds as many; each request takes one.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    drops: f64,
+    tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
     fn full(per_minute: u32, now: Instant) -> Self {
-        Self { drops: f64::from(per_minute), at: now }
+        Self { tokens: f64::from(per_minute), at: now }
     }
 
     /// Takes a drop, or says how long it takes until there is one.
@@ -87,12 +87,12 @@ impl Bucket {
         }
         let per_second = f64::from(per_minute) / 60.0;
         let since = now.saturating_duration_since(self.at).as_secs_f64();
-        self.drops = (self.drops + since * per_second).min(f64::from(per_minute));
+        self.tokens = (self.tokens + since * per_second).min(f64::from(per_minute));
         self.at = now;
-        if self.drops < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - self.drops) / per_second));
+        if self.tokens < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - self.tokens) / per_second));
         }
-        self.drops -= 1.0;
+        self.tokens -= 1.0;
         Ok(())
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     use proptest::prelude::*;
     use tokio::time::Instant;
 
-    use super::{Bucket, Key, Limits, Usual};
+    use super::{Bucket, DefaultLimits, Key, Limits};
 
     fn key(per_minute: Option<u32>, concurrent: Option<u32>) -> Key {
         Key {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_key_waits_until_its_bucket_fills_again() {
-        let limits = Limits::new(Usual { requests_per_minute: 0, concurrent: 0 });
+        let limits = Limits::new(DefaultLimits { requests_per_minute: 0, concurrent: 0 });
         let (key, start) = (key(Some(2), None), Instant::now());
         let begin = |seconds| {
             let begun = limits.begin(&key, start + Duration::from_secs(seconds));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_place_is_free_again_when_a_request_is_over() {
-        let limits = Limits::new(Usual { requests_per_minute: 0, concurrent: 1 });
+        let limits = Limits::new(DefaultLimits { requests_per_minute: 0, concurrent: 1 });
         let (key, now) = (key(None, None), Instant::now());
         let first = limits.begin(&key, now);
         assert!(first.is_ok() && limits.begin(&key, now).is_err());

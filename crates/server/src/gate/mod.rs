@@ -1,14 +1,15 @@
-//! The gate: who may come in, and how often.
+//! The gate: authentication and rate limits.
 //!
-//! As soon as a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. That stays so
-//! while the server runs: keys that are gone or can't be read open nothing. Where there never was a key
-//! everybody who can reach the socket is the default tenant, which is why only this machine can (see
-//! [`Listener`](crate::Listener)), and why web pages are looked at closely (`site.rs`). Whatever is wrong with a key, the answer is the same, and says nothing of it.
+//! Once a store has a key, every request needs one: `Authorization: Bearer KEY`, or `x-api-key: KEY`. That holds for
+//! as long as the server runs: deleted or unreadable keys open nothing. If there never was a key, every caller who can
+//! reach the socket is the default tenant. That is why the socket is then bound to this machine only (see
+//! [`Listener`](crate::Listener)), and why web pages are checked (`origin.rs`). Whatever is wrong with a key, the
+//! response is the same and reveals nothing.
 
 mod key;
 mod keys;
 mod limits;
-mod site;
+mod origin;
 
 use std::sync::Arc;
 
@@ -25,13 +26,13 @@ use crate::{App, Caller, Problem};
 
 pub use key::{Key, NewKey, Token};
 pub use keys::Keys;
-use keys::{Known, Verdict};
-use limits::{Limits, Running, Usual};
+use keys::{KeyCache, KeyCheck};
+use limits::{DefaultLimits, Limits, RunningRequest};
 
-/// Decides who may come in.
+/// Authenticates and limits requests.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    known: Known,
+    key_cache: KeyCache,
     limits: Limits,
     time: Arc<dyn Time>,
     /// Web pages that may call.
@@ -40,11 +41,13 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(records: Arc<dyn Records>, time: Arc<dyn Time>, config: &ServerConfig) -> Self {
-        let usual =
-            Usual { requests_per_minute: config.requests_per_minute, concurrent: config.concurrent_requests };
+        let defaults = DefaultLimits {
+            requests_per_minute: config.requests_per_minute,
+            concurrent: config.concurrent_requests,
+        };
         Self {
-            known: Known::new(Keys::new(records)),
-            limits: Limits::new(usual),
+            key_cache: KeyCache::new(Keys::new(records)),
+            limits: Limits::new(defaults),
             time,
             origins: config.cors_origins.clone(),
         }
@@ -52,33 +55,37 @@ impl Gate {
 
     /// Whether there is a key, be it revoked or not.
     pub(crate) async fn has_keys(&self) -> Result<bool, StoreError> {
-        self.known.any(self.time.now()).await
+        self.key_cache.any(self.time.now()).await
     }
 
-    /// Lets nobody in without a key from now on.
+    /// Requires a key from now on.
     pub(crate) fn require_keys(&self) {
-        self.known.require();
+        self.key_cache.require();
     }
 
-    async fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(Caller, Option<Running>), Problem> {
-        match self.known.look(said(headers), self.time.now()).await? {
-            Verdict::NoneNeeded => {
-                site::check(uri, headers, &self.origins)?;
+    async fn admit(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(Caller, Option<RunningRequest>), Problem> {
+        match self.key_cache.check(presented_key(headers), self.time.now()).await? {
+            KeyCheck::NotRequired => {
+                origin::check(uri, headers, &self.origins)?;
                 Ok((Caller { tenant: Tenant::default(), key: None, admin: true }, None))
             }
-            Verdict::Opened(key) => {
+            KeyCheck::Accepted(key) => {
                 let running = self.limits.begin(&key, Instant::now())?;
                 let caller = Caller { tenant: key.tenant, key: Some(key.id), admin: key.admin };
                 Ok((caller, Some(running)))
             }
-            Verdict::Refused => Err(Problem::new("unauthorized", "a valid API key is needed")
+            KeyCheck::Rejected => Err(Problem::new("unauthorized", "a valid API key is needed")
                 .hint("send `Authorization: Bearer KEY`; `contexture keys create` makes one")),
         }
     }
 }
 
 /// Returns the key that a request says.
-fn said(headers: &HeaderMap) -> Option<&str> {
+fn presented_key(headers: &HeaderMap) -> Option<&str> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
     let bearer = text(header::AUTHORIZATION).and_then(|it| {
         let (scheme, key) = it.trim().split_once(' ')?;
@@ -87,13 +94,13 @@ fn said(headers: &HeaderMap) -> Option<&str> {
     bearer.or_else(|| text(header::HeaderName::from_static("x-api-key")).map(str::trim))
 }
 
-/// Lets a request pass, with its [`Caller`] beside it, or answers in its place.
+/// Passes a request on with its [`Caller`] attached, or responds with an error.
 pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match app.0.gate.admit(request.uri(), request.headers()).await {
         Ok((caller, running)) => {
             request.extensions_mut().insert(caller.clone());
             let mut response = next.run(request).await;
-            // Whoever writes the log outside wants to know who it was.
+            // The request log needs the caller.
             response.extensions_mut().insert(caller);
             // A stream of events runs until its end.
             guarded(response, running)
@@ -106,13 +113,13 @@ pub(crate) async fn pass(State(app): State<App>, mut request: Request, next: Nex
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-    use super::said;
+    use super::presented_key;
 
     fn key(headers: &[(&'static str, &'static str)]) -> String {
         let pairs = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        said(&pairs.collect::<HeaderMap>()).unwrap_or("none").to_owned()
+        presented_key(&pairs.collect::<HeaderMap>()).unwrap_or("none").to_owned()
     }
 
     #[test]

@@ -1,30 +1,30 @@
-//! Why a server can't listen.
+//! Errors of listening.
 
 use contexture_session::StoreError;
 
-/// Why a server can't listen.
+/// Errors of listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address says nothing.
-    #[error("`server.listen`: `{address}` is no address: {why}")]
+    #[error("`server.listen`: invalid address `{address}`: {why}")]
     Address {
-        /// The address.
+        /// The configured address.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The address can't be had.
-    #[error("`{address}` can't be listened on: {source}")]
+    #[error("cannot listen on `{address}`: {source}")]
     Bind {
-        /// The address.
+        /// The configured address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Everybody could come in.
     #[error("`{address}` can be reached from other machines, and there is no API key")]
     NoKeys {
-        /// The address.
+        /// The configured address.
         address: String,
     },
     /// TLS needs both files.
@@ -36,13 +36,13 @@ pub enum ListenError {
         missing: &'static str,
     },
     /// A file of TLS can't be used.
-    #[error("`server.{key}`: `{path}` can't be used: {why}")]
+    #[error("`server.{key}`: cannot use `{path}`: {why}")]
     TlsFile {
         /// The key of the configuration.
         key: &'static str,
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// Whether there are keys can't be found out.
@@ -62,7 +62,7 @@ impl ListenError {
         }
     }
 
-    /// Says what may help.
+    /// Returns a hint on how to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Address { .. } => Some("write an address and a port, such as `127.0.0.1:4747`"),

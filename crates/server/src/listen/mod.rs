@@ -1,11 +1,11 @@
 //! Listens: takes connections, guards them against clients that dawdle, and lets them come to their end.
 //!
-//! A connection must bring its first request soon and every head of a request in time; how long a body and an answer may
-//! take is for the routes to say. There are never more connections than leave files for model calls (`open.rs`). When the server stops no new connection is taken, those that are there finish what
-//! they are at, and who does not come to an end is cut off.
+//! A connection must send its first request and every request head in time; the routes limit bodies and responses. The
+//! number of connections leaves enough file descriptors for model calls (`connections.rs`). On shutdown no new
+//! connections are accepted, open ones finish their requests, and those that take too long are closed.
 
+mod connections;
 mod error;
-mod open;
 mod tls;
 
 use std::future::Future;
@@ -31,8 +31,8 @@ use tokio_util::task::TaskTracker;
 use crate::Server;
 use crate::body::guarded;
 
+use connections::{Connection, OpenConnections};
 pub use error::ListenError;
-use open::{Connection, Open};
 
 /// How large the head of a request may be.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -57,13 +57,13 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens where the configuration says. Beyond this machine it does so only if there are keys. Paths of files start
-    /// in `folder`.
+    /// Listens where the configuration says. Beyond this machine it does so only if there are keys. Paths of files
+    /// start in `folder`.
     pub async fn bind(server: &Server, folder: &Path) -> Result<Self, ListenError> {
         let config = server.config();
         let tls = tls::acceptor(config, folder)?;
         let addresses = addresses(&config.listen).await?;
-        // Keys that can't be read are found out about here, and not by whoever comes first.
+        // Unreadable keys are reported at startup, not at the first request.
         let has_keys = server.has_keys().await?;
         if let Some(open) = addresses.iter().find(|it| !it.ip().is_loopback()) {
             server.require_keys();
@@ -83,18 +83,18 @@ impl Listener {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Serves until `stop` comes, and then lets what runs come to its end.
+    /// Serves until `stop` resolves, and then shuts down gracefully.
     pub async fn serve(self, server: &Server, stop: impl Future<Output = ()>) {
         let url = self.url();
-        let door = Door::new(server.config(), server.router(), self.tls);
+        let server_side = ConnectionServer::new(server.config(), server.router(), self.tls);
         let work = async {
             server.note("server.started", &url);
-            door.accept(&self.socket, stop).await;
+            server_side.accept(&self.socket, stop).await;
             server.note("server.stopped", &url);
             drop(self.socket);
-            door.finish.cancel();
+            server_side.finish.cancel();
             server.stop().await;
-            door.close().await;
+            server_side.close().await;
         };
         tokio::join!(server.background(), work);
     }
@@ -110,21 +110,21 @@ async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, ListenError> {
     }
 }
 
-/// What connections share.
-struct Door {
+/// State shared by all connections.
+struct ConnectionServer {
     protocol: auto::Builder<TokioExecutor>,
     service: TowerToHyperService<Router>,
     tls: Option<TlsAcceptor>,
     first_request: Duration,
-    open: Open,
+    open: OpenConnections,
     connections: TaskTracker,
     /// Connections finish what they are at, and take nothing more.
     finish: CancellationToken,
-    /// Connections end.
+    /// Closes connections immediately.
     cut: CancellationToken,
 }
 
-impl Door {
+impl ConnectionServer {
     fn new(config: &ServerConfig, router: Router, tls: Option<TlsAcceptor>) -> Self {
         let patience = Duration::from_secs(config.request_timeout_seconds.max(1));
         Self {
@@ -132,7 +132,10 @@ impl Door {
             service: TowerToHyperService::new(router),
             tls,
             first_request: patience,
-            open: Open::new(open::most(config.max_connections, open::file_limit())),
+            open: OpenConnections::new(connections::max_connections(
+                config.max_connections,
+                connections::file_limit(),
+            )),
             connections: TaskTracker::new(),
             finish: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -145,8 +148,8 @@ impl Door {
         loop {
             let next = async {
                 match socket.accept().await {
-                    // Whoever comes while nobody can be hung up on waits, and those behind in the system's queue.
-                    Ok((stream, _)) => Ok((stream, self.open.enter().await)),
+                    // When no connection can be closed, the new one waits, and later ones wait in the system's queue.
+                    Ok((stream, _)) => Ok((stream, self.open.acquire().await)),
                     Err(err) => Err(err),
                 }
             };
@@ -159,7 +162,7 @@ impl Door {
                     self.connections.spawn(self.connection(stream, place));
                 }
                 Err(err) => {
-                    tracing::warn!(error = %err, "a connection can't be taken");
+                    tracing::warn!(error = %err, "cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -172,7 +175,7 @@ impl Door {
         place: Arc<Connection>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (tls, cut) = (self.tls.clone(), self.cut.clone());
-        let speaker = Speaker {
+        let http = HttpConnection {
             protocol: self.protocol.clone(),
             service: self.service.clone(),
             first_request: self.first_request,
@@ -180,22 +183,22 @@ impl Door {
             place: Arc::clone(&place),
         };
         async move {
-            // Small pieces of a stream leave at once.
+            // Sends small chunks of a stream immediately.
             let _ = stream.set_nodelay(true);
-            let talk = async {
+            let serve_http = async {
                 match tls {
-                    None => speaker.talk(stream).await,
+                    None => http.serve_http(stream).await,
                     Some(tls) => {
                         if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                            speaker.talk(stream).await;
+                            http.serve_http(stream).await;
                         }
                     }
                 }
             };
             tokio::select! {
-                () = talk => {}
+                () = serve_http => {}
                 () = cut.cancelled() => {}
-                () = place.hang_up.cancelled() => {}
+                () = place.disconnect.cancelled() => {}
             }
         }
     }
@@ -203,8 +206,8 @@ impl Door {
     /// Waits until all connections have ended, for a while.
     async fn close(&self) {
         self.connections.close();
-        // Nothing is lost with those who have not asked for anything.
-        self.open.hang_up_idle();
+        // Closing idle connections loses nothing.
+        self.open.disconnect_idle();
         if tokio::time::timeout(LAST_GRACE, self.connections.wait()).await.is_err() {
             self.cut.cancel();
             self.connections.wait().await;
@@ -229,7 +232,7 @@ fn protocol(patience: Duration) -> auto::Builder<TokioExecutor> {
 }
 
 /// Speaks HTTP on one connection.
-struct Speaker {
+struct HttpConnection {
     protocol: auto::Builder<TokioExecutor>,
     service: TowerToHyperService<Router>,
     first_request: Duration,
@@ -237,16 +240,16 @@ struct Speaker {
     place: Arc<Connection>,
 }
 
-impl Speaker {
-    async fn talk(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+impl HttpConnection {
+    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let has_asked = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&has_asked);
         let (service, place) = (self.service, self.place);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
-            let busy = place.begin();
+            let active = place.begin();
             let answer = service.call(request);
-            async move { answer.await.map(|it| guarded(it, busy)) }
+            async move { answer.await.map(|it| guarded(it, active)) }
         });
         let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

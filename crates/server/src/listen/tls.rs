@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::ListenError;
 
-/// Returns who speaks TLS, if the configuration names both files.
+/// Returns the TLS acceptor, if the configuration names both files.
 pub(super) fn acceptor(config: &ServerConfig, folder: &Path) -> Result<Option<TlsAcceptor>, ListenError> {
     let half = |given, missing| Err(ListenError::HalfTls { given, missing });
     let (certificates, key) = match (&config.tls_cert, &config.tls_key) {

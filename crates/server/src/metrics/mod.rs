@@ -1,9 +1,9 @@
-//! What is measured: requests, turns, runs of flows, model calls, tokens and where they come from, caches, compactions.
+//! Metrics: requests, turns, flow runs, model calls, tokens and their sources, caches, compactions.
 //!
-//! Labels have few values, and none of them comes from a client: routes by their pattern, sources and nodes by their kind,
-//! models by their provider.
+//! Labels have few values, and none of them comes from a client: routes by their pattern, sources and nodes by their
+//! kind, models by their provider.
 
-mod book;
+mod registry;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use contexture_agent::{Called, Calling, Event, Watcher};
 use contexture_compose::Explanation;
 
-use book::{Book, Meter, gauge};
+use registry::{Meter, Registry, gauge};
 
 macro_rules! meters {
     ($($id:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
@@ -47,17 +47,17 @@ meters! {
     STREAMS "sse_connections" [] "Streams of events that are open.";
 }
 
-/// What is measured. Clones share everything.
+/// The metrics of a server. Clones share everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    book: Mutex<Book>,
+    registry: Mutex<Registry>,
     streams: AtomicU64,
 }
 
-/// What the server knows at this moment.
+/// The current gauges of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Now {
     pub(crate) running: usize,
@@ -77,22 +77,22 @@ impl Drop for OpenStream {
 }
 
 impl Metrics {
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.0.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request was answered.
     pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
-        let mut book = self.book();
-        book.add(HTTP, &[method, route, &status.to_string()], 1);
-        book.time(HTTP_TIME, &[route], took.as_secs_f64());
+        let mut registry = self.registry();
+        registry.add(HTTP, &[method, route, &status.to_string()], 1);
+        registry.time(HTTP_TIME, &[route], took.as_secs_f64());
     }
 
     /// A request could not be answered as was asked.
     pub(crate) fn failed(&self, code: &str) {
         match code {
-            "unauthorized" | "rate_limited" => self.book().add(REFUSED, &[code], 1),
-            "store_unavailable" | "store_damaged" => self.book().add(STORE_ERRORS, &[], 1),
+            "unauthorized" | "rate_limited" => self.registry().add(REFUSED, &[code], 1),
+            "store_unavailable" | "store_damaged" => self.registry().add(STORE_ERRORS, &[], 1),
             _ => {}
         }
     }
@@ -105,43 +105,43 @@ impl Metrics {
 
     /// A turn ended, or waits.
     pub(crate) fn turn(&self, status: &str, took: Duration) {
-        let mut book = self.book();
-        book.add(TURNS, &[status], 1);
-        book.time(TURN_TIME, &[status], took.as_secs_f64());
+        let mut registry = self.registry();
+        registry.add(TURNS, &[status], 1);
+        registry.time(TURN_TIME, &[status], took.as_secs_f64());
     }
 
     /// A run of a flow is on record.
     pub(crate) fn run_started(&self) {
-        self.book().add(FLOW_STARTS, &[], 1);
+        self.registry().add(FLOW_STARTS, &[], 1);
     }
 
     /// A run of a flow ended.
     pub(crate) fn run_ended(&self, status: &str) {
-        self.book().add(FLOW_ENDS, &[status], 1);
+        self.registry().add(FLOW_ENDS, &[status], 1);
     }
 
     /// A node of a flow ended.
     pub(crate) fn node_ended(&self, kind: &str, outcome: &str) {
-        self.book().add(FLOW_NODES, &[kind, outcome], 1);
+        self.registry().add(FLOW_NODES, &[kind, outcome], 1);
     }
 
     /// A node of a flow has worked.
     pub(crate) fn node_worked(&self, kind: &'static str, took: Duration) {
-        self.book().time(NODE_TIME, &[kind], took.as_secs_f64());
+        self.registry().time(NODE_TIME, &[kind], took.as_secs_f64());
     }
 
     /// Something happened during a turn.
-    pub(crate) fn heard(&self, event: &Event) {
+    pub(crate) fn observe_event(&self, event: &Event) {
         if let Event::ContextCompactionEnd(report) | Event::Compaction(report) = event {
             let made = if report.accepted { "summary" } else { "none" };
-            self.book().add(COMPACTIONS, &[report.strategy.as_str(), made], 1);
+            self.registry().add(COMPACTIONS, &[report.strategy.as_str(), made], 1);
         }
     }
 
     /// Writes it down as Prometheus reads it.
     pub(crate) fn text(&self, now: Now) -> String {
         let mut text = String::new();
-        self.book().write(&mut text);
+        self.registry().write(&mut text);
         gauge(&mut text, RUNNING, now.running as u64);
         gauge(&mut text, DRIVEN, now.driven as u64);
         gauge(&mut text, STUCK, now.stuck as u64);
@@ -151,13 +151,13 @@ impl Metrics {
     }
 
     fn explained(&self, why: &Explanation) {
-        let mut book = self.book();
+        let mut registry = self.registry();
         let sent = why.parts.iter().filter(|it| matches!(it.state.as_str(), "kept" | "shortened"));
         for part in sent {
-            book.add(SOURCES, &[kind_of(&part.source, &part.slot)], u64::from(part.tokens.0));
+            registry.add(SOURCES, &[kind_of(&part.source, &part.slot)], u64::from(part.tokens.0));
         }
         for drop in &why.dropped {
-            book.add(DROPS, &[reason_of(&drop.reason)], 1);
+            registry.add(DROPS, &[reason_of(&drop.reason)], 1);
         }
     }
 }
@@ -174,9 +174,9 @@ impl Watcher for Metrics {
             Ok(stop) => stop_name(stop),
             Err(code) => code.clone(),
         };
-        let mut book = self.book();
-        book.add(CALLS, &[provider, &outcome], 1);
-        book.time(CALL_TIME, &[provider], result.took.as_secs_f64());
+        let mut registry = self.registry();
+        registry.add(CALLS, &[provider, &outcome], 1);
+        registry.time(CALL_TIME, &[provider], result.took.as_secs_f64());
         let usage = result.usage;
         let kinds = [
             ("input", usage.input_tokens),
@@ -185,11 +185,11 @@ impl Watcher for Metrics {
             ("cache_write", usage.cache_write_tokens.unwrap_or_default()),
             ("reasoning", usage.reasoning_tokens),
         ];
-        kinds.iter().for_each(|(kind, n)| book.add(TOKENS, &[kind], *n));
+        kinds.iter().for_each(|(kind, n)| registry.add(TOKENS, &[kind], *n));
         if let Some(reconciled) = &result.reconciled {
-            book.add(FORECAST, &[], u64::from(reconciled.expected.0));
-            book.add(CACHE_READ, &[], u64::from(reconciled.reported.0));
-            book.add(CACHE_BREAKS, &[], u64::from(reconciled.broken));
+            registry.add(FORECAST, &[], u64::from(reconciled.expected.0));
+            registry.add(CACHE_READ, &[], u64::from(reconciled.reported.0));
+            registry.add(CACHE_BREAKS, &[], u64::from(reconciled.broken));
         }
     }
 }

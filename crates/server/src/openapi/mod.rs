@@ -1,8 +1,8 @@
 //! The description of all routes, made from the code: OpenAPI 3.1.
 //!
-//! Routes say what they take and give beside their code. Here is what they share: [`refusals`] are the sets of answers that
-//! say no, [`shapes`] describes documents whose types belong to other crates. The tests let Schemathesis compare what the
-//! server does with what the document says.
+//! Routes document their parameters and responses next to their code. Shared parts are here: [`refusals`] has sets of
+//! error responses, [`shapes`] describes documents whose types belong to other crates. The tests let Schemathesis
+//! compare the server with the document.
 
 pub(crate) mod params;
 pub(crate) mod refusals;
@@ -20,7 +20,7 @@ use utoipa::{Modify, OpenApi};
 
 use crate::{App, Problem, routes};
 
-/// What the document says besides the routes.
+/// The parts of the document besides the routes.
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(
@@ -39,7 +39,7 @@ use crate::{App, Problem, routes};
         (name = "passes", description = "What models were sent, to the byte, and why; compared, and sent again."),
         (name = "flows", description = "Graphs of steps, and their runs: start one, follow it, answer it, stop it."),
         (name = "chat", description = "OpenAI's Chat Completions, for clients that speak nothing else."),
-        (name = "operations", description = "For whoever looks after the server."),
+        (name = "operations", description = "For operators of the server."),
     ),
     components(schemas(Problem, refusals::ChatProblem, shapes::SessionEvent, shapes::RunEvent)),
     modifiers(&Keys),
@@ -47,7 +47,7 @@ use crate::{App, Problem, routes};
 )]
 pub(crate) struct Api;
 
-/// Says how a key is sent.
+/// Documents how a key is sent.
 struct Keys;
 
 impl Modify for Keys {
@@ -77,7 +77,7 @@ fn text(mut document: Document) -> String {
     document.to_pretty_json().unwrap_or_default()
 }
 
-/// Says where a body may be missing: where nothing of it is required, no body is an empty one.
+/// Marks bodies as optional where no field is required: a missing body is an empty one.
 fn allow_no_body(document: &mut Document) {
     let schemas = document.components.as_ref().map(|it| it.schemas.clone()).unwrap_or_default();
     let needs_nothing = |schema: &RefOr<Schema>| needs_nothing(schema, &schemas);

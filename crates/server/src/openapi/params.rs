@@ -153,11 +153,12 @@ pub(crate) struct ModelPath {
     id: String,
 }
 
-/// What makes a write safe to send again.
+/// Makes a write safe to repeat.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct Repeatable {
-    /// A name for what is written, of your choice: the same one again writes nothing. Turns of the thread share these names.
+    /// A name for what is written, of your choice: the same one again writes nothing. Turns of the thread share these
+    /// names.
     #[param(
         rename = "Idempotency-Key",
         min_length = 1,
@@ -168,7 +169,7 @@ pub(crate) struct Repeatable {
     key: Option<String>,
 }
 
-/// What makes a request safe to send again.
+/// Makes a request safe to repeat.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct Retryable {

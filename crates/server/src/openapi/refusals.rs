@@ -30,7 +30,7 @@ fn problem(status: &str, text: &str) -> (String, RefOr<Response>) {
 }
 
 refusals! {
-    /// What any route may say.
+    /// Responses that any route may give.
     Refused {
         "400": "The request can't be read: an id, a query, a header or the body is wrong. `at` says where.",
         "401": "A valid API key is needed.",
@@ -40,58 +40,58 @@ refusals! {
         "500": "The server failed; its log says more.",
         "503": "The store does not answer, or the server stops.",
     }
-    /// What a route says that names something.
+    /// Responses of routes with an id.
     NotThere {
-        "404": "There is no such thing, or it is not yours.",
+        "404": "It does not exist, or belongs to another tenant.",
     }
-    /// What a route says that takes a body.
+    /// Responses of routes with a body.
     Unusable {
         "415": "The body is not JSON.",
-        "422": "The request can be read, and can't be done: `code` says why.",
+        "422": "The request is valid but can't be done: `code` says why.",
     }
-    /// What a route says about what the project's author wrote.
+    /// Responses of routes that report faults of the project.
     Broken {
         "422": "Its file has a fault, and there was no good version of it.",
     }
-    /// What a route says that changes something.
+    /// Responses of routes that change something.
     Conflict {
         "409": "It does not go with what is there now: `code` says why.",
     }
-    /// What a route says that answers in more than one form.
+    /// Responses of routes with more than one content type.
     Form {
         "406": "The answer is not to be had in a form that `Accept` names.",
     }
-    /// What a route says about things that are kept for a while.
+    /// Responses of routes with data that expires.
     Expired {
-        "410": "It is not kept any more.",
+        "410": "It has expired.",
     }
-    /// What a route says that calls a model.
+    /// Responses of routes that call a model.
     Failed {
         "502": "The model, or a source of context, failed: `code` says how.",
         "504": "The turn took too long.",
     }
-    /// What a route says that is for whoever looks after the server.
+    /// Responses of routes for administrators.
     NotAdmin {
         "403": "This needs an administrator's key.",
     }
-    /// What a route says that decides about a call.
+    /// Responses of routes that decide about a call.
     Forged {
         "403": "The token does not belong to the request for approval.",
     }
 }
 
-/// What the routes say that OpenAI's clients use, in the shape that they know.
+/// Responses of the routes for OpenAI's clients, in OpenAI's shape.
 pub(crate) struct ChatRefused;
 
 /// An error as OpenAI writes it.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "it describes what `ChatError` writes")]
 pub(crate) struct ChatProblem {
-    /// What is wrong.
+    /// The error.
     error: ChatProblemBody,
 }
 
-/// What is wrong.
+/// The error.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "it describes what `ChatError` writes")]
 pub(crate) struct ChatProblemBody {
@@ -112,7 +112,7 @@ impl IntoResponses for ChatRefused {
         let texts = [
             ("400", "The request can't be read, or can't be done."),
             ("401", "A valid API key is needed."),
-            ("404", "There is no such model."),
+            ("404", "Unknown model."),
             ("408", "The request took too long."),
             ("409", "It does not go with what is there now."),
             ("413", "The body is too large."),

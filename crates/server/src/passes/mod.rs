@@ -1,19 +1,19 @@
-//! What models saw: every call's request and Explanation, kept so that it can be shown, compared and sent again.
+//! Passes: the request and Explanation of every model call, stored so they can be shown, compared and sent again.
 //!
-//! A pass is one record in a stream of its session, numbered like events are; its id is `session.number`. What it says is
-//! cut into [pieces](pieces), each kept once under the hash of what it says: a long conversation whose next call adds two
-//! messages adds two pieces. Records and pieces are forgotten after `passes_retention_hours`.
+//! A pass is one record in a stream of its session, numbered like events; its id is `session.number`. Its content is
+//! split into [chunks](chunks), each stored once under its hash: if the next call of a long conversation adds two
+//! messages, it adds two chunks. Records and chunks are pruned after `passes_retention_hours`.
 
-mod keeper;
-mod kept;
-mod pieces;
+mod chunks;
+mod recorder;
+mod stored_pass;
 
-pub(crate) use keeper::{Keeper, nobody};
-pub(crate) use kept::{Kept, PassId, answer, load, newest};
+pub(crate) use recorder::{PassRecorder, unkept_tenant};
+pub(crate) use stored_pass::{PassId, StoredPass, answer, load, newest};
 
 /// The kind of the streams that hold passes.
 pub(crate) const PASSES: &str = "passes";
-/// The kind of the documents that hold pieces.
-pub(crate) const PIECE: &str = "piece";
+/// The kind of the documents that hold chunks.
+pub(crate) const CHUNK: &str = "piece";
 /// The kind of the documents that say what came of a call.
 pub(crate) const RESULT: &str = "pass_result";

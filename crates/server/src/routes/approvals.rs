@@ -15,11 +15,11 @@ use super::results::waiting_prompt;
 use super::sessions::thread_of;
 use super::turn_shapes::TurnResult;
 use super::turns::{ThreadQuery, reply, wants_events};
-use crate::input::{Asked, Body, Id, shown};
+use crate::input::{JsonBody, PathParam, QueryParams, shown};
 use crate::openapi::params::{ApprovalPath, SessionPath};
 use crate::openapi::refusals::{Conflict, Failed, Forged, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{Job, Task};
+use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// A decision.
@@ -28,9 +28,9 @@ use crate::{App, Caller, Problem};
 pub(crate) struct DecisionRequest {
     /// The token that came with the request for approval.
     token: String,
-    /// What was decided.
+    /// The decision.
     verdict: VerdictName,
-    /// Why, where a call is denied; the model is told.
+    /// Why a call is denied; the model receives it.
     #[serde(default)]
     reason: Option<String>,
 }
@@ -42,7 +42,7 @@ enum VerdictName {
     Deny,
 }
 
-/// Decide about a tool call that waits. Once everything is decided the turn goes on, and this is its answer.
+/// Decide about a tool call that waits. Once all calls are decided the turn continues, and this is its answer.
 ///
 /// The id is that of the request, `thread:turn:call`. A forged or repeated decision changes nothing.
 #[utoipa::path(
@@ -55,24 +55,24 @@ enum VerdictName {
 pub(crate) async fn decide(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    Body(request): Body<DecisionRequest>,
+    JsonBody(request): JsonBody<DecisionRequest>,
 ) -> Result<Response, Problem> {
     let (thread, turn) = place(&id)?;
     let session = thread.session();
     let thread = thread_of(&app, &caller, &session, Some(thread.to_string())).await?;
     let not_waiting =
         || Problem::new("approval_not_waiting", format!("nothing waits for approval `{}`", shown(&id)));
-    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
+    let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await.map_err(|_| not_waiting())?;
     let verdict = match request.verdict {
         VerdictName::Approve => Verdict::Approve,
         VerdictName::Deny => Verdict::Deny { reason: request.reason },
     };
     let decision = Decision { approval: id, token: request.token, verdict };
-    let job = Job::Decide(decision, CancellationToken::new());
+    let job = TurnJob::Decide(decision, CancellationToken::new());
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session });
-    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, false).await
 }
 
@@ -88,13 +88,13 @@ fn place(id: &str) -> Result<(ThreadId, String), Problem> {
     Ok((ThreadId::parse(thread)?, turn))
 }
 
-/// What a turn waits for.
+/// The decisions and results that a turn waits for.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Waits {
     /// The turn that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<String>,
-    /// The calls that a person must decide about. Their tokens were told once, to whoever ran the turn.
+    /// The calls that need a decision. Their tokens were sent once, to the client of the turn.
     #[schema(value_type = Vec<shapes::PendingApproval>)]
     approvals: Vec<Value>,
     /// The calls whose results the client has not sent yet.
@@ -110,8 +110,8 @@ pub(crate) struct Waits {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<Waits>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let pending = Pending::of(&thread).await?;

@@ -11,14 +11,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::sessions::{limited, thread_of};
 use super::turns::ThreadQuery;
-use crate::audit::Act;
-use crate::input::{Asked, Body, Id, Ids};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, PathParams, QueryParams};
 use crate::openapi::params::{ArchivePath, SessionPath};
 use crate::openapi::refusals::{Conflict, Failed, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
-/// What a compaction is asked for.
+/// The request of a compaction.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactionRequest {
@@ -46,11 +46,11 @@ pub(crate) struct CompactionRequest {
 pub(crate) async fn compact(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Body(request): Body<CompactionRequest>,
+    PathParam(id): PathParam<SessionId>,
+    JsonBody(request): JsonBody<CompactionRequest>,
 ) -> Result<Json<Value>, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(request.prompt.as_deref())?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(request.prompt.as_deref())?;
     let thread = thread_of(&app, &caller, &id, request.thread).await?;
     let scope = Scope {
         session: Some(id.to_string()),
@@ -61,7 +61,7 @@ pub(crate) async fn compact(
     let input = if request.input.is_null() { json!({}) } else { request.input };
     let spec = RunSpec { input, scope, model: request.model, ..RunSpec::default() };
     let asked = CompactRequest { spec, ..CompactRequest::default() };
-    let report = world.agent.compact(&prompt, &thread, asked).await?;
+    let report = loaded.agent.compact(&prompt, &thread, asked).await?;
     Ok(Json(json!(report)))
 }
 
@@ -74,13 +74,13 @@ pub(crate) struct ArchiveView {
     turns: (String, String),
     /// Whether the model reads its summary now; else a larger one took its place.
     holds: bool,
-    /// What stands in the place of what it covers.
+    /// What replaces the covered items.
     summary: String,
-    /// What that was before, in tokens.
+    /// The cost of the covered items, in tokens.
     tokens_before: u32,
-    /// What it is now.
+    /// The cost of the replacement, in tokens.
     tokens_after: u32,
-    /// When it was made.
+    /// The time of the archive.
     #[schema(format = DateTime)]
     at: String,
 }
@@ -103,7 +103,7 @@ impl From<ArchiveInfo> for ArchiveView {
 /// The archives of a thread.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Archives {
-    /// Oldest first.
+    /// The archives, oldest first.
     archives: Vec<ArchiveView>,
 }
 
@@ -115,8 +115,8 @@ pub(crate) struct Archives {
 pub(crate) async fn archives(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<Archives>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let archives = thread.archives().await?.into_iter().map(ArchiveView::from).collect();
@@ -128,7 +128,7 @@ pub(crate) async fn archives(
 pub(crate) struct ArchiveItems {
     /// The archive.
     archive: ArchiveView,
-    /// What it covers, as it was appended.
+    /// The covered items, as they were appended.
     #[schema(value_type = Vec<shapes::LogItem>)]
     items: Vec<Value>,
 }
@@ -142,8 +142,8 @@ pub(crate) struct ArchiveItems {
 pub(crate) async fn archive(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, number): Ids<SessionId, u64>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, number): PathParams<SessionId, u64>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveItems>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let archive = info(&thread, number).await?;
@@ -166,8 +166,8 @@ async fn info(thread: &Thread, number: u64) -> Result<ArchiveInfo, Problem> {
 pub(crate) async fn undo(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, number): Ids<SessionId, u64>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, number): PathParams<SessionId, u64>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<Json<ArchiveView>, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let archive = info(&thread, number).await?;
@@ -178,17 +178,17 @@ pub(crate) async fn undo(
         return Err(Problem::new("version_conflict", text));
     }
     thread.undo().await?;
-    let act = Act::of(&caller, "compaction.undone", thread.id().as_str());
+    let act = AuditEvent::of(&caller, "compaction.undone", thread.id().as_str());
     app.0.audit.record(act.detail(format!("archive {number}"))).await;
     Ok(Json(ArchiveView { holds: false, ..archive.into() }))
 }
 
-/// Which words.
+/// The words to search for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
-    /// The words.
+    /// The query.
     q: String,
     /// How many hits at most.
     #[param(minimum = 1, maximum = 100, default = 20, nullable = false)]
@@ -198,26 +198,26 @@ pub(crate) struct SearchQuery {
     thread: Option<String>,
 }
 
-/// What was found.
+/// The search results.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Hits {
-    /// Best first.
+    /// The hits, best first.
     hits: Vec<Hit>,
 }
 
-/// An archived item that has some of the words.
+/// An archived item that contains some of the words.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Hit {
     /// Its position in the log.
     seq: u64,
     /// Its turn.
     turn: String,
-    /// When it was appended.
+    /// The time of the append.
     #[schema(format = DateTime)]
     at: String,
-    /// What kind it is.
+    /// The kind of item.
     kind: String,
-    /// The piece of its text that has the most of the words.
+    /// The snippet of its text with the most query words.
     text: String,
 }
 
@@ -229,8 +229,8 @@ pub(crate) struct Hit {
 pub(crate) async fn search(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<SearchQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<SearchQuery>,
 ) -> Result<Json<Hits>, Problem> {
     let limit = limited(query.limit, 20, 100)?;
     let thread = thread_of(&app, &caller, &id, query.thread).await?;

@@ -1,8 +1,8 @@
-//! The events of a session, as a stream that can be taken up again behind any of them.
+//! The events of a session, as a stream that can be resumed after any event.
 //!
-//! A connection knows one thing: the number of the event it sent last. It reads what comes after it, from what is at hand
-//! or from the store, as fast as its client takes it, and waits when there is nothing. So a slow client costs no memory and
-//! loses nothing, and another instance can go on where one broke off.
+//! The state of a connection is the number of the last event it sent. It reads later events, from memory or from the
+//! store, as fast as its client accepts them, and waits when there are none. So a slow client costs no memory and
+//! loses nothing, and another instance can continue after a break.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,41 +25,41 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use utoipa::IntoParams;
 
-use super::after::After;
-use crate::ears::Ear;
-use crate::input::{Asked, Id};
+use super::stream_start::StreamStart;
+use crate::event_log::{StoredEvent, events_of};
+use crate::event_writer::events_after;
+use crate::input::{PathParam, QueryParams};
 use crate::openapi::params::SessionPath;
 use crate::openapi::refusals::{Expired, NotThere, Refused};
 use crate::openapi::shapes;
-use crate::runs::{Began, Tokens};
-use crate::scribe::events_after;
-use crate::told::{Told, events_of};
+use crate::running_turns::{ApprovalTokens, TurnKey};
+use crate::subscribers::Subscription;
 use crate::{App, Caller, Problem};
 
-/// How many events are read at once.
+/// How many events are read per page.
 const PAGE: usize = 256;
-/// What says that a connection stands.
+/// The heartbeat of a connection.
 pub(super) const ALIVE: &[u8] = b": alive\n\n";
-/// How long a stream whose events are told by this instance waits before it looks whether another one has told some.
-const NEAR: Duration = Duration::from_millis(250);
+/// How long a stream whose events come from this instance waits before it checks for events of other instances.
+const LOCAL_WAIT: Duration = Duration::from_millis(250);
 
-/// Where a stream begins.
+/// The start of the stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
-    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default everything
-    /// that is kept.
+    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default
+    /// everything that is kept.
     #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
     after: Option<String>,
 }
 
 /// Follow the events of a session.
 ///
-/// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
+/// Each frame has an `id`; pass it as `Last-Event-ID` to continue right after that event, on any instance.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", operation_id = "follow_events", tag = "turns",
-    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
+    params(SessionPath, EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
         (status = 200, description = "Events as they happen; the `data` of each frame is a `SessionEvent`.", body = shapes::EventFrame, content_type = "text/event-stream"),
         Refused, NotThere, Expired,
@@ -68,11 +68,11 @@ pub(crate) struct EventsQuery {
 pub(crate) async fn follow(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<EventsQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let after = After::read(&headers, query.after.as_deref())?;
+    let after = StreamStart::read(&headers, query.after.as_deref())?;
     app.sessions(&caller).open(&id).await?;
     let session = SessionKey { tenant: caller.tenant.clone(), session: id };
     let after = after.within(app.0.records.extent(events_of(&session)).await?)?;
@@ -86,32 +86,32 @@ pub(crate) struct Follow {
     stream: StreamKey,
     /// The number of the event that was sent last.
     after: u64,
-    ready: VecDeque<Told>,
-    turn: Option<OfTurn>,
-    /// Hears what is told here.
-    ear: Arc<Ear>,
-    /// Whether what was read last was told here.
-    is_near: bool,
+    ready: VecDeque<StoredEvent>,
+    turn: Option<TurnFilter>,
+    /// Notified of events written here.
+    subscription: Arc<Subscription>,
+    /// Whether the last events read were written here.
+    is_local: bool,
     heartbeat: Duration,
-    last_sign: Instant,
+    last_sent: Instant,
 }
 
-/// What a connection needs that follows one turn to its end.
-struct OfTurn {
-    began: Began,
-    ends: Ends,
-    /// Whether it was told that the turn failed.
+/// The state of a connection that follows one turn to its end.
+struct TurnFilter {
+    turn_key: TurnKey,
+    stream_end: StreamEnd,
+    /// Whether an error event of the turn was sent.
     has_failed: bool,
-    tokens: Tokens,
+    tokens: ApprovalTokens,
     /// Stops the turn when the connection is dropped before its end.
     guard: Option<DropGuard>,
 }
 
-/// When a connection that follows one turn is over.
-enum Ends {
+/// When a connection that follows one turn ends.
+enum StreamEnd {
     /// Behind everything that is written when this comes.
     With(oneshot::Receiver<Result<Outcome, AgentError>>),
-    /// Behind everything that is written now, and this frame: the turn's end is not on record, and can't be told.
+    /// After everything written so far, and this frame: the turn's end is not on record and can't be published.
     Now(Option<String>),
     /// Behind the end of the turn.
     AtItsEnd,
@@ -119,7 +119,7 @@ enum Ends {
     Behind(u64),
 }
 
-/// What a connection woke up for.
+/// Why a connection woke up.
 enum Woken {
     Grown,
     TurnOver(Option<String>),
@@ -128,9 +128,9 @@ enum Woken {
 }
 
 impl Follow {
-    /// Begins behind the event with that number.
+    /// Starts after the event with that number.
     pub(crate) fn new(app: &App, session: SessionKey, after: u64) -> Self {
-        let ear = app.0.scribe.listen(&session);
+        let subscription = app.0.event_writer.subscribe(&session);
         Self {
             app: app.clone(),
             stream: events_of(&session),
@@ -138,29 +138,41 @@ impl Follow {
             after,
             ready: VecDeque::new(),
             turn: None,
-            ear: Arc::new(ear),
-            is_near: false,
+            subscription: Arc::new(subscription),
+            is_local: false,
             heartbeat: Duration::from_secs(app.0.config.heartbeat_seconds.max(1)),
-            last_sign: Instant::now(),
+            last_sent: Instant::now(),
         }
     }
 
     /// Follows one turn only, to its end.
     pub(crate) fn of_turn(
         mut self,
-        began: Began,
+        turn_key: TurnKey,
         outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
-        tokens: Tokens,
+        tokens: ApprovalTokens,
         guard: Option<DropGuard>,
     ) -> Self {
-        self.turn = Some(OfTurn { began, ends: Ends::With(outcome), has_failed: false, tokens, guard });
+        self.turn = Some(TurnFilter {
+            turn_key,
+            stream_end: StreamEnd::With(outcome),
+            has_failed: false,
+            tokens,
+            guard,
+        });
         self
     }
 
-    /// Follows a turn that was told before: to its last event, or to its end if it still runs.
-    pub(crate) fn of_told_turn(mut self, began: Began, last: Option<u64>) -> Self {
-        let ends = last.map_or(Ends::AtItsEnd, Ends::Behind);
-        self.turn = Some(OfTurn { began, ends, has_failed: false, tokens: Tokens::default(), guard: None });
+    /// Follows a turn that was published before: to its last event, or to its end if it still runs.
+    pub(crate) fn of_finished_turn(mut self, turn_key: TurnKey, last: Option<u64>) -> Self {
+        let stream_end = last.map_or(StreamEnd::AtItsEnd, StreamEnd::Behind);
+        self.turn = Some(TurnFilter {
+            turn_key,
+            stream_end,
+            has_failed: false,
+            tokens: ApprovalTokens::default(),
+            guard: None,
+        });
         self
     }
 
@@ -175,42 +187,43 @@ impl Follow {
     /// Returns the next frame, or nothing at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            while let Some(told) = self.ready.pop_front() {
-                self.after = told.number;
-                if let Some(frame) = self.frame(&told) {
-                    self.last_sign = Instant::now();
+            while let Some(event) = self.ready.pop_front() {
+                self.after = event.number;
+                if let Some(frame) = self.frame(&event) {
+                    self.last_sent = Instant::now();
                     return Some(frame.into());
                 }
             }
-            let ends = self.turn.as_ref().map(|it| &it.ends);
-            if matches!(ends, Some(Ends::Behind(last)) if self.after >= *last) {
+            let stream_end = self.turn.as_ref().map(|it| &it.stream_end);
+            if matches!(stream_end, Some(StreamEnd::Behind(last)) if self.after >= *last) {
                 return None;
             }
-            let is_over = matches!(ends, Some(Ends::Now(_)));
-            let ear = Arc::clone(&self.ear);
-            let told = ear.told();
-            let page = events_after(&self.app.0.scribe, &self.session, &self.stream, self.after, PAGE).await;
+            let is_over = matches!(stream_end, Some(StreamEnd::Now(_)));
+            let subscription = Arc::clone(&self.subscription);
+            let notified = subscription.notified();
+            let page =
+                events_after(&self.app.0.event_writer, &self.session, &self.stream, self.after, PAGE).await;
             match page {
                 Ok(page) if !page.events.is_empty() => {
-                    self.is_near = page.is_at_hand;
+                    self.is_local = page.is_recent;
                     self.ready.extend(page.events);
                 }
                 // Everything a turn said is written before it is over.
                 Ok(_) if is_over => {
                     let turn = self.turn.as_mut()?;
                     turn.guard.take().map(DropGuard::disarm);
-                    let Ends::Now(last) = &mut turn.ends else { return None };
+                    let StreamEnd::Now(last) = &mut turn.stream_end else { return None };
                     return last.take().filter(|_| !turn.has_failed).map(Bytes::from);
                 }
-                Ok(_) => match self.wait(told).await {
+                Ok(_) => match self.wait(notified).await {
                     Woken::Grown => {}
                     Woken::TurnOver(last) => {
                         if let Some(turn) = &mut self.turn {
-                            turn.ends = Ends::Now(last);
+                            turn.stream_end = StreamEnd::Now(last);
                         }
                     }
                     Woken::Heartbeat => {
-                        self.last_sign = Instant::now();
+                        self.last_sent = Instant::now();
                         return Some(Bytes::from_static(ALIVE));
                     }
                     Woken::Stop => return None,
@@ -218,8 +231,8 @@ impl Follow {
                 Err(err) => {
                     tracing::warn!(error = %err, "events can't be read yet");
                     tokio::time::sleep(Duration::from_millis(300)).await;
-                    if self.last_sign.elapsed() >= self.heartbeat {
-                        self.last_sign = Instant::now();
+                    if self.last_sent.elapsed() >= self.heartbeat {
+                        self.last_sent = Instant::now();
                         return Some(Bytes::from_static(ALIVE));
                     }
                 }
@@ -227,24 +240,26 @@ impl Follow {
         }
     }
 
-    async fn wait(&mut self, told: Notified<'_>) -> Woken {
+    async fn wait(&mut self, notified: Notified<'_>) -> Woken {
         let (records, stream, after) = (&self.app.0.records, self.stream.clone(), self.after);
-        let is_near = self.turn.is_some() || self.is_near;
+        let is_local = self.turn.is_some() || self.is_local;
         let grown = async move {
-            if is_near {
-                // What comes next is probably told here, too, and then the store need not be asked.
-                tokio::time::sleep(NEAR).await;
+            if is_local {
+                // The next events are probably written here too, and then the store need not be queried.
+                tokio::time::sleep(LOCAL_WAIT).await;
             }
             records.grown(stream, after).await
         };
         let over = async {
-            match self.turn.as_mut().map(|it| &mut it.ends) {
-                Some(Ends::With(outcome)) => outcome.await.ok().and_then(|it| untellable(it.err()?)),
+            match self.turn.as_mut().map(|it| &mut it.stream_end) {
+                Some(StreamEnd::With(outcome)) => {
+                    outcome.await.ok().and_then(|it| unrecorded_frame(it.err()?))
+                }
                 _ => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = told => Woken::Grown,
+            () = notified => Woken::Grown,
             grown = grown => {
                 if grown.is_err() {
                     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -252,40 +267,40 @@ impl Follow {
                 Woken::Grown
             }
             last = over => Woken::TurnOver(last),
-            () = tokio::time::sleep_until(self.last_sign + self.heartbeat) => Woken::Heartbeat,
+            () = tokio::time::sleep_until(self.last_sent + self.heartbeat) => Woken::Heartbeat,
             () = self.app.0.stop.cancelled() => Woken::Stop,
         }
     }
 
-    /// Returns the frame of an event, if this connection is told of it.
-    fn frame(&mut self, told: &Told) -> Option<String> {
-        let Some(turn) = &mut self.turn else { return Some(told.frame()) };
-        let label = told.label();
-        let is_mine = label.thread.as_deref() == Some(turn.began.thread.as_str())
-            && label.turn.as_deref() == Some(turn.began.turn.as_str());
+    /// Returns the frame of an event, if this connection should send it.
+    fn frame(&mut self, event: &StoredEvent) -> Option<String> {
+        let Some(turn) = &mut self.turn else { return Some(event.frame()) };
+        let label = event.label();
+        let is_mine = label.thread.as_deref() == Some(turn.turn_key.thread.as_str())
+            && label.turn.as_deref() == Some(turn.turn_key.turn.as_str());
         if !is_mine {
             return None;
         }
         turn.has_failed |= label.kind == "error";
-        if label.kind == "turn.end" && matches!(turn.ends, Ends::AtItsEnd) {
-            turn.ends = Ends::Behind(told.number);
+        if label.kind == "turn.end" && matches!(turn.stream_end, StreamEnd::AtItsEnd) {
+            turn.stream_end = StreamEnd::Behind(event.number);
         }
         match label.kind == "approval.required" {
-            true => Some(told.frame_with(&label.kind, &with_token(&told.data, &turn.tokens))),
-            false => Some(told.frame_with(&label.kind, &told.data)),
+            true => Some(event.frame_with(&label.kind, &with_token(&event.data, &turn.tokens))),
+            false => Some(event.frame_with(&label.kind, &event.data)),
         }
     }
 }
 
-/// Returns the last frame of a turn whose end is not on record. It has no id: it is no event of the log.
-fn untellable(err: AgentError) -> Option<String> {
+/// Returns the last frame of a turn whose end is not on record. It has no id, since it is not an event of the log.
+fn unrecorded_frame(err: AgentError) -> Option<String> {
     let AgentError::Unrecorded(_) = &err else { return None };
     let event = Event::Error { code: err.code().to_owned(), message: err.to_string() };
     Some(format!("event: error\ndata: {}\n\n", serde_json::to_value(event).ok()?))
 }
 
-/// Adds the token to a request for approval: it is for whoever runs the turn, and in no log.
-fn with_token(data: &str, tokens: &Tokens) -> String {
+/// Adds the token to a request for approval: only the client of the turn gets it, and it is never logged.
+fn with_token(data: &str, tokens: &ApprovalTokens) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(data) else { return data.to_owned() };
     let token = value["approval"]["id"].as_str().and_then(|it| tokens.get(it));
     if let (Some(token), Some(approval)) = (token, value["approval"].as_object_mut()) {

@@ -2,42 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use contexture_flow::{AskedKind, DamagedRun, Flow, RunInfo, RunStatus, Wait};
+use contexture_flow::{DamagedRun, Flow, QuestionKind, RunInfo, RunStatus, Wait};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::prompts::FaultView;
+use crate::loaded_project::LoadedProject;
 use crate::openapi::shapes;
-use crate::world::World;
 
 /// A flow, in short.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FlowSummary {
     /// Its id.
     id: String,
-    /// What it is for.
+    /// A description for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     description: String,
     /// Names the version of it; nothing where no version could be used yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
-    /// What is wrong with its file; the last good version is used, if there was one.
+    /// The faults of its file; the last good version is used, if there was one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     faults: Vec<FaultView>,
 }
 
 impl FlowSummary {
-    pub(super) fn all(world: &World) -> Vec<Self> {
-        let flows = world.project.flows().map(|(id, flow)| {
+    pub(super) fn all(loaded: &LoadedProject) -> Vec<Self> {
+        let flows = loaded.project.flows().map(|(id, flow)| {
             let flow = flow.ok();
             Self {
                 id: id.to_owned(),
                 description: flow.map(|it| it.definition().description.clone()).unwrap_or_default(),
                 fingerprint: flow.map(|it| it.fingerprint().to_owned()),
-                faults: faults(world, id),
+                faults: faults(loaded, id),
             }
         });
         flows.collect()
@@ -45,12 +45,12 @@ impl FlowSummary {
 }
 
 /// Returns what is wrong with a flow's file as it is now.
-fn faults(world: &World, id: &str) -> Vec<FaultView> {
-    let file = world.project.flow_file(id);
-    let own = world.faults.iter().filter(|it| file.is_some() && it.file.as_deref() == file);
+fn faults(loaded: &LoadedProject, id: &str) -> Vec<FaultView> {
+    let file = loaded.project.flow_file(id);
+    let own = loaded.faults.iter().filter(|it| file.is_some() && it.file.as_deref() == file);
     let own: Vec<FaultView> = own.map(FaultView::from).collect();
-    match world.project.flow(id) {
-        // Before the first reload nobody has collected what is wrong.
+    match loaded.project.flow(id) {
+        // Before the first reload the faults have not been collected.
         Err(err) if own.is_empty() => err.faults.iter().map(FaultView::from).collect(),
         _ => own,
     }
@@ -68,9 +68,9 @@ pub(crate) struct FlowList {
 pub(crate) struct FlowView {
     /// Its id.
     id: String,
-    /// What it is for.
+    /// A description for people.
     description: String,
-    /// What a run is given: each input's JSON Schema.
+    /// The inputs of a run: the JSON Schema of each.
     #[schema(value_type = BTreeMap<String, Object>)]
     inputs: BTreeMap<String, Value>,
     /// The nodes, as they are written down, by name.
@@ -78,18 +78,18 @@ pub(crate) struct FlowView {
     nodes: Value,
     /// The edges, as they are written down: `node.port -> node.port`.
     edges: Vec<String>,
-    /// What a run comes to: each output's port.
+    /// The outputs of a run: the port of each.
     outputs: BTreeMap<String, String>,
     /// Names the version of the flow: equal flows have equal ones.
     fingerprint: String,
-    /// What is wrong with its file as it is now; this is the last good version then.
+    /// The faults of its current file; then this is the last good version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     faults: Vec<FaultView>,
 }
 
 impl FlowView {
-    pub(super) fn of(world: &World, flow: &Flow) -> Self {
+    pub(super) fn of(loaded: &LoadedProject, flow: &Flow) -> Self {
         let definition = flow.definition();
         let outputs = definition.outputs.iter();
         Self {
@@ -100,7 +100,7 @@ impl FlowView {
             edges: definition.edges.clone(),
             outputs: outputs.map(|(name, port)| (name.clone(), port.clone())).collect(),
             fingerprint: flow.fingerprint().to_owned(),
-            faults: faults(world, flow.id()),
+            faults: faults(loaded, flow.id()),
         }
     }
 }
@@ -110,65 +110,65 @@ impl FlowView {
 pub(crate) struct RunView {
     /// Its id: the session's, a dot, and its own name.
     run: String,
-    /// Its flow.
+    /// The flow's id.
     flow: String,
     /// Names the version of the flow that it was begun with. It stays with that one.
     fingerprint: String,
     /// The session that it belongs to.
     session: String,
-    /// What becomes of it.
+    /// The status of the run.
     #[schema(value_type = shapes::RunStatus)]
     status: RunStatus,
-    /// What it was given.
+    /// The input of the run.
     #[schema(value_type = Object)]
     input: Value,
-    /// What it came to; nothing before its end.
+    /// Its outputs; empty before its end.
     outputs: BTreeMap<String, Value>,
-    /// What it waits for: `POST /v1/runs/{id}/waits/{wait}` answers. A list of runs does not say.
+    /// The open waits: `POST /v1/runs/{id}/waits/{wait}` answers one. Absent in lists of runs.
     waits: Vec<WaitView>,
     /// The node that failed, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
-    /// What went wrong.
+    /// The error of a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<NodeErrorView>,
-    /// When it was begun.
+    /// The time of the start.
     #[schema(format = DateTime)]
     created: String,
-    /// When somebody last took it up or let it go.
+    /// When a driver last took or released it.
     #[schema(format = DateTime)]
     updated: String,
 }
 
-/// What a run waits for.
+/// An open wait of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WaitView {
     /// Names it within the run.
     id: String,
     /// The node that waits.
     node: String,
-    /// What kind of answer it is.
+    /// The kind of answer.
     #[schema(value_type = shapes::AskedKind)]
-    kind: AskedKind,
-    /// What is asked, in words.
+    kind: QuestionKind,
+    /// The question as text.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     message: String,
     /// The JSON Schema that an answer fits.
     #[schema(value_type = Object)]
     schema: Value,
-    /// What it is about, such as the tool call that waits for approval.
+    /// The subject, such as the tool call that needs approval.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schema(value_type = Option<Object>)]
     about: Value,
 }
 
-/// Why a node did not do its work.
+/// Why a node failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NodeErrorView {
     /// A stable code.
     code: String,
-    /// What went wrong.
+    /// The error of a failed run.
     message: String,
 }
 
@@ -203,7 +203,7 @@ impl From<Wait> for WaitView {
 pub(crate) struct DamagedRunView {
     /// Its id.
     run: String,
-    /// What is wrong with it.
+    /// The error.
     error: NodeErrorView,
 }
 
@@ -224,7 +224,7 @@ pub(crate) struct RunPage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub(super) damaged: Vec<DamagedRunView>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<String>,
 }

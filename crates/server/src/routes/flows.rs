@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::flow_shapes::{FlowList, FlowSummary, FlowView};
-use crate::input::{Asked, Id};
+use crate::input::{PathParam, QueryParams};
 use crate::openapi::params::FlowPath;
 use crate::openapi::refusals::{Broken, NotThere, Refused};
 use crate::{App, Caller, Problem};
@@ -20,7 +20,7 @@ use crate::{App, Caller, Problem};
     responses((status = 200, description = "The flows.", body = FlowList), Refused)
 )]
 pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
-    Json(FlowList { flows: FlowSummary::all(&app.world()) })
+    Json(FlowList { flows: FlowSummary::all(&app.loaded()) })
 }
 
 /// Show a flow: what a run is given, its nodes and edges, and what a run comes to.
@@ -31,11 +31,11 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Json<FlowList> {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
 ) -> Result<Json<FlowView>, Problem> {
-    let world = app.world();
-    let flow = world.flow(&id)?;
-    Ok(Json(FlowView::of(&world, &flow)))
+    let loaded = app.loaded();
+    let flow = loaded.flow(&id)?;
+    Ok(Json(FlowView::of(&loaded, &flow)))
 }
 
 /// How a flow is drawn.
@@ -66,10 +66,10 @@ enum GraphFormat {
 pub(crate) async fn draw(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
-    Asked(query): Asked<GraphQuery>,
+    PathParam(id): PathParam<String>,
+    QueryParams(query): QueryParams<GraphQuery>,
 ) -> Result<impl IntoResponse, Problem> {
-    let flow = app.world().flow(&id)?;
+    let flow = app.loaded().flow(&id)?;
     let (kind, text) = match query.format.unwrap_or(GraphFormat::Mermaid) {
         GraphFormat::Mermaid => ("text/plain; charset=utf-8", graph::mermaid(flow.definition())),
         GraphFormat::Svg => ("image/svg+xml", graph::svg(flow.definition())),

@@ -1,7 +1,5 @@
 //! The routes, one module for each noun.
 
-mod after;
-mod again;
 mod approvals;
 mod compaction;
 mod events;
@@ -10,17 +8,19 @@ mod flows;
 pub(crate) mod ops;
 mod passes;
 mod prompts;
+mod replay;
 mod results;
 mod run_events;
 mod runs;
 mod sessions;
+mod stream_start;
 mod threads;
 mod turn_shapes;
 mod turns;
 
-pub(crate) use again::place_of;
 pub(crate) use flow_shapes::WaitView;
 pub(crate) use prompts::unkept_sessions;
+pub(crate) use replay::event_range;
 pub(crate) use turns::idempotency_key;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;

@@ -1,4 +1,4 @@
-//! For whoever looks after the server: is it alive, can it work, what did it do.
+//! Operations: liveness, readiness, metrics and the audit log.
 
 use axum::Json;
 use axum::Router;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::{self, Entry, audit_log};
-use crate::input::Asked;
+use crate::audit::{self, AuditEntry, audit_log};
+use crate::input::QueryParams;
 use crate::metrics::Now;
 use crate::openapi::refusals::{NotAdmin, Refused};
 use crate::readiness::Outcome;
@@ -29,7 +29,7 @@ struct Health {
     status: &'static str,
 }
 
-/// Says what this is to whoever opens the address in a browser.
+/// Describes the server to a person who opens the address in a browser.
 async fn welcome() -> Json<Value> {
     Json(
         json!({"name": "contexture", "openapi": "/openapi.json", "health": "/healthz", "openai_base_url": "/v1"}),
@@ -41,10 +41,10 @@ async fn alive() -> Json<Health> {
 }
 
 async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
-    if app.0.runs.is_stopping() {
+    if app.0.running_turns.is_stopping() {
         return Err(Problem::new("shutting_down", "the server stops"));
     }
-    // Where the store is, and what it says, is for the log alone: nobody had to show a key.
+    // The store's location and error are logged only: this route needs no key.
     match app.0.readiness.ask(&*app.0.records, &*app.0.time).await {
         Outcome::Ready => Ok(Json(Health { status: "ready" })),
         Outcome::Failed => Err(Problem::new("store_unavailable", "the store can't be written")),
@@ -52,7 +52,7 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     }
 }
 
-/// What was measured, as Prometheus reads it. Needs an administrator's key where keys are needed.
+/// Read the metrics in Prometheus format. Needs an administrator's key where keys are required.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "show_metrics", tag = "operations",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refused, NotAdmin)
@@ -60,16 +60,16 @@ async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
 pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
     caller.check_admin()?;
     let now = Now {
-        running: app.0.runs.n_running(),
+        running: app.0.running_turns.n_running(),
         driven: app.0.drivers.n_driven(),
         stuck: app.0.drivers.n_stuck(),
-        queue: app.0.scribe.depth(),
+        queue: app.0.event_writer.depth(),
     };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, app.0.metrics.text(now)))
 }
 
-/// Which acts.
+/// The entries to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -87,7 +87,7 @@ pub(crate) struct AuditQuery {
 pub(crate) struct AuditPage {
     /// The acts, newest first.
     acts: Vec<ActView>,
-    /// What comes next is `before` this number, if there may be more.
+    /// The `before` of the next request, if there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<u64>,
 }
@@ -97,33 +97,33 @@ pub(crate) struct AuditPage {
 pub(crate) struct ActView {
     /// Its number in the log.
     number: u64,
-    /// When.
+    /// The time of the action.
     #[schema(format = DateTime)]
     time: String,
-    /// Who did it: `key:ID`, `cli`, `server`, or `anybody` where no key is needed.
+    /// The actor: `key:ID`, `cli`, `server`, or `anybody` where no key is required.
     actor: String,
-    /// What, such as `key.created`.
+    /// The action, such as `key.created`.
     act: String,
-    /// To what.
+    /// The target of the action.
     target: String,
-    /// Whose it is.
+    /// The tenant whose data was affected.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// More about it.
+    /// More details, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
 }
 
-impl From<Entry> for ActView {
-    fn from(entry: Entry) -> Self {
-        let audit::Act { actor, act, target, tenant, detail } = entry.act;
+impl From<AuditEntry> for ActView {
+    fn from(entry: AuditEntry) -> Self {
+        let audit::AuditEvent { actor, act, target, tenant, detail } = entry.act;
         let (time, tenant) = (entry.at.to_millis(), tenant.map(|it| it.to_string()));
         Self { number: entry.number, time, actor, act, target, tenant, detail }
     }
 }
 
-/// Who did what to the server: the audit log. Needs an administrator's key where keys are needed; one of a tenant sees what
-/// was done to what belongs to that tenant, one of the default tenant sees everything.
+/// Read the audit log. Needs an administrator's key where keys are required; a key of a tenant sees events on that
+/// tenant's data, a key of the default tenant sees everything.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_acts", tag = "operations", params(AuditQuery),
     responses((status = 200, description = "A page of the log.", body = AuditPage), Refused, NotAdmin)
@@ -131,7 +131,7 @@ impl From<Entry> for ActView {
 pub(crate) async fn audited(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<AuditQuery>,
+    QueryParams(query): QueryParams<AuditQuery>,
 ) -> Result<Json<AuditPage>, Problem> {
     caller.check_admin()?;
     let limit = limited(query.limit, 100, 1000)?;
@@ -142,7 +142,7 @@ pub(crate) async fn audited(
             let before = acts.last().filter(|it| acts.len() == limit && it.number > 1).map(|it| it.number);
             (acts, before)
         }
-        // What is done to others, and to the server, is for those to know who look after it.
+        // Only administrators of the default tenant see events on the server and on other tenants.
         false => audit::audit_log_of(&*app.0.records, &caller.tenant, before, limit).await?,
     };
     Ok(Json(AuditPage { acts: acts.into_iter().map(ActView::from).collect(), before }))

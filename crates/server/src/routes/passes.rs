@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::sessions::{limited, numbered};
-use crate::input::{Asked, Id, Ids};
+use crate::input::{PathParam, PathParams, QueryParams};
 use crate::openapi::params::{PassPath, PassesPath, SessionPath};
 use crate::openapi::refusals::{Expired, Failed, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::passes::{Kept, PassId, answer, load, newest};
+use crate::passes::{PassId, StoredPass, answer, load, newest};
 use crate::{App, Caller, Problem};
 
 /// A pass in a list.
@@ -33,7 +33,7 @@ pub(crate) struct PassView {
     thread: String,
     /// The turn.
     turn: String,
-    /// Which call of the turn it is, from 1.
+    /// The number of the call within the turn, from 1.
     step: u32,
     /// The prompt.
     prompt: String,
@@ -42,20 +42,20 @@ pub(crate) struct PassView {
     model: Option<String>,
     /// The hash of the request.
     fingerprint: String,
-    /// What the request cost, as it was counted before the call.
+    /// The size of the request, as counted before the call.
     total_tokens: u32,
-    /// What came of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
+    /// The result of the call, once it is known: `took_ms`, `usage`, `cache`, `stop` or `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<shapes::PassResult>)]
     result: Option<Value>,
 }
 
-impl From<&Kept> for PassView {
-    fn from(kept: &Kept) -> Self {
-        let manifest = &kept.manifest;
+impl From<&StoredPass> for PassView {
+    fn from(stored_pass: &StoredPass) -> Self {
+        let manifest = &stored_pass.manifest;
         Self {
-            id: kept.id.to_string(),
-            at: kept.at.to_millis(),
+            id: stored_pass.id.to_string(),
+            at: stored_pass.at.to_millis(),
             thread: manifest.thread.clone(),
             turn: manifest.turn.clone(),
             step: manifest.step,
@@ -63,7 +63,7 @@ impl From<&Kept> for PassView {
             model: manifest.model.clone(),
             fingerprint: manifest.fingerprint.clone(),
             total_tokens: manifest.total_tokens,
-            result: kept.result.as_ref().map(|it| json!(it)),
+            result: stored_pass.result.as_ref().map(|it| json!(it)),
         }
     }
 }
@@ -71,14 +71,14 @@ impl From<&Kept> for PassView {
 /// A page of passes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PassPage {
-    /// Newest first.
+    /// The passes, newest first.
     passes: Vec<PassView>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<u64>,
 }
 
-/// Which page.
+/// The page to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -99,14 +99,15 @@ pub(crate) struct PassQuery {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<PassQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<PassQuery>,
 ) -> Result<Json<PassPage>, Problem> {
     let (limit, before) = (limited(query.limit, 50, 1000)?, numbered(query.before)?);
     app.sessions(&caller).open(&id).await?;
-    let kept = newest(&*app.0.records, &caller.tenant, &id, before, limit).await?;
-    let before = kept.last().filter(|it| kept.len() == limit && it.id.number > 1).map(|it| it.id.number);
-    Ok(Json(PassPage { passes: kept.iter().map(PassView::from).collect(), before }))
+    let stored_pass = newest(&*app.0.records, &caller.tenant, &id, before, limit).await?;
+    let before =
+        stored_pass.last().filter(|it| stored_pass.len() == limit && it.id.number > 1).map(|it| it.id.number);
+    Ok(Json(PassPage { passes: stored_pass.iter().map(PassView::from).collect(), before }))
 }
 
 /// A pass with everything in it.
@@ -114,14 +115,14 @@ pub(crate) async fn list(
 pub(crate) struct PassWhole {
     #[serde(flatten)]
     view: PassView,
-    /// What was sent.
+    /// The request that was sent.
     #[schema(value_type = shapes::Request)]
     request: Value,
-    /// What the model answered and what that cost, as the thread's log has it; null while there is no answer, if the call
+    /// The model's answer and its usage, read from the thread's log; null if there is no answer yet, if the call
     /// failed, or if the thread is gone.
     #[schema(value_type = Option<shapes::Answer>, required)]
     answer: Option<Value>,
-    /// Where every token came from, and why something was missing.
+    /// The source of every token, and the reasons for what was missing.
     #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }
@@ -134,19 +135,19 @@ pub(crate) struct PassWhole {
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<PassId>,
+    PathParam(id): PathParam<PassId>,
 ) -> Result<Json<PassWhole>, Problem> {
-    let kept = loaded(&app, &caller, &id).await?;
-    let view = PassView::from(&kept);
-    let message = answer(&app.sessions(&caller), &kept).await?;
-    let answer = message.zip(kept.result.as_ref());
+    let stored_pass = load_pass(&app, &caller, &id).await?;
+    let view = PassView::from(&stored_pass);
+    let message = answer(&app.sessions(&caller), &stored_pass).await?;
+    let answer = message.zip(stored_pass.result.as_ref());
     let answer = answer.map(|(message, it)| json!({"message": message, "stop": it.stop, "usage": it.usage}));
-    let mut document = kept.manifest.document;
+    let mut document = stored_pass.manifest.document;
     let (request, explanation) = (document["request"].take(), document["explanation"].take());
     Ok(Json(PassWhole { view, request, answer, explanation }))
 }
 
-async fn loaded(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem> {
+async fn load_pass(app: &App, caller: &Caller, id: &PassId) -> Result<StoredPass, Problem> {
     load(&*app.0.records, &caller.tenant, id).await
 }
 
@@ -158,9 +159,9 @@ async fn loaded(app: &App, caller: &Caller, id: &PassId) -> Result<Kept, Problem
 pub(crate) async fn diff(
     State(app): State<App>,
     caller: Caller,
-    Ids(a, b): Ids<PassId, PassId>,
+    PathParams(a, b): PathParams<PassId, PassId>,
 ) -> Result<Json<Value>, Problem> {
-    let (before, now) = (loaded(&app, &caller, &a).await?, loaded(&app, &caller, &b).await?);
+    let (before, now) = (load_pass(&app, &caller, &a).await?, load_pass(&app, &caller, &b).await?);
     let (before, now) = (before.document()?, now.document()?);
     // Long texts take their time to compare.
     let diff = tokio::task::spawn_blocking(move || PassDiff::of(&before, &now).document()).await;
@@ -175,13 +176,13 @@ pub(crate) async fn diff(
 pub(crate) async fn body(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<PassId>,
+    PathParam(id): PathParam<PassId>,
 ) -> Result<impl IntoResponse, Problem> {
-    let body = loaded(&app, &caller, &id).await?.body()?;
+    let body = load_pass(&app, &caller, &id).await?.body()?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }
 
-/// What a model answered to a pass that was sent again.
+/// The model's answer to a pass that was sent again.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Replayed {
     /// The pass.
@@ -204,23 +205,23 @@ pub(crate) struct Replayed {
 pub(crate) async fn replay(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<PassId>,
+    PathParam(id): PathParam<PassId>,
 ) -> Result<Json<Replayed>, Problem> {
-    let kept = loaded(&app, &caller, &id).await?;
-    if kept.manifest.wire.is_some() {
-        // What is sent must be what was sent.
-        kept.body()?;
+    let stored_pass = load_pass(&app, &caller, &id).await?;
+    if stored_pass.manifest.wire.is_some() {
+        // The request must be the same as the one that was sent.
+        stored_pass.body()?;
     }
-    let cache_key = kept.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
-    let call = ModelCall { request: std::sync::Arc::new(kept.request()?), cache_key };
-    let mut deltas = app.world().agent.model().stream(call);
+    let cache_key = stored_pass.manifest.wire.as_ref().and_then(|it| it.target.cache_key.clone());
+    let call = ModelCall { request: std::sync::Arc::new(stored_pass.request()?), cache_key };
+    let mut deltas = app.loaded().agent.model().stream(call);
     while let Some(delta) = deltas.next().await {
         if let Delta::Done(answer) = delta? {
             let (message, stop) = (json!(answer.message), json!(answer.stop));
             let answer = json!({"message": message, "stop": stop, "usage": answer.usage});
             return Ok(Json(Replayed {
                 pass: id.to_string(),
-                fingerprint: kept.manifest.fingerprint,
+                fingerprint: stored_pass.manifest.fingerprint,
                 answer,
             }));
         }

@@ -17,12 +17,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::turn_shapes::{PassRequest, TurnRequest, TurnResult};
 use super::turns::{reply, wants_events};
-use crate::input::{Asked, Body, Id};
+use crate::input::{JsonBody, PathParam, QueryParams};
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::PromptPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{Job, Task};
-use crate::world::World;
+use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// A prompt.
@@ -32,7 +32,7 @@ pub(crate) struct PromptView {
     id: String,
     /// Its place in the project, such as `support/refund`.
     path: String,
-    /// What it is for.
+    /// A description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Its tags.
@@ -48,7 +48,7 @@ pub(crate) struct PromptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     output: Option<Value>,
-    /// What is wrong with its file; the last good version is used, if there was one.
+    /// The faults of its file; the last good version is used, if there was one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<FaultView>,
 }
@@ -58,9 +58,9 @@ pub(crate) struct PromptView {
 pub(crate) struct FaultView {
     /// The stable code.
     code: String,
-    /// What is wrong.
+    /// The message.
     message: String,
-    /// Where, such as `prompts/p.md:3:1`.
+    /// The location, such as `prompts/p.md:3:1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct PromptList {
     prompts: Vec<PromptView>,
 }
 
-/// Which prompts are listed.
+/// The prompts to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -95,11 +95,11 @@ pub(crate) struct PromptFilter {
 pub(crate) async fn list(
     State(app): State<App>,
     _: Caller,
-    Asked(filter): Asked<PromptFilter>,
+    QueryParams(filter): QueryParams<PromptFilter>,
 ) -> Json<PromptList> {
-    let world = app.world();
-    let views = world.project.prompts().map(|(path, prompt)| match prompt {
-        Ok(prompt) => view(&world, path, prompt),
+    let loaded = app.loaded();
+    let views = loaded.project.prompts().map(|(path, prompt)| match prompt {
+        Ok(prompt) => view(&loaded, path, prompt),
         Err(err) => PromptView {
             id: path.to_owned(),
             path: path.to_owned(),
@@ -115,9 +115,9 @@ pub(crate) async fn list(
     Json(PromptList { prompts: views.filter(is_meant).collect() })
 }
 
-fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
+fn view(loaded: &LoadedProject, path: &str, prompt: &Prompt) -> PromptView {
     let file = format!("prompts/{path}.md");
-    let faults = world.faults.iter().filter(|it| it.file.as_deref() == Some(&file));
+    let faults = loaded.faults.iter().filter(|it| it.file.as_deref() == Some(&file));
     let definition = prompt.definition();
     PromptView {
         id: prompt.id().to_owned(),
@@ -139,24 +139,24 @@ fn view(world: &World, path: &str, prompt: &Prompt) -> PromptView {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
 ) -> Result<Json<PromptView>, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(Some(&id))?;
-    let path = world.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(&id))?;
+    let path = loaded.project.prompts().find(|(_, it)| it.is_ok_and(|it| it.id() == prompt.id()));
     let path = path.map_or(id.clone(), |(path, _)| path.to_owned());
-    Ok(Json(view(&world, &path, &prompt)))
+    Ok(Json(view(&loaded, &path, &prompt)))
 }
 
-/// What would be sent, and why.
+/// The request that would be sent, and its explanation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Resolved {
     /// The hash of the request.
     fingerprint: String,
-    /// What would be sent.
+    /// The request that would be sent.
     #[schema(value_type = shapes::Request)]
     request: Value,
-    /// Where every token comes from, and why something is missing.
+    /// The source of every token, and the reasons for what is missing.
     #[schema(value_type = shapes::Explanation)]
     explanation: Value,
 }
@@ -169,8 +169,8 @@ pub(crate) struct Resolved {
 pub(crate) async fn resolve(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
-    Body(request): Body<PassRequest>,
+    PathParam(id): PathParam<String>,
+    JsonBody(request): JsonBody<PassRequest>,
 ) -> Result<Json<Resolved>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
     Ok(Json(Resolved {
@@ -188,8 +188,8 @@ pub(crate) async fn resolve(
 pub(crate) async fn inspect(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
-    Body(request): Body<PassRequest>,
+    PathParam(id): PathParam<String>,
+    JsonBody(request): JsonBody<PassRequest>,
 ) -> Result<Json<Value>, Problem> {
     let pass = pass(&app, &caller, &id, &request).await?;
     Ok(Json(serde_json::to_value(pass.explain()).unwrap_or_default()))
@@ -197,8 +197,8 @@ pub(crate) async fn inspect(
 
 async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Result<Pass, Problem> {
     let request = &asked.turn;
-    let world = app.world();
-    let prompt = world.prompt(Some(id))?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(id))?;
     request.check_unkept()?;
     let run = request.run_request(caller, None, None, app.0.time.now())?;
     let said = run.user.clone();
@@ -211,10 +211,10 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
         budget: asked.budget(),
         in_flight_turn: said.map(|it| Turn::new("in_flight", vec![it])),
         engine: Some(contexture::engine()),
-        ..world.project.options(&prompt, None, run.spec.model.as_deref())
+        ..loaded.project.options(&prompt, None, run.spec.model.as_deref())
     };
     let pass = resolve_reminded(&prompt, options, &run.reminders).await;
-    pass.map_err(|err| world.project.error(&err).into())
+    pass.map_err(|err| loaded.project.error(&err).into())
 }
 
 /// Run a prompt once, without a session: nothing of it is kept.
@@ -228,23 +228,23 @@ async fn pass(app: &App, caller: &Caller, id: &str, asked: &PassRequest) -> Resu
 pub(crate) async fn run(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    Body(request): Body<TurnRequest>,
+    JsonBody(request): JsonBody<TurnRequest>,
 ) -> Result<Response, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(Some(&id))?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(&id))?;
     if wants_events(&headers)? {
         let problem = Problem::new("not_acceptable", "a run without a session has no events to follow");
         return Err(problem.hint("`POST /v1/sessions/{id}/turns` streams"));
     }
     request.check_unkept()?;
-    let job = Job::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
+    let job = TurnJob::Run(Box::new(request.run_request(&caller, None, None, app.0.time.now())?));
     let sessions = unkept_sessions(&app);
     let session = sessions.create(SessionStart::default()).await?;
     let thread = session.main().clone();
     let task =
-        Task { session: None, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+        TurnTask { session: None, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, false, true).await
 }
 
@@ -252,5 +252,5 @@ pub(crate) async fn run(
 pub(crate) fn unkept_sessions(app: &App) -> Sessions {
     let store = Arc::new(MemoryStore::new(Arc::clone(&app.0.time)));
     let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());
-    sessions.of_tenant(crate::passes::nobody())
+    sessions.of_tenant(crate::passes::unkept_tenant())
 }

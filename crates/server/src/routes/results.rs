@@ -16,12 +16,12 @@ use utoipa::ToSchema;
 use super::sessions::thread_of;
 use super::turn_shapes::TurnResult;
 use super::turns::{ThreadQuery, reply, wants_events};
-use crate::input::{Asked, Body, Ids, objects, shown};
+use crate::input::{JsonBody, PathParams, QueryParams, objects, shown};
+use crate::loaded_project::LoadedProject;
 use crate::openapi::params::TurnPath;
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{Job, Task};
-use crate::world::World;
+use crate::running_turns::{TurnJob, TurnTask};
 use crate::{App, Caller, Problem};
 
 /// Results of tools that the client ran.
@@ -43,15 +43,15 @@ pub(crate) struct Results {
 pub(crate) struct ResultOf {
     /// The call.
     call_id: String,
-    /// What the tool gave: a text, or any JSON.
+    /// The tool's output: a text, or any JSON.
     #[serde(default, deserialize_with = "given")]
     output: Option<Value>,
-    /// What went wrong, in place of an output.
+    /// The error, instead of an output.
     #[serde(default)]
     error: Option<String>,
 }
 
-/// Reads a value that is there: a tool may well give null.
+/// Reads a value that is present: null is a valid output.
 fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -71,7 +71,7 @@ impl ResultOf {
     }
 }
 
-/// Send the results of tools that the client ran; the turn goes on once none is missing.
+/// Send the results of tools that the client ran; the turn continues once none is missing.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/results", operation_id = "answer_client_tools", tag = "turns", request_body = Results,
     params(TurnPath, ThreadQuery),
@@ -83,17 +83,17 @@ impl ResultOf {
 pub(crate) async fn results(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, turn): Ids<SessionId, String>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, turn): PathParams<SessionId, String>,
+    QueryParams(query): QueryParams<ThreadQuery>,
     headers: HeaderMap,
-    Body(body): Body<Results>,
+    JsonBody(body): JsonBody<Results>,
 ) -> Result<Response, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
     let results = body.results.into_iter().map(ResultOf::read).collect::<Result<Vec<_>, Problem>>()?;
-    let (world, prompt) = waiting_prompt(&app, &thread, &turn).await?;
-    let job = Job::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
+    let (loaded, prompt) = waiting_prompt(&app, &thread, &turn).await?;
+    let job = TurnJob::Answer(Box::new(AnswerRequest { results, ..AnswerRequest::default() }));
     let session = Some(SessionKey { tenant: caller.tenant.clone(), session: id });
-    let task = Task { session, thread, prompt, agent: world.agent.clone(), job, asked: None, tap: None };
+    let task = TurnTask { session, thread, prompt, agent: loaded.agent.clone(), job, asked: None, tap: None };
     reply(&app, task, wants_events(&headers)?, body.cancel_on_disconnect).await
 }
 
@@ -102,14 +102,14 @@ pub(crate) async fn waiting_prompt(
     app: &App,
     thread: &Thread,
     turn: &str,
-) -> Result<(Arc<World>, Prompt), Problem> {
+) -> Result<(Arc<LoadedProject>, Prompt), Problem> {
     let not_waiting = || {
         let text = format!("turn `{}` of thread `{}` waits for nothing", shown(turn), thread.id());
         Problem::new("turn_not_suspended", text)
     };
     let pending = Pending::of(thread).await?.filter(|it| it.turn.to_string() == turn);
     let pending = pending.ok_or_else(not_waiting)?;
-    let world = app.world();
-    let prompt = world.prompt(Some(&pending.prompt))?;
-    Ok((world, prompt))
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(Some(&pending.prompt))?;
+    Ok((loaded, prompt))
 }

@@ -1,7 +1,8 @@
-//! The events of a run: a page of them, or a stream that can be taken up again behind any of them.
+//! The events of a run: a page, or a stream that can be resumed after any event.
 //!
-//! As with a session, a connection knows the number of the event it sent last and reads on from there, so that a slow client loses nothing
-//! and another instance can go on where one broke off. A run's log is written by whoever drives it, so it is always the store that is read.
+//! As with a session, a connection knows the number of the last event it sent and continues from there, so a slow
+//! client loses nothing and another instance can continue after a break. The log is written by the run's driver, on
+//! any instance, so it is always read from the store.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,27 +19,28 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
-use super::after::After;
 use super::events::{ALIVE, sse};
 use super::sessions::limited;
+use super::stream_start::StreamStart;
 use super::turns::wants_events;
-use crate::input::{Asked, Id};
+use crate::input::{PathParam, QueryParams};
 use crate::openapi::params::RunPath;
 use crate::openapi::refusals::{Form, NotThere, Refused};
 use crate::openapi::shapes;
 use crate::{App, Caller, Problem};
 
-/// How many events are read at once.
+/// How many events are read per page.
 const PAGE: usize = 256;
 /// How long a connection waits before it asks a store again that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Which events.
+/// The events to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunEventsQuery {
-    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default all of them.
+    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default all of
+    /// them.
     #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
     after: Option<String>,
     /// How many at most, of a page; a stream has no limit.
@@ -51,7 +53,7 @@ pub(crate) struct RunEventsQuery {
 pub(crate) struct RunEventPage {
     /// The events, oldest first.
     events: Vec<RunEventView>,
-    /// What comes next is `after` this number, if there may be more by now.
+    /// The `after` of the next request, if there may be more by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u64>,
 }
@@ -61,38 +63,39 @@ pub(crate) struct RunEventPage {
 pub(crate) struct RunEventView {
     /// Its number, from 1.
     id: u64,
-    /// What happened.
+    /// The event.
     #[schema(value_type = shapes::RunEvent)]
     data: RunEvent,
 }
 
-/// Read the events of a run: a page of them, or, with `Accept: text/event-stream`, as they happen until the run is over.
+/// Read the events of a run: a page of them, or, with `Accept: text/event-stream`, as they happen until the run is
+/// over.
 ///
-/// Each frame has an `id`; with it as `Last-Event-ID` the stream goes on exactly behind that event, on any instance.
+/// Each frame has an `id`; pass it as `Last-Event-ID` to continue right after that event, on any instance.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/events", operation_id = "follow_run", tag = "flows",
-    params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was heard; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
+    params(RunPath, RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received; wins over `after` unless it is empty.", pattern = "^([0-9]{1,15}|latest)?$", nullable = false)),
     responses(
         (status = 200, description = "A page of events; or, with `Accept: text/event-stream`, events as they happen: the `data` of each frame is a `RunEvent`.", content((RunEventPage = "application/json"), (shapes::RunFrame = "text/event-stream"))),
-        (status = 204, description = "The run is over, and all of its events were heard."),
+        (status = 204, description = "The run is over, and all of its events were received."),
         Refused, NotThere, Form,
     )
 )]
 pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
-    Asked(query): Asked<RunEventsQuery>,
+    PathParam(run): PathParam<RunId>,
+    QueryParams(query): QueryParams<RunEventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (after, as_events) = (After::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
+    let (after, as_events) = (StreamStart::read(&headers, query.after.as_deref())?, wants_events(&headers)?);
     let limit = limited(query.limit, 100, 1000)?;
     let runs = app.flow_runs(&caller);
     let is_over = runs.info(&run).await?.status.is_over();
     let extent = runs.extent(&run).await?;
     let after = after.within(extent)?;
     if as_events && is_over && after == extent.last {
-        // Browsers come again behind the end of a stream, until they are told this.
+        // Browsers reconnect after the end of a stream until they get this status.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     if as_events {
@@ -113,14 +116,14 @@ pub(super) struct FollowRun {
     /// The number of the event that was sent last.
     after: u64,
     ready: VecDeque<(u64, RunEvent)>,
-    /// Whether it ends when the run waits for somebody, too.
+    /// Whether it also ends when the run waits for an answer.
     until_it_waits: bool,
     is_over: bool,
     heartbeat: Duration,
     last_sign: Instant,
 }
 
-/// What a connection woke up for.
+/// Why a connection woke up.
 enum Woken {
     Grown,
     Heartbeat,
@@ -128,7 +131,7 @@ enum Woken {
 }
 
 impl FollowRun {
-    /// Begins behind the event with that number, and ends with the run.
+    /// Starts after the event with that number, and ends with the run.
     pub(super) fn new(app: &App, runs: Runtime, run: RunId, after: u64) -> Self {
         Self {
             app: app.clone(),
@@ -143,7 +146,7 @@ impl FollowRun {
         }
     }
 
-    /// Ends also when the run waits for somebody.
+    /// Ends also when the run waits for an answer.
     pub(super) fn until_it_waits(mut self) -> Self {
         self.until_it_waits = true;
         self

@@ -1,6 +1,6 @@
 //! Runs of flows: start, list, show, answer, stop, drive on.
 //!
-//! A run belongs to nobody's connection: whatever is asked here is put on record, and the run is driven beside.
+//! A run is independent of connections: requests are recorded, and the run is driven in the background.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,8 +16,8 @@ use super::flow_shapes::{DamagedRunView, RunPage, RunView};
 use super::run_events::FollowRun;
 use super::sessions::limited;
 use super::turns::{idempotency_key, wants_events};
-use crate::audit::Act;
-use crate::input::{Asked, Body, Id, Ids, segment, shown};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, PathParams, QueryParams, segment, shown};
 use crate::openapi::params::{FlowPath, Retryable, RunPath, WaitPath};
 use crate::openapi::refusals::{Conflict, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -33,16 +33,17 @@ pub(crate) struct NewRun {
     /// The session that it belongs to, which is made if there is none of that name; without one it gets a new one.
     #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
     session: Option<String>,
-    /// What it is given: an object with the flow's inputs.
+    /// The input: an object with the flow's inputs.
     #[schema(value_type = Option<Object>, required = false)]
     input: Value,
-    /// Answers when the run is over or waits for somebody; otherwise at once.
+    /// Responds when the run ends or waits for an answer; otherwise immediately.
     wait: bool,
 }
 
-/// Start a run of a flow: JSON, or server-sent events by `Accept: text/event-stream`, which end when the run is over or waits for somebody.
+/// Start a run of a flow: JSON, or server-sent events with `Accept: text/event-stream`, which end when the run ends or
+/// waits for an answer.
 ///
-/// The run goes on when the client is gone. The same `Idempotency-Key` again gives the first run.
+/// The run continues when the client disconnects. Repeating the `Idempotency-Key` returns the first run.
 #[utoipa::path(
     post, path = "/v1/flows/{id}/runs", operation_id = "start_run", tag = "flows", params(FlowPath, Retryable), request_body = NewRun,
     responses(
@@ -54,12 +55,12 @@ pub(crate) struct NewRun {
 pub(crate) async fn start(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-    Body(new): Body<NewRun>,
+    JsonBody(new): JsonBody<NewRun>,
 ) -> Result<Response, Problem> {
     let (key, as_events) = (idempotency_key(&headers)?, wants_events(&headers)?);
-    let flow = app.world().flow(&id)?;
+    let flow = app.loaded().flow(&id)?;
     check_open(&app)?;
     let session = new.session.map(SessionId::parse).transpose()?;
     let runs = app.flow_runs(&caller);
@@ -69,7 +70,7 @@ pub(crate) async fn start(
         let text = format!("the `Idempotency-Key` began a run of flow `{}`", info.flow);
         return Err(Problem::new("already_exists", text).at("Idempotency-Key"));
     }
-    app.0.audit.note(&Act::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
+    app.0.audit.note(&AuditEvent::of(&caller, "run.started", &run.to_string()).detail(flow.id()));
     app.0.drivers.drive(&caller.tenant, &run);
     if as_events {
         return Ok(FollowRun::new(&app, runs, run, 0).until_it_waits().response());
@@ -87,10 +88,10 @@ fn check_open(app: &App) -> Result<(), Problem> {
     }
 }
 
-/// Waits until a run is over or waits for somebody; a server that stops waits no longer.
+/// Waits until a run ends or waits for an answer, or until the server stops.
 async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Problem> {
     loop {
-        // In this order: what happens in between is behind the number.
+        // The order matters: events in between have a higher number.
         let after = runs.extent(run).await?.last;
         let info = runs.info(run).await?;
         if info.status != RunStatus::Running {
@@ -103,18 +104,18 @@ async fn settled(app: &App, runs: &Runtime, run: &RunId) -> Result<RunInfo, Prob
     }
 }
 
-/// Which runs.
+/// The runs to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunsQuery {
-    /// Of which flow.
+    /// Only runs of this flow.
     #[param(nullable = false)]
     flow: Option<String>,
-    /// With which status.
+    /// Only runs with this status.
     #[param(value_type = Option<shapes::RunStatus>, nullable = false, inline)]
     status: Option<RunStatus>,
-    /// Of which session.
+    /// Only runs of this session.
     #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", nullable = false)]
     session: Option<String>,
     /// Only those after this one.
@@ -138,7 +139,7 @@ pub(crate) struct RunsQuery {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(query): Asked<RunsQuery>,
+    QueryParams(query): QueryParams<RunsQuery>,
 ) -> Result<Json<RunPage>, Problem> {
     let list = RunList {
         session: query.session.map(SessionId::parse).transpose()?,
@@ -166,7 +167,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
+    PathParam(run): PathParam<RunId>,
 ) -> Result<Json<RunView>, Problem> {
     Ok(Json(app.flow_runs(&caller).info(&run).await?.into()))
 }
@@ -175,7 +176,7 @@ pub(crate) async fn show(
 #[utoipa::path(
     delete, path = "/v1/runs/{id}", operation_id = "cancel_run", tag = "flows", params(RunPath),
     responses(
-        (status = 202, description = "It is told to stop.", body = RunView),
+        (status = 202, description = "Cancellation is requested.", body = RunView),
         (status = 200, description = "It was over before.", body = RunView),
         Refused, NotThere,
     )
@@ -183,20 +184,20 @@ pub(crate) async fn show(
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
+    PathParam(run): PathParam<RunId>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     let before = app.flow_runs(&caller).cancel(&run).await?;
     if !before.is_over() {
-        app.0.audit.note(&Act::of(&caller, "run.cancelled", &run.to_string()));
+        app.0.audit.note(&AuditEvent::of(&caller, "run.cancelled", &run.to_string()));
     }
     driven(&app, &caller, &run, before).await
 }
 
-/// Drive a run on that nobody drives, now and here. Usually the server does so by itself.
+/// Drive a run that has no driver, now and here. Usually the server does so by itself.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/resume", operation_id = "resume_run", tag = "flows", params(RunPath),
     responses(
-        (status = 202, description = "It goes on if it can.", body = RunView),
+        (status = 202, description = "It continues if it can.", body = RunView),
         (status = 200, description = "It was over before.", body = RunView),
         Refused, NotThere,
     )
@@ -204,13 +205,13 @@ pub(crate) async fn cancel(
 pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Id(run): Id<RunId>,
+    PathParam(run): PathParam<RunId>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     let before = app.flow_runs(&caller).info(&run).await?.status;
     driven(&app, &caller, &run, before).await
 }
 
-/// Has a run driven that was not over, and says how it stands.
+/// Drives a run unless it has ended, and returns its state.
 async fn driven(
     app: &App,
     caller: &Caller,
@@ -231,11 +232,11 @@ async fn driven(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAnswer {
-    /// What is answered: it fits the wait's schema.
+    /// The answer, which must fit the wait's schema.
     value: Value,
 }
 
-/// Answer what a run waits for, once. The run goes on, on whichever instance.
+/// Answer what a run waits for, once. The run continues, on any instance.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/waits/{wait}", operation_id = "answer_wait", tag = "flows", params(WaitPath), request_body = NewAnswer,
     responses((status = 202, description = "The answer is on record.", body = RunView), Refused, NotThere, Conflict, Unusable)
@@ -243,8 +244,8 @@ pub(crate) struct NewAnswer {
 pub(crate) async fn answer(
     State(app): State<App>,
     caller: Caller,
-    Ids(run, wait): Ids<RunId, String>,
-    Body(answer): Body<NewAnswer>,
+    PathParams(run, wait): PathParams<RunId, String>,
+    JsonBody(answer): JsonBody<NewAnswer>,
 ) -> Result<(StatusCode, Json<RunView>), Problem> {
     if wait.len() > MAX_WAIT || wait.chars().any(char::is_control) {
         return Err(Problem::new("path_invalid", format!("`{}` is not the id of a wait", shown(&wait))));

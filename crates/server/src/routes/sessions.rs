@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::Act;
-use crate::input::{Asked, Body, Id, segment};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, QueryParams, segment};
 use crate::openapi::params::SessionPath;
 use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -30,7 +30,7 @@ pub(crate) struct NewSession {
     /// Its name; without one it gets a new one.
     #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f/]+$", example = "demo")]
     id: Option<String>,
-    /// What people call it.
+    /// A label for people.
     #[schema(max_length = 1000)]
     label: Option<String>,
 }
@@ -38,15 +38,15 @@ pub(crate) struct NewSession {
 /// A session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SessionView {
-    /// Its name.
+    /// The session's id.
     id: String,
-    /// What people call it.
+    /// A label for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     /// When it was created.
     #[schema(format = DateTime)]
     created: String,
-    /// When something was last appended to any of its threads.
+    /// The time of the last append to any of its threads.
     #[schema(format = DateTime)]
     updated: String,
     /// How many items its threads have together.
@@ -61,13 +61,13 @@ pub(crate) struct SessionView {
 /// A thread of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ThreadView {
-    /// Its name.
+    /// The session's id.
     pub(crate) id: String,
     /// The session it belongs to.
     pub(crate) session: String,
     /// `main` or `isolated`.
     pub(crate) kind: String,
-    /// What people call it.
+    /// A label for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) label: Option<String>,
     /// How many items it has.
@@ -81,12 +81,12 @@ pub(crate) struct ThreadView {
 pub(crate) struct SessionPage {
     /// The sessions, in the order of their names.
     sessions: Vec<SessionView>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
 }
 
-/// Which page.
+/// The page to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -116,11 +116,11 @@ pub(crate) fn labelled(label: Option<String>) -> Result<Option<String>, Problem>
     }
 }
 
-/// Checks the number behind which a page begins. Stores count as far as this and no further.
+/// Checks the number at which a page starts. Stores can't count further than this.
 pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
     match before {
         Some(it) if i64::try_from(it).is_err() => {
-            Err(Problem::new("query_invalid", format!("`before` is {it}, which is no number of a page")))
+            Err(Problem::new("query_invalid", format!("`before` is {it}, which is not a page number")))
         }
         it => Ok(it),
     }
@@ -167,7 +167,7 @@ impl From<ThreadInfo> for ThreadView {
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Body(new): Body<NewSession>,
+    JsonBody(new): JsonBody<NewSession>,
 ) -> Result<impl IntoResponse, Problem> {
     let id = new.id.map(SessionId::parse).transpose()?;
     let session = app.sessions(&caller).create(SessionStart { id, label: labelled(new.label)? }).await?;
@@ -184,7 +184,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Asked(page): Asked<Page>,
+    QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<SessionPage>, Problem> {
     let limit = page.limit()?;
     let after = page.after.map(SessionId::parse).transpose()?;
@@ -201,7 +201,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
 ) -> Result<Json<SessionView>, Problem> {
     view(&app, &caller, &id).await.map(Json)
 }
@@ -231,21 +231,21 @@ async fn view(app: &App, caller: &Caller, id: &SessionId) -> Result<SessionView,
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
 ) -> Result<StatusCode, Problem> {
     match app.flow_runs(&caller).delete_session(&id).await? {
         true => {
-            app.0.audit.record(Act::of(&caller, "session.deleted", id.as_str())).await;
+            app.0.audit.record(AuditEvent::of(&caller, "session.deleted", id.as_str())).await;
             let key = SessionKey { tenant: caller.tenant.clone(), session: id };
-            app.0.scribe.forget(&key);
-            app.0.keeper.forget(&key);
+            app.0.event_writer.forget(&key);
+            app.0.recorder.forget(&key);
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("session", id.as_str())),
     }
 }
 
-/// Which items.
+/// The items to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -256,7 +256,7 @@ pub(crate) struct ItemsQuery {
     /// How many items at most, the newest ones; of `history` turns, no more than `history_window.turns`.
     #[param(minimum = 1, maximum = 10000, default = 100, nullable = false)]
     limit: Option<u32>,
-    /// The newest ones that cost so many tokens together at most.
+    /// The newest items within this many tokens.
     #[param(minimum = 1, maximum = 4_294_967_295_i64, nullable = false)]
     tokens: Option<u32>,
     /// Only items before this position: what `before` of another answer says. Not for `history`.
@@ -283,7 +283,7 @@ pub(crate) struct Items {
     /// The items, oldest first; in the view `history` the turns, each with its messages.
     #[schema(value_type = Vec<shapes::ItemOrTurn>)]
     items: Vec<Value>,
-    /// Where older items end, if there may be any: `before` of the next request.
+    /// The `before` of the next request, if there may be older items.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     before: Option<u64>,
@@ -297,8 +297,8 @@ pub(crate) struct Items {
 pub(crate) async fn items(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Asked(query): Asked<ItemsQuery>,
+    PathParam(id): PathParam<SessionId>,
+    QueryParams(query): QueryParams<ItemsQuery>,
 ) -> Result<Json<Items>, Problem> {
     let n = limited(query.limit, 100, 10_000)?;
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
@@ -318,7 +318,7 @@ pub(crate) async fn items(
         }
         (ViewName::History, None, _) => {
             let limit = match limit {
-                // What the model reads is what the window holds.
+                // The model's view is what the window holds.
                 Limit::Turns(n) => Limit::Turns(n.min(thread.history_window())),
                 tokens @ Limit::Tokens(_) => tokens,
             };
@@ -359,7 +359,7 @@ pub(crate) async fn thread_of(
         false => Err(StoreError::no_thread(&id).into()),
     };
     match found {
-        // Whether the session is there at all is what people look for first.
+        // A missing session is reported first, since that is the usual mistake.
         Err(SessionError::Store(StoreError::NotFound { .. })) => {
             sessions.open(session).await?;
             Err(StoreError::no_thread(&id).into())

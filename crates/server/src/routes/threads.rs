@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 
 use super::idempotency_key;
 use super::sessions::{ThreadView, labelled, thread_of};
-use crate::audit::Act;
-use crate::input::{Body, Id, objects, segment};
+use crate::audit::AuditEvent;
+use crate::input::{JsonBody, PathParam, objects, segment};
 use crate::openapi::params::{Repeatable, SessionPath, ThreadPath};
 use crate::openapi::refusals::{Conflict, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
@@ -24,20 +24,20 @@ use crate::{App, Caller, Problem};
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NewThread {
-    /// What people call it.
+    /// A label for people.
     #[schema(max_length = 1000)]
     label: Option<String>,
-    /// Its model, `provider/model`.
+    /// The thread's model, as `provider/model`.
     #[schema(pattern = "^[^/]+/(.|\n)+$")]
     model: Option<String>,
-    /// Its instructions.
+    /// The thread's instructions.
     system_instructions: Option<String>,
     /// Whether it starts with a copy of what `base` has.
     inherit_history: bool,
     /// The thread whose history it inherits; the main one unless it says so.
     #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     base: Option<String>,
-    /// What is said first.
+    /// The first messages.
     #[schema(value_type = Vec<shapes::Message>)]
     #[serde(deserialize_with = "objects")]
     initial_messages: Vec<Message>,
@@ -51,8 +51,8 @@ pub(crate) struct NewThread {
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
-    Body(new): Body<NewThread>,
+    PathParam(id): PathParam<SessionId>,
+    JsonBody(new): JsonBody<NewThread>,
 ) -> Result<impl IntoResponse, Problem> {
     let start = IsolatedStart {
         name: None,
@@ -120,7 +120,7 @@ pub(crate) struct ThreadList {
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
 ) -> Result<Json<ThreadList>, Problem> {
     app.sessions(&caller).open(&id).await?;
     let key = SessionKey { tenant: caller.tenant.clone(), session: id };
@@ -136,7 +136,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<ThreadView>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     view(&app, &thread).await.map(Json)
@@ -150,7 +150,7 @@ pub(crate) async fn show(
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<StatusCode, Problem> {
     let thread = open(&app, &caller, &id).await?;
     let head = app.0.sessions.store().head(thread.key().clone()).await?;
@@ -160,7 +160,7 @@ pub(crate) async fn delete(
     let session = app.sessions(&caller).open(&id.session()).await?;
     match session.release(&id).await? {
         true => {
-            app.0.audit.record(Act::of(&caller, "thread.deleted", id.as_str())).await;
+            app.0.audit.record(AuditEvent::of(&caller, "thread.deleted", id.as_str())).await;
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(Problem::not_found("thread", id.as_str())),
@@ -175,13 +175,13 @@ pub(crate) struct NewMessages {
     #[schema(value_type = Vec<shapes::Message>, min_items = 1)]
     #[serde(deserialize_with = "objects")]
     messages: Vec<Message>,
-    /// What happens when a turn is running: `queue` (wait, the default) or `reject`.
+    /// What to do when a turn is running: `queue` (wait, the default) or `reject`.
     #[schema(value_type = shapes::Policy)]
     #[serde(default)]
     policy: Policy,
 }
 
-/// Where a thread stands after a change.
+/// The state of a thread after a change.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Stands {
     /// The thread.
@@ -200,7 +200,8 @@ impl Stands {
     }
 }
 
-/// Append messages to a thread without calling a model. With an `Idempotency-Key` they are appended once, however often they are sent.
+/// Append messages to a thread without calling a model. With an `Idempotency-Key` they are appended once, however
+/// often they are sent.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/messages", operation_id = "append_messages", tag = "threads", params(ThreadPath, Repeatable), request_body = NewMessages,
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict, Unusable)
@@ -208,9 +209,9 @@ impl Stands {
 pub(crate) async fn append(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
     headers: HeaderMap,
-    Body(new): Body<NewMessages>,
+    JsonBody(new): JsonBody<NewMessages>,
 ) -> Result<Json<Stands>, Problem> {
     let key = idempotency_key(&headers)?;
     let messages = new.messages.into_iter().map(appended).collect::<Result<Vec<_>, _>>()?;
@@ -235,7 +236,7 @@ pub(crate) struct Instructions {
     text: Option<String>,
 }
 
-/// Reads a value that may be null and may not be missing: a body that was forgotten takes nothing away.
+/// Reads a value that may be null but not missing: an empty body must not remove anything.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::deserialize(deserializer)
 }
@@ -248,8 +249,8 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<S
 pub(crate) async fn instruct(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
-    Body(new): Body<Instructions>,
+    PathParam(id): PathParam<ThreadId>,
+    JsonBody(new): JsonBody<Instructions>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     thread.set_system_instructions(new.text.as_deref()).await?;
@@ -273,8 +274,8 @@ pub(crate) struct Model {
 pub(crate) async fn choose(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
-    Body(new): Body<Model>,
+    PathParam(id): PathParam<ThreadId>,
+    JsonBody(new): JsonBody<Model>,
 ) -> Result<Json<Stands>, Problem> {
     let ModelChoice { provider, model } = model_choice(&new.model)?;
     let thread = open(&app, &caller, &id).await?;
@@ -282,7 +283,7 @@ pub(crate) async fn choose(
     Ok(Stands::of(&thread))
 }
 
-/// Let the history of a thread start anew. Nothing is removed.
+/// Start a new history for a thread. Nothing is removed.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/reset", operation_id = "reset_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
@@ -290,14 +291,14 @@ pub(crate) async fn choose(
 pub(crate) async fn reset(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
     thread.reset_history().await?;
     Ok(Stands::of(&thread))
 }
 
-/// Have the frozen prefix of a thread evaluated anew at its next turn.
+/// Evaluate the frozen prefix of a thread again at its next turn.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/refresh", operation_id = "refresh_thread", tag = "threads", params(ThreadPath),
     responses((status = 200, description = "Where the thread stands now.", body = Stands), Refused, NotThere, Conflict)
@@ -305,9 +306,9 @@ pub(crate) async fn reset(
 pub(crate) async fn refresh(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<ThreadId>,
+    PathParam(id): PathParam<ThreadId>,
 ) -> Result<Json<Stands>, Problem> {
     let thread = open(&app, &caller, &id).await?;
-    app.world().agent.refresh(&thread).await?;
+    app.loaded().agent.refresh(&thread).await?;
     Ok(Stands::of(&thread))
 }

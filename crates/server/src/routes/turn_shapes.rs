@@ -1,4 +1,4 @@
-//! What a turn is asked for, and what it comes to, as JSON.
+//! The JSON shapes of turn requests and results.
 
 use contexture_agent::{ApprovalRequest, Outcome, RunRequest, RunSpec};
 use contexture_compose::{Budget, InlineBlock, SchemaValidator, Scope};
@@ -14,7 +14,7 @@ use crate::input::{object, objects};
 use crate::openapi::shapes;
 use crate::{Caller, Problem};
 
-/// What a turn is asked for.
+/// The request of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TurnRequest {
@@ -24,7 +24,7 @@ pub(crate) struct TurnRequest {
     /// The prompt's input.
     #[schema(value_type = Option<Object>, required = false)]
     input: Value,
-    /// What the user says: a text, or a list of parts. Without it the prompt's own `user` text begins the turn.
+    /// The user's message: a text, or a list of parts. Without it the prompt's own `user` text begins the turn.
     #[schema(value_type = Option<shapes::Said>, example = "Where is my order?")]
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Value>,
@@ -43,25 +43,26 @@ pub(crate) struct TurnRequest {
     #[schema(value_type = Vec<shapes::InlineBlock>)]
     #[serde(deserialize_with = "objects")]
     blocks: Vec<InlineBlock>,
-    /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its results.
+    /// Tools that the client runs: `{"name", "description", "parameters"}`. A turn that calls one waits for its
+    /// results.
     #[schema(value_type = Vec<shapes::ClientTool>)]
     #[serde(deserialize_with = "objects")]
     client_tools: Vec<ToolDefinition>,
     /// Reminders for this turn.
     reminders: Vec<String>,
-    /// Evaluates the frozen prefix anew.
+    /// Evaluates the frozen prefix again.
     refresh: bool,
-    /// What happens when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
+    /// What to do when a turn is already running: `queue` (wait, the default), `reject` or `fork`.
     #[schema(value_type = shapes::Policy)]
     policy: Policy,
-    /// What templates see as `ctx.user`.
+    /// The value of `ctx.user` in templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
-    /// Stops the turn when the client that asked for it is gone; otherwise it goes on.
+    /// Stops the turn when its client disconnects; otherwise it continues.
     pub(crate) cancel_on_disconnect: bool,
 }
 
-/// What a pass is asked for: a turn, and limits of its request.
+/// The request of a pass: a turn, and limits of its request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct PassRequest {
     #[serde(flatten)]
@@ -75,14 +76,14 @@ pub(crate) struct PassRequest {
 }
 
 impl PassRequest {
-    /// Returns the limits.
+    /// Returns the limits of the request.
     pub(crate) fn budget(&self) -> Budget {
         let (token_budget, input_budget) = (self.token_budget.map(Tokens), self.input_budget.map(Tokens));
         Budget { token_budget, input_budget, ..Budget::default() }
     }
 }
 
-// By hand: a flattened struct could not refuse fields that nobody knows.
+// Written by hand: a flattened struct could not refuse unknown fields.
 impl<'de> Deserialize<'de> for PassRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
@@ -97,7 +98,7 @@ impl<'de> Deserialize<'de> for PassRequest {
     }
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TurnResult {
     /// The thread it ran on; with the policy `fork` it may be a copy.
@@ -107,7 +108,8 @@ pub(crate) struct TurnResult {
     /// `completed`, `suspended`, `failed` or `interrupted`.
     #[schema(value_type = shapes::TurnStatus)]
     status: TurnStatus,
-    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or `replayed`.
+    /// Why it ended: `answered`, `max_steps`, `tool_called`, `max_tokens`, `max_cost`, `suspended`, `client_tools` or
+    /// `replayed`.
     ended: String,
     /// The text of the model's last message.
     text: String,
@@ -117,31 +119,31 @@ pub(crate) struct TurnResult {
     output: Option<Value>,
     /// How often the model was called.
     steps: u32,
-    /// What all calls cost together.
+    /// The usage of all model calls.
     #[schema(value_type = shapes::Usage)]
     usage: contexture_message::Usage,
     /// The same in money, if the prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
-    /// What checks had to say.
+    /// The remarks of checks.
     remarks: Vec<RemarkView>,
-    /// What waits for a decision, with the tokens that decide it: `POST /v1/approvals/{id}`.
+    /// Calls that wait for a decision, with the tokens to decide them: `POST /v1/approvals/{id}`.
     #[schema(value_type = Vec<shapes::ApprovalRequest>)]
     approvals: Vec<ApprovalRequest>,
     /// Calls of the client's tools, whose results the turn waits for: `POST …/turns/{turn}/results`.
     #[schema(value_type = Vec<shapes::ToolCall>)]
     client_calls: Vec<ToolCall>,
-    /// What was summarised to make room.
+    /// The compactions that were made to fit the window.
     #[schema(value_type = Vec<shapes::CompactionReport>)]
     compactions: Vec<Value>,
 }
 
-/// What a check had to say.
+/// A remark of a check.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RemarkView {
-    /// Who says it.
+    /// The source.
     source: String,
-    /// What it says.
+    /// The message.
     message: String,
 }
 

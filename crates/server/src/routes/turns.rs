@@ -10,22 +10,22 @@ use contexture_session::{MAX_ID_BYTES, SessionId, SessionKey, Thread};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::again::{replayed, told_again};
 use super::events::Follow;
+use super::replay::{replay_events, replayed};
 use super::sessions::thread_of;
 use super::turn_shapes::{TurnRequest, TurnResult};
-use crate::input::{Asked, Body, Id, Ids, shown};
+use crate::event_log::events_of;
+use crate::input::{JsonBody, PathParam, PathParams, QueryParams, shown};
 use crate::openapi::params::{Retryable, SessionPath, TurnPath};
 use crate::openapi::refusals::{Conflict, Failed, Form, NotThere, Refused, Unusable};
 use crate::openapi::shapes;
-use crate::runs::{AskedFor, Handle, Job, TURN, Task};
-use crate::told::events_of;
+use crate::running_turns::{StoredTurnRequest, TURN, TurnHandle, TurnJob, TurnTask};
 use crate::{App, Caller, Problem, control};
 
 /// Run a turn: JSON, or server-sent events by `Accept: text/event-stream`.
 ///
-/// The turn goes on when the client is gone, unless `cancel_on_disconnect` is set. The same `Idempotency-Key` again gives
-/// the outcome of the first turn.
+/// The turn continues when the client disconnects, unless `cancel_on_disconnect` is set. Repeating the
+/// `Idempotency-Key` returns the outcome of the first turn.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns", operation_id = "run_turn", tag = "turns", request_body = TurnRequest,
     params(SessionPath, Retryable),
@@ -37,9 +37,9 @@ use crate::{App, Caller, Problem, control};
 pub(crate) async fn run(
     State(app): State<App>,
     caller: Caller,
-    Id(id): Id<SessionId>,
+    PathParam(id): PathParam<SessionId>,
     headers: HeaderMap,
-    Body(request): Body<TurnRequest>,
+    JsonBody(request): JsonBody<TurnRequest>,
 ) -> Result<Response, Problem> {
     begin(&app, &caller, id, &headers, request).await
 }
@@ -51,28 +51,35 @@ async fn begin(
     headers: &HeaderMap,
     request: TurnRequest,
 ) -> Result<Response, Problem> {
-    let world = app.world();
-    let prompt = world.prompt(request.prompt())?;
+    let loaded = app.loaded();
+    let prompt = loaded.prompt(request.prompt())?;
     let (key, as_events) = (idempotency_key(headers)?, wants_events(headers)?);
     let run_request = request.run_request(caller, Some(&id), key.clone(), app.0.time.now())?;
     let thread = thread_of(app, caller, &id, request.thread.clone()).await?;
     let session = SessionKey { tenant: caller.tenant.clone(), session: id };
     if let Some(key) = key.filter(|_| as_events)
-        && let Some(response) = told_again(app, &session, &thread, &key).await?
+        && let Some(response) = replay_events(app, &session, &thread, &key).await?
     {
         return Ok(response);
     }
     let asked = serde_json::to_value(&request).ok();
-    let job = Job::Run(Box::new(run_request));
-    let task =
-        Task { session: Some(session), thread, prompt, agent: world.agent.clone(), job, asked, tap: None };
+    let job = TurnJob::Run(Box::new(run_request));
+    let task = TurnTask {
+        session: Some(session),
+        thread,
+        prompt,
+        agent: loaded.agent.clone(),
+        job,
+        asked,
+        tap: None,
+    };
     reply(app, task, as_events, request.cancel_on_disconnect).await
 }
 
 /// Runs a turn and answers in the form that was asked for.
 pub(crate) async fn reply(
     app: &App,
-    task: Task,
+    task: TurnTask,
     as_events: bool,
     cancel_on_disconnect: bool,
 ) -> Result<Response, Problem> {
@@ -81,7 +88,7 @@ pub(crate) async fn reply(
         (Some(session), true) => app.0.records.extent(events_of(session)).await?.last,
         _ => 0,
     };
-    let handle = app.0.runs.start(task)?;
+    let handle = app.0.running_turns.start(task)?;
     let guard = cancel_on_disconnect.then(|| handle.cancel.clone().drop_guard());
     match session.filter(|_| as_events) {
         Some(session) => stream(app, session, after, handle, guard).await,
@@ -93,13 +100,13 @@ pub(crate) async fn reply(
     }
 }
 
-async fn whole(handle: Handle) -> Result<TurnResult, Problem> {
-    let Handle { mut began, outcome, stopped, .. } = handle;
+async fn whole(handle: TurnHandle) -> Result<TurnResult, Problem> {
+    let TurnHandle { mut turn_key, outcome, stop_cause, .. } = handle;
     let outcome = outcome.await.map_err(|_| gone())?;
     outcome.map(TurnResult::of).map_err(|err| {
-        let problem = stopped.problem(err);
-        match began.try_recv() {
-            Ok(began) => problem.of_turn(began.thread.as_str(), &began.turn),
+        let problem = stop_cause.problem(err);
+        match turn_key.try_recv() {
+            Ok(turn_key) => problem.of_turn(turn_key.thread.as_str(), &turn_key.turn),
             Err(_) => problem,
         }
     })
@@ -109,30 +116,30 @@ fn gone() -> Problem {
     Problem::new("cancelled", "the turn was dropped")
 }
 
-/// Answers with the events of a turn: from the log, like everybody else gets them.
+/// Responds with the events of a turn, read from the log like any other stream.
 async fn stream(
     app: &App,
     session: SessionKey,
     after: u64,
-    handle: Handle,
+    handle: TurnHandle,
     guard: Option<tokio_util::sync::DropGuard>,
 ) -> Result<Response, Problem> {
-    let Handle { began, mut outcome, tokens, stopped, cancel: _ } = handle;
-    let problem_of = |err| stopped.problem(err);
-    let began = tokio::select! {
+    let TurnHandle { turn_key, mut outcome, tokens, stop_cause, cancel: _ } = handle;
+    let problem_of = |err| stop_cause.problem(err);
+    let turn_key = tokio::select! {
         biased;
-        began = began => began.ok(),
+        turn_key = turn_key => turn_key.ok(),
         outcome = &mut outcome => {
             // It was refused, or had its turn before.
             let outcome = outcome.map_err(|_| gone())?.map_err(problem_of)?;
             return Ok(replayed(&session, &outcome));
         }
     };
-    let Some(began) = began else {
+    let Some(turn_key) = turn_key else {
         let outcome = outcome.await.map_err(|_| gone())?.map_err(problem_of)?;
         return Ok(replayed(&session, &outcome));
     };
-    let follow = Follow::new(app, session, after).of_turn(began, outcome, tokens, guard);
+    let follow = Follow::new(app, session, after).of_turn(turn_key, outcome, tokens, guard);
     Ok(follow.response())
 }
 
@@ -166,7 +173,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Which thread.
+/// The thread to use.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -180,16 +187,16 @@ pub(crate) struct ThreadQuery {
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/cancel", operation_id = "cancel_turn", tag = "turns",
     params(TurnPath, ThreadQuery),
-    responses((status = 202, description = "It is told to stop."), Refused, NotThere)
+    responses((status = 202, description = "Cancellation is requested."), Refused, NotThere)
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, turn): Ids<SessionId, String>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, turn): PathParams<SessionId, String>,
+    QueryParams(query): QueryParams<ThreadQuery>,
 ) -> Result<StatusCode, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
-    if app.0.runs.cancel(thread.key(), &turn) {
+    if app.0.running_turns.cancel(thread.key(), &turn) {
         return Ok(StatusCode::ACCEPTED);
     }
     // Another instance may run it.
@@ -212,8 +219,8 @@ pub(crate) async fn cancel(
 pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,
-    Ids(id, turn): Ids<SessionId, String>,
-    Asked(query): Asked<ThreadQuery>,
+    PathParams(id, turn): PathParams<SessionId, String>,
+    QueryParams(query): QueryParams<ThreadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let thread = thread_of(&app, &caller, &id, query.thread).await?;
@@ -221,7 +228,7 @@ pub(crate) async fn retry(
     let name = format!("{}:{turn}", thread.id());
     let key = DocumentKey::of_session(&caller.tenant, &id, TURN, name);
     let found = app.0.records.documents(vec![key]).await?;
-    let asked = found.first().and_then(|it| serde_json::from_str::<AskedFor>(&it.data).ok());
+    let asked = found.first().and_then(|it| serde_json::from_str::<StoredTurnRequest>(&it.data).ok());
     let request = asked.and_then(|it| serde_json::from_value::<TurnRequest>(it.request).ok());
     let request = request.ok_or_else(|| Problem::not_found("request of turn", &turn))?;
     begin(&app, &caller, id, &headers, request).await

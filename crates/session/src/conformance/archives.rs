@@ -142,7 +142,7 @@ async fn moved(sessions: &Sessions, id: &SessionId) -> Session {
     sessions.open(&imported.session).await.expect("the session")
 }
 
-/// A process that has not heard of another's archives sees them where it matters, and two never both commit.
+/// A process that does not know another process's archives yet sees them where it matters, and two never both commit.
 pub async fn archives_of_others_are_seen(open: Open) {
     let session = new_session(&process(&open).await).await;
     let (here, there) = (session.main(), elsewhere(&open, &session).await);
@@ -155,13 +155,13 @@ pub async fn archives_of_others_are_seen(open: Open) {
     assert_eq!(there.archives().await.expect("the store answers").len(), 2);
     assert_eq!(there.archive(2).await.expect("the store answers").len(), 3);
     assert_eq!(there.search("question", 10).await.expect("the store answers").len(), 2);
-    // What it reads now is the newest, although it has not been told.
+    // It reads the newest state although it received no notification.
     archived(&there, 1, 9, "three").await;
     assert_eq!(here.archives().await.expect("the store answers").len(), 3);
     let beyond = there.view().await.expect("the store answers");
     for (first, last) in [(10, 10_000), (12, 11), (0, 3), (u64::MAX, u64::MAX)] {
         let refused = there.archive_range(&beyond, &over(first, last, "no")).await;
-        assert!(matches!(refused, Err(SessionError::NoSuchPlace { .. })), "{first}..{last} {refused:?}");
+        assert!(matches!(refused, Err(SessionError::NotInThread { .. })), "{first}..{last} {refused:?}");
     }
     assert_eq!(*here.refresh().await.expect("the store answers"), *there.get());
 }

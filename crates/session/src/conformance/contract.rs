@@ -11,13 +11,13 @@ use contexture_message::{Message, Part, Role, Thinking, Tokens, ToolCall, ToolOu
 use serde_json::json;
 
 use super::support::{
-    Bare, Open, TestNames, append_to, assert_in_order, assert_replays, bare, bare_of, everything, item, said,
-    texts,
+    BareThread, Open, TestNames, append_to, assert_in_order, assert_replays, bare, bare_of, everything, item,
+    said, texts,
 };
 use crate::codec::{self, BLOB_BYTES};
 use crate::store::{Guard, NewSession, NewThread, NewestTurns, Span};
 use crate::{
-    Backward, Fence, Names, SessionId, SessionKey, State, Store, StoreError, Tenant, ThreadId, ThreadKey,
+    BackwardScan, Fence, Names, SessionId, SessionKey, State, Store, StoreError, Tenant, ThreadId, ThreadKey,
 };
 
 /// What is read is what was appended, whatever its kind and size.
@@ -31,7 +31,7 @@ pub async fn items_come_back_as_they_were(open: Open) {
     let expected = append.items.clone();
     it.store.append(it.key.clone(), append).await.expect("an append");
     assert_eq!(it.items().await, expected);
-    let again = Bare { store: open().await, session: it.session.clone(), key: it.key.clone() };
+    let again = BareThread { store: open().await, session: it.session.clone(), key: it.key.clone() };
     assert_eq!(again.items().await, expected, "another process reads the same");
     assert_replays(&*again.store, &again.key).await;
 }
@@ -197,7 +197,7 @@ fn some_spans(end: Seq) -> Vec<Span> {
 }
 
 fn expected(log: &[Item], span: &Span) -> Vec<Item> {
-    match Backward::new(span) {
+    match BackwardScan::new(span) {
         Some(mut backward) => {
             log.iter().rev().for_each(|it| backward.push(vec![it.clone()]));
             backward.finish()
@@ -228,7 +228,7 @@ pub async fn forks_are_independent(open: Open) {
         assert_replays(&*it.store, &fork).await;
         let keyed = it.store.turn_with_key(fork.clone(), "k".to_owned()).await.expect("the store answers");
         assert_eq!(keyed, None, "keys stay with the thread they were given to");
-        let copy = Bare { store: Arc::clone(&it.store), session: it.session.clone(), key: fork };
+        let copy = BareThread { store: Arc::clone(&it.store), session: it.session.clone(), key: fork };
         copy.say("only here").await;
     }
     assert_eq!(it.items().await, log);
@@ -237,10 +237,10 @@ pub async fn forks_are_independent(open: Open) {
     assert_eq!(it.store.usage(it.key.tenant.clone()).await.map(|it| it.threads >= 7).ok(), Some(true));
 }
 
-async fn fork_of(it: &Bare, state: State) -> ThreadKey {
+async fn fork_of(it: &BareThread, state: State) -> ThreadKey {
     let name = format!("{}/{}", it.session.session, TestNames.next());
     let thread = ThreadId::parse(name).expect("a name");
-    let base = Some(crate::Base { thread: it.key.thread.clone(), seq: state.end });
+    let base = Some(crate::ForkPoint { thread: it.key.thread.clone(), seq: state.end });
     let new = NewThread {
         session: it.session.clone(),
         thread,
@@ -412,7 +412,7 @@ pub async fn sessions_are_listed(open: Open) {
     assert_eq!(found, (Some("a check"), Timestamp(1), 1, 0, 0));
 }
 
-/// Waiting ends when the log grows, whoever made it grow, and at once if it has.
+/// Waiting ends when the log grows, in any process, and immediately if it already has.
 pub async fn changes_are_noticed(open: Open) {
     let it = bare(&open).await;
     it.say("one").await;
@@ -420,7 +420,7 @@ pub async fn changes_are_noticed(open: Open) {
     let noticed = tokio::time::timeout(soon, it.store.changed(it.key.clone(), Seq(0))).await;
     noticed.expect("at once").expect("the store answers");
 
-    let other = Bare { store: open().await, session: it.session.clone(), key: it.key.clone() };
+    let other = BareThread { store: open().await, session: it.session.clone(), key: it.key.clone() };
     for seq in 1..4 {
         let waiting = it.store.changed(it.key.clone(), Seq(seq));
         let writing = async {
@@ -430,7 +430,7 @@ pub async fn changes_are_noticed(open: Open) {
         let (noticed, ()) = futures::join!(tokio::time::timeout(soon, waiting), writing);
         noticed.expect("the other's append is noticed").expect("the store answers");
     }
-    // A wait that nobody waits for must not be in the way.
+    // An abandoned wait must not block anything.
     drop(it.store.changed(it.key.clone(), Seq(99)));
     let item_after = item(Seq(5), TurnNo(4), said("x"));
     assert_eq!(item_after.seq, it.head().await.state.end.next());

@@ -52,7 +52,7 @@ fn call(id: &str) -> NewItem {
     Message::parts(Role::Assistant, vec![Part::ToolCall(call)]).into()
 }
 
-/// Checks that a process that opens the thread anew sees what this one sees, and that both are what the log gives.
+/// Checks that a process that opens the thread again sees the same, and that both match the log.
 async fn assert_live(open: &Open, session: &crate::Session, thread: &Thread) {
     let fresh = process(open).await.open(session.id()).await.expect("the session");
     let fresh = fresh.thread(thread.id()).await.expect("the thread");
@@ -62,7 +62,7 @@ async fn assert_live(open: &Open, session: &crate::Session, thread: &Thread) {
     assert_replays(&**sessions.store(), &key).await;
 }
 
-/// The same idempotency key gives the first turn's outcome, in this process and in another, also at once.
+/// The same idempotency key returns the first turn's outcome, in this and another process, also concurrently.
 pub async fn a_turn_with_the_same_key_is_the_same_turn(open: Open) {
     let sessions = process(&open).await;
     let session = new_session(&sessions).await;
@@ -80,7 +80,7 @@ pub async fn a_turn_with_the_same_key_is_the_same_turn(open: Open) {
                 None
             }
             Begun::Replayed(outcome) => Some(outcome),
-            Begun::GoneOn(_) => panic!("nobody asked for it"),
+            Begun::Resumed(_) => panic!("nobody asked for it"),
         }
     };
     let other = process(&open).await;
@@ -123,8 +123,8 @@ pub async fn a_dropped_turn_was_interrupted(open: Open) {
     assert_live(&open, &session, main).await;
 }
 
-/// A suspended turn waits, holds nobody up, and goes on in any process, unless another turn began.
-pub async fn a_suspended_turn_goes_on_elsewhere(open: Open) {
+/// A suspended turn waits without blocking anyone and can be resumed in any process, unless another turn began.
+pub async fn a_suspended_turn_resumes_elsewhere(open: Open) {
     let (here, there) = (process(&open).await, process(&open).await);
     let session = new_session(&here).await;
     begun(session.main(), "one").await.suspend("approval", vec![call("c1")]).await.expect("an append");

@@ -19,7 +19,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! Each check makes sessions of its own names, so the checks may share a database and run at once.
+//! Each check uses unique session names, so the checks can share a database and run concurrently.
 
 mod archives;
 mod contract;
@@ -38,10 +38,10 @@ pub use contract::{
 };
 pub use life::{
     a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
-    a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
+    a_suspended_turn_resumes_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
     isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
 };
-pub use once::{a_lost_turn_goes_on, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once};
+pub use once::{a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once};
 pub use records::{
     OpenRecords, Opened, documents_are_listed, documents_are_written, documents_have_any_name,
     growth_is_noticed, nothing_stays_behind_a_deleted_session, old_documents_are_forgotten,
@@ -71,7 +71,7 @@ macro_rules! store_conformance {
             forks_are_independent, guards_hold, items_come_back_as_they_were,
             nothing_of_a_tenant_is_visible_to_another, sessions_are_listed, spans_return_what_they_say,
             a_dropped_turn_was_interrupted, a_replay_gives_the_live_state, a_session_moves_between_stores,
-            a_suspended_turn_goes_on_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
+            a_suspended_turn_resumes_elsewhere, a_turn_with_the_same_key_is_the_same_turn,
             isolated_threads_never_leak, policies_decide_who_writes, turns_end_as_they_say,
             a_fenced_writer_never_writes_again, a_lost_turn_is_closed, a_lost_writer_is_fenced_out, many_writers_lose_nothing,
             raw_writers_never_both_succeed, subscriptions_have_no_gap_and_no_repeat,
@@ -80,7 +80,7 @@ macro_rules! store_conformance {
             every_kind_of_text_is_found, hostile_queries_find_nothing, huge_items_are_archived,
             nested_archives_find_items_once, searches_are_ranked, searches_stay_in_their_thread,
             threads_search_their_archives,
-            a_lost_turn_goes_on, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once,
+            a_lost_turn_is_resumed, a_scratch_thread_leaves_no_trace, what_is_done_once_is_done_once,
             archives_of_others_are_seen, archives_read_the_same_everywhere, copies_keep_archives
         );
     };

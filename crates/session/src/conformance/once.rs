@@ -1,4 +1,4 @@
-//! Checks of what goes on, and of what is done once.
+//! Checks of resuming turns and of idempotent writes.
 
 use std::time::Duration;
 
@@ -10,31 +10,31 @@ use super::support::{Open, assert_replays, new_session, process, process_with, t
 use super::writers::begun;
 use crate::{Begun, IsolatedStart, RunningTurn, SessionConfig, Sessions, Thread, TurnConfig};
 
-async fn gone_on(thread: &Thread) -> RunningTurn {
+async fn resumed(thread: &Thread) -> RunningTurn {
     let items = vec![Message::user("question").into()];
-    let config = TurnConfig { key: Some("k".to_owned()), go_on: true, items, ..TurnConfig::default() };
+    let config = TurnConfig { key: Some("k".to_owned()), resume: true, items, ..TurnConfig::default() };
     match thread.begin(config).await.expect("a turn") {
-        Begun::Running(turn) | Begun::GoneOn(turn) => turn,
+        Begun::Running(turn) | Begun::Resumed(turn) => turn,
         Begun::Replayed(outcome) => panic!("it did not come to its end: {outcome:?}"),
     }
 }
 
-/// A turn that was lost or failed goes on in another process, with everything that was said, and its first writer is out.
-pub async fn a_lost_turn_goes_on(open: Open) {
+/// A lost or failed turn is resumed in another process with all its items, and its first writer is fenced out.
+pub async fn a_lost_turn_is_resumed(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
     let (here, there) = (process_with(&open, quick.clone()).await, process_with(&open, quick).await);
     let session = new_session(&here).await;
     let main = there.open(session.id()).await.expect("the session").main().clone();
-    let mut lost = gone_on(session.main()).await;
+    let mut lost = resumed(session.main()).await;
     lost.append(vec![Message::assistant("half").into()]).await.expect("it holds the lease");
 
-    // Nobody says a word until the lease has ended; then the other one goes on.
-    let turn = gone_on(&main).await;
+    // The first writer stays silent until its lease expires; then the other process resumes the turn.
+    let turn = resumed(&main).await;
     let late = lost.append(vec![Message::assistant("late").into()]).await;
     assert!(late.as_ref().is_err_and(|err| err.code() == "lease_lost"), "{late:?}");
     drop(lost);
     turn.fail("broke", Vec::new()).await.expect("it holds the lease");
-    let turn = gone_on(session.main()).await;
+    let turn = resumed(session.main()).await;
     assert_eq!(turn.turn(), TurnNo(1));
     turn.complete(vec![Message::assistant("done").into()]).await.expect("it holds the lease");
 
@@ -44,7 +44,7 @@ pub async fn a_lost_turn_goes_on(open: Open) {
     assert_replays(&**here.store(), main.key()).await;
 }
 
-/// Of many who add, prepend and create the same things, in two processes, one does each.
+/// When many writers in two processes add, prepend and create the same things, each is done once.
 pub async fn what_is_done_once_is_done_once(open: Open) {
     let (here, there) = (process(&open).await, process(&open).await);
     let session = new_session(&here).await;

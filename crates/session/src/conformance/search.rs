@@ -6,8 +6,8 @@ use contexture_history::{Application, Body, Envelope, EnvelopeTag, Seq, Summary,
 use contexture_message::{Message, Part, Role, ToolCall, ToolOutput, ToolResult};
 use serde_json::json;
 
-use super::support::{Bare, Open, TestNames, bare, bare_of, everything, new_session, process, said};
-use crate::store::{Base, Guard, NewThread};
+use super::support::{BareThread, Open, TestNames, bare, bare_of, everything, new_session, process, said};
+use crate::store::{ForkPoint, Guard, NewThread};
 use crate::{Names as _, NewItem, Search, State, Store, StoreError, Tenant, ThreadId, ThreadKey};
 
 const EVERYWHERE: (Seq, Seq) = (Seq(0), Seq(u64::MAX));
@@ -22,7 +22,7 @@ async fn searched(store: &dyn Store, key: &ThreadKey, search: Search) -> Vec<u64
     found.into_iter().map(|it| it.seq.0).collect()
 }
 
-impl Bare {
+impl BareThread {
     async fn find(&self, query: &str) -> Vec<u64> {
         self.find_within(query, &[EVERYWHERE]).await
     }
@@ -36,7 +36,7 @@ impl Bare {
         self.append(Guard::Free, bodies).await.expect("an append");
     }
 
-    /// Says each text in an append of its own, then archives a range.
+    /// Appends each text separately, then archives a range.
     async fn say_and_archive(&self, texts: &[&str], first: u64, last: u64) {
         for text in texts {
             self.say(text).await;
@@ -210,11 +210,11 @@ pub async fn searches_stay_in_their_thread(open: Open) {
     }
 }
 
-async fn forked(log: &Bare, end: u64) -> Bare {
+async fn forked(log: &BareThread, end: u64) -> BareThread {
     let items = everything(&*log.store, &log.key).await;
     let state = State::replay(items.iter().take_while(|it| it.seq.0 <= end));
     let thread = ThreadId::parse(format!("{}/{}", log.key.thread, TestNames.next())).expect("a valid name");
-    let base = Some(Base { thread: log.key.thread.clone(), seq: Seq(end) });
+    let base = Some(ForkPoint { thread: log.key.thread.clone(), seq: Seq(end) });
     let new = NewThread {
         session: log.session.clone(),
         thread,
@@ -225,7 +225,7 @@ async fn forked(log: &Bare, end: u64) -> Bare {
     };
     let key = new.key();
     log.store.fork(log.key.clone(), new).await.expect("a copy");
-    Bare { store: Arc::clone(&log.store), session: log.session.clone(), key }
+    BareThread { store: Arc::clone(&log.store), session: log.session.clone(), key }
 }
 
 /// A copy finds what was archived at its end, and goes its own way.

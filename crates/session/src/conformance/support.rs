@@ -50,7 +50,7 @@ pub fn test_ports() -> Ports {
     Ports { time: Arc::new(SystemTime), names: Arc::new(TestNames), counter: Arc::new(counter) }
 }
 
-/// Returns sessions as a process of their own would have them.
+/// Returns sessions as a separate process would open them.
 pub(super) async fn process(open: &Open) -> Sessions {
     process_with(open, SessionConfig::default()).await
 }
@@ -63,26 +63,26 @@ pub(super) async fn new_session(sessions: &Sessions) -> Session {
     sessions.create(SessionStart::default()).await.expect("a new session")
 }
 
-/// A thread in a session of its own, for checks of the bare contract.
-pub(super) struct Bare {
+/// A thread in a separate session, for checks of the bare contract.
+pub(super) struct BareThread {
     pub(super) store: Arc<dyn Store>,
     pub(super) session: SessionKey,
     pub(super) key: ThreadKey,
 }
 
-pub(super) async fn bare(open: &Open) -> Bare {
+pub(super) async fn bare(open: &Open) -> BareThread {
     bare_of(open, Tenant::default(), TestNames.next()).await
 }
 
-pub(super) async fn bare_of(open: &Open, tenant: Tenant, name: String) -> Bare {
+pub(super) async fn bare_of(open: &Open, tenant: Tenant, name: String) -> BareThread {
     let store = open().await;
     let session = SessionKey { tenant, session: SessionId::parse(name).expect("a valid name") };
     let new = NewSession { key: session.clone(), label: Some("a check".to_owned()), at: Timestamp(1) };
     store.create_session(new).await.expect("a new session");
-    Bare { store, key: session.main(), session }
+    BareThread { store, key: session.main(), session }
 }
 
-impl Bare {
+impl BareThread {
     pub(super) async fn head(&self) -> crate::Head {
         self.store.head(self.key.clone()).await.expect("the store answers").expect("there is a thread")
     }

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 
 use super::support::{
-    Bare, Open, append_to, assert_in_order, assert_replays, bare, everything, new_session, process,
+    BareThread, Open, append_to, assert_in_order, assert_replays, bare, everything, new_session, process,
     process_with, said, texts,
 };
 use crate::store::Guard;
@@ -87,8 +87,8 @@ pub async fn a_lost_writer_is_fenced_out(open: Open) {
     assert_eq!(main.refresh().await.expect("the store answers"), session.main().get());
 }
 
-/// Whatever takes over from a writer that gave no sign of life, be it one plain append, that writer never writes again: not
-/// at the end it knew, nor at the new one, nor after a sign of life.
+/// Whatever takes over from a writer that gave no sign of life, be it one plain append, that writer never writes
+/// again: not at the end it knew, nor at the new one, nor after a sign of life.
 pub async fn a_fenced_writer_never_writes_again(open: Open) {
     let it = bare(&open).await;
     let ttl = Duration::from_millis(60);
@@ -114,14 +114,16 @@ pub async fn a_fenced_writer_never_writes_again(open: Open) {
         tokio::time::sleep(ttl * 3).await;
     }
     assert_replays(&*it.store, &it.key).await;
-    for way in [Way::Message, Way::Instructions, Way::Once, Way::CloseLost, Way::Begin] {
+    for way in
+        [Takeover::Message, Takeover::Instructions, Takeover::Once, Takeover::CloseLost, Takeover::Begin]
+    {
         a_taken_over_turn_writes_nothing(&open, way).await;
     }
 }
 
 /// A way to take over a thread.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Takeover {
     Message,
     Instructions,
     Once,
@@ -131,26 +133,26 @@ enum Way {
     Again,
 }
 
-impl Way {
+impl Takeover {
     async fn take(self, thread: &Thread) -> Result<(), crate::SessionError> {
         match self {
-            Way::Message => thread.add_message(Message::user("mine")).await.map(drop),
-            Way::Instructions => thread.set_system_instructions(Some("mine")).await.map(drop),
-            Way::Once => thread.add_once("mine", vec![Message::user("mine").into()]).await.map(drop),
-            Way::Begin => begun(thread, "mine").await.complete(Vec::new()).await.map(drop),
-            Way::Again => {
+            Takeover::Message => thread.add_message(Message::user("mine")).await.map(drop),
+            Takeover::Instructions => thread.set_system_instructions(Some("mine")).await.map(drop),
+            Takeover::Once => thread.add_once("mine", vec![Message::user("mine").into()]).await.map(drop),
+            Takeover::Begin => begun(thread, "mine").await.complete(Vec::new()).await.map(drop),
+            Takeover::Again => {
                 let key = Some("again".to_owned());
                 let again = thread.begin(TurnConfig { key, ..TurnConfig::default() }).await?;
                 let is_over = matches!(again, Begun::Replayed(it) if it.status == TurnStatus::Interrupted);
                 assert!(is_over, "it was lost");
                 Ok(())
             }
-            Way::CloseLost => thread.close_lost().await.map(|it| assert!(it.is_some(), "it was lost")),
+            Takeover::CloseLost => thread.close_lost().await.map(|it| assert!(it.is_some(), "it was lost")),
         }
     }
 }
 
-async fn a_taken_over_turn_writes_nothing(open: &Open, way: Way) {
+async fn a_taken_over_turn_writes_nothing(open: &Open, way: Takeover) {
     let quick = SessionConfig { lease: Duration::from_millis(80), ..SessionConfig::default() };
     let (here, there) = (process_with(open, quick.clone()).await, process_with(open, quick).await);
     let session = new_session(&here).await;
@@ -176,7 +178,7 @@ async fn a_taken_over_turn_writes_nothing(open: &Open, way: Way) {
     session.main().add_message(Message::user("next")).await.expect("a new write is none of the lost writer");
 }
 
-/// A turn whose writer was lost is closed by whoever looks; one that is written still is not.
+/// A turn of a lost writer is closed by the next process that checks; a turn that is still being written is not.
 pub async fn a_lost_turn_is_closed(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(150), ..SessionConfig::default() };
     let (here, there) = (process_with(&open, quick).await, process(&open).await);
@@ -188,7 +190,7 @@ pub async fn a_lost_turn_is_closed(open: Open) {
     let turn = begun(session.main(), "one").await;
     assert_eq!(session.main().close_lost().await.expect("the store answers"), None, "it runs here");
     tokio::time::sleep(Duration::from_millis(400)).await;
-    // As if its process were gone: its lease has ended, and nobody says a word.
+    // Simulates a dead process: its lease has expired and it sends nothing.
     let closed = main.close_lost().await.expect("the store answers");
     assert_eq!(closed, Some(turn.turn()));
     let items = main.all(None).await.expect("the store answers");
@@ -208,13 +210,20 @@ pub async fn a_lost_turn_is_closed(open: Open) {
     assert!(head.lease.is_none_or(|it| !it.live));
 }
 
-/// Whoever closes a lost turn, what the application knows of it is its end, once.
+/// No matter which operation closes a lost turn, the application's items end it exactly once.
 pub async fn what_a_lost_turn_said_is_kept(open: Open) {
     let quick = SessionConfig { lease: Duration::from_millis(80), ..SessionConfig::default() };
-    for way in [Way::Message, Way::Instructions, Way::Once, Way::CloseLost, Way::Begin, Way::Again] {
+    for way in [
+        Takeover::Message,
+        Takeover::Instructions,
+        Takeover::Once,
+        Takeover::CloseLost,
+        Takeover::Begin,
+        Takeover::Again,
+    ] {
         let (here, there) =
             (process_with(&open, quick.clone()).await, process_with(&open, quick.clone()).await);
-        there.set_lost_words(Arc::new(Half));
+        there.set_lost_turn_recovery(Arc::new(Half));
         let session = new_session(&here).await;
         let items = vec![Message::user("one").into()];
         let config = TurnConfig { key: Some("again".to_owned()), items, ..TurnConfig::default() };
@@ -241,8 +250,8 @@ pub async fn what_a_lost_turn_said_is_kept(open: Open) {
 #[derive(Debug)]
 struct Half;
 
-impl crate::LostWords for Half {
-    fn of<'a>(
+impl crate::LostTurnRecovery for Half {
+    fn items_for<'a>(
         &'a self,
         _: &'a crate::ThreadKey,
         turn: contexture_history::TurnNo,
@@ -265,7 +274,7 @@ pub(super) async fn begun(thread: &Thread, text: &str) -> RunningTurn {
 pub async fn subscriptions_have_no_gap_and_no_repeat(open: Open) {
     const ITEMS: u64 = 240;
     let it = bare(&open).await;
-    let other = Bare { store: open().await, session: it.session.clone(), key: it.key.clone() };
+    let other = BareThread { store: open().await, session: it.session.clone(), key: it.key.clone() };
     let writing = tokio::spawn(async move {
         let mut end = 0;
         while end < ITEMS {

@@ -11,18 +11,18 @@ use crate::records::{
 };
 use crate::{SessionId, SessionKey, StoreError, StoreFuture, Tenant};
 
-/// What is kept beside the threads.
+/// Streams and documents of the in-memory store.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RecordTables {
     streams: BTreeMap<StreamKey, Stream>,
     /// By kind and place: a list is a part of one of them.
-    documents: BTreeMap<String, BTreeMap<Place, Document>>,
+    documents: BTreeMap<String, BTreeMap<ListKey, Document>>,
 }
 
-/// Where a document is in a list.
-type Place = (Tenant, Option<SessionId>, String);
+/// The sort key of a document in a list.
+type ListKey = (Tenant, Option<SessionId>, String);
 
-fn place(key: &DocumentKey) -> Place {
+fn list_key(key: &DocumentKey) -> ListKey {
     (key.tenant.clone(), key.session.clone(), key.name.clone())
 }
 
@@ -44,7 +44,7 @@ impl Stream {
         number
     }
 
-    /// Forgets what is older than `before`, from the beginning on.
+    /// Prunes records older than `before`, from the start.
     fn forget(&mut self, before: Timestamp, max: usize) -> usize {
         let old = self.records.iter().take(max).take_while(|it| it.at < before).count();
         self.records.drain(..old);
@@ -53,7 +53,7 @@ impl Stream {
     }
 }
 
-impl Kept {
+impl RecordTables {
     /// Removes what belongs to a session.
     pub(super) fn forget_session(&mut self, session: &SessionKey) {
         let is_other = |tenant: &Tenant, of: Option<&SessionId>| {
@@ -66,18 +66,18 @@ impl Kept {
     }
 
     fn document(&self, key: &DocumentKey) -> Option<&Document> {
-        self.documents.get(&key.kind)?.get(&place(key))
+        self.documents.get(&key.kind)?.get(&list_key(key))
     }
 
     fn put(&mut self, document: Document) {
         let key = &document.key;
-        let place = place(key);
-        self.documents.entry(key.kind.clone()).or_default().insert(place, document);
+        let list_key = list_key(key);
+        self.documents.entry(key.kind.clone()).or_default().insert(list_key, document);
     }
 
     fn delete(&mut self, key: &DocumentKey) {
         if let Some(documents) = self.documents.get_mut(&key.kind) {
-            documents.remove(&place(key));
+            documents.remove(&list_key(key));
         }
     }
 
@@ -106,18 +106,19 @@ impl Kept {
     fn list(&self, list: &DocumentList) -> Vec<Document> {
         let Some(documents) = self.documents.get(&list.kind) else { return Vec::new() };
         let first = list.tenant.as_ref().map(|it| (it.clone(), list.session.clone(), String::new()));
-        let after = list.after.as_ref().map(place);
+        let after = list.after.as_ref().map(list_key);
         let from = match (first, after) {
             (first, Some(after)) if first.as_ref().is_none_or(|it| *it <= after) => Bound::Excluded(after),
             (Some(first), _) => Bound::Included(first),
             (None, _) => Bound::Unbounded,
         };
-        let is_listed = |(tenant, session, _): &Place| {
+        let is_listed = |(tenant, session, _): &ListKey| {
             list.tenant
                 .as_ref()
                 .is_none_or(|it| it == tenant && (list.session.is_none() || list.session == *session))
         };
-        let listed = documents.range((from, Bound::Unbounded)).take_while(|(place, _)| is_listed(place));
+        let listed =
+            documents.range((from, Bound::Unbounded)).take_while(|(list_key, _)| is_listed(list_key));
         listed.take(list.max).map(|(_, document)| document.clone()).collect()
     }
 
@@ -143,18 +144,18 @@ impl Inner {
         let has = |tenant: &Tenant, session: Option<&SessionId>| is_there(sessions, tenant, session);
         writes.puts.retain(|it| has(&it.key.tenant, it.key.session.as_ref()));
         writes.creates.retain(|it| has(&it.key.tenant, it.key.session.as_ref()));
-        self.kept.check_creates(&writes)?;
-        self.kept.check_required(&writes)?;
-        let kept = &mut self.kept;
+        self.records.check_creates(&writes)?;
+        self.records.check_required(&writes)?;
+        let records = &mut self.records;
         let mut append = |record: NewRecord| match has(&record.stream.tenant, record.stream.session.as_ref())
         {
-            true => kept.append(record),
+            true => records.append(record),
             false => 0,
         };
         let numbers = writes.records.into_iter().map(&mut append).collect();
-        writes.puts.into_iter().chain(writes.creates).for_each(|it| kept.put(it));
-        writes.deletes.iter().for_each(|it| kept.delete(it));
-        writes.drops.iter().for_each(|it| _ = kept.streams.remove(it));
+        writes.puts.into_iter().chain(writes.creates).for_each(|it| records.put(it));
+        writes.deletes.iter().for_each(|it| records.delete(it));
+        writes.drops.iter().for_each(|it| _ = records.streams.remove(it));
         Ok(numbers)
     }
 }
@@ -175,8 +176,8 @@ impl MemoryStore {
         let mut changes = self.changes.subscribe();
         let mut last = 0;
         loop {
-            let now = self.lock().kept.extent(stream).last;
-            // A stream that became shorter went with its session: nobody should wait for its next record.
+            let now = self.lock().records.extent(stream).last;
+            // A stream that became shorter was deleted with its session: waiting for its next record would never end.
             if now > after || now < last || changes.changed().await.is_err() {
                 return;
             }
@@ -198,7 +199,7 @@ impl Records for MemoryStore {
     fn read(&self, stream: StreamKey, after: u64, max: usize) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
             let inner = self.lock();
-            let Some(stream) = inner.kept.streams.get(&stream) else { return Ok(Vec::new()) };
+            let Some(stream) = inner.records.streams.get(&stream) else { return Ok(Vec::new()) };
             let skip = usize::try_from(after.saturating_sub(stream.forgotten)).unwrap_or(usize::MAX);
             Ok(stream.records.iter().skip(skip).take(max).cloned().collect())
         })
@@ -207,7 +208,7 @@ impl Records for MemoryStore {
     fn read_back(&self, stream: StreamKey, before: Option<u64>, max: usize) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
             let inner = self.lock();
-            let Some(stream) = inner.kept.streams.get(&stream) else { return Ok(Vec::new()) };
+            let Some(stream) = inner.records.streams.get(&stream) else { return Ok(Vec::new()) };
             let before = before.unwrap_or(u64::MAX);
             let newest = stream.records.iter().rev().skip_while(|it| it.number >= before);
             Ok(newest.take(max).cloned().collect())
@@ -215,7 +216,7 @@ impl Records for MemoryStore {
     }
 
     fn extent(&self, stream: StreamKey) -> StoreFuture<'_, Extent> {
-        Box::pin(async move { Ok(self.lock().kept.extent(&stream)) })
+        Box::pin(async move { Ok(self.lock().records.extent(&stream)) })
     }
 
     fn grown(&self, stream: StreamKey, after: u64) -> StoreFuture<'_, ()> {
@@ -228,15 +229,15 @@ impl Records for MemoryStore {
     fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>> {
         Box::pin(async move {
             let inner = self.lock();
-            Ok(keys.iter().filter_map(|it| inner.kept.document(it).cloned()).collect())
+            Ok(keys.iter().filter_map(|it| inner.records.document(it).cloned()).collect())
         })
     }
 
     fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>> {
-        Box::pin(async move { Ok(self.lock().kept.list(&list)) })
+        Box::pin(async move { Ok(self.lock().records.list(&list)) })
     }
 
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
-        Box::pin(async move { Ok(self.lock().kept.prune(&kind, before, max) as u64) })
+        Box::pin(async move { Ok(self.lock().records.prune(&kind, before, max) as u64) })
     }
 }

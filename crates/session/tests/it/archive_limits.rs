@@ -57,7 +57,7 @@ fn what_is_left_out_again_and_again_is_one_archive() {
             stage.thread.archive_range(&view, &new).await.unwrap();
             assert_eq!(stage.thread.get().state().archives.len(), 1);
         }
-        assert_eq!(stage.thread.get().absent()[0].turns, "t1..t6");
+        assert_eq!(stage.thread.get().omitted()[0].turns, "t1..t6");
         assert_eq!(stage.thread.archives().await.unwrap().len(), 6);
         stage.thread.undo().await.unwrap();
         assert_eq!(Some(stage.reads().await), before.pop(), "undone one by one");

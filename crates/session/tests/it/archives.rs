@@ -112,8 +112,8 @@ fn written(thread: &Thread) -> String {
         let messages = turn.messages().iter().map(|it| serde_json::to_string(it).unwrap());
         format!("{} {}\n", turn.id(), messages.collect::<Vec<_>>().join(" "))
     });
-    let absent = snapshot.absent().iter().map(|it| format!("{}: {}\n", it.turns, it.reason));
-    absent.chain(turns).chain([format!("old {}", snapshot.n_old_results())]).collect()
+    let omitted = snapshot.omitted().iter().map(|it| format!("{}: {}\n", it.turns, it.reason));
+    omitted.chain(turns).chain([format!("old {}", snapshot.n_old_results())]).collect()
 }
 
 #[test]
@@ -284,7 +284,7 @@ pub(crate) async fn play(stage: &Stage, op: &Op, number: usize) {
 pub(crate) async fn nothing_is_missing(stage: &Stage) {
     let snapshot = stage.thread.get();
     let state = snapshot.state();
-    let older = snapshot.absent().iter().find_map(|it| TurnNo::parse(it.turns.strip_prefix("..")?));
+    let older = snapshot.omitted().iter().find_map(|it| TurnNo::parse(it.turns.strip_prefix("..")?));
     let read: Vec<Seq> = stage.thread.view().await.unwrap().items.iter().map(|it| it.seq).collect();
     for item in stage.thread.full_history().await.unwrap() {
         let is_known = item.seq <= state.history_after

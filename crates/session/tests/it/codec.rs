@@ -6,7 +6,7 @@ use contexture_history::{
     Application, Body, Change, Cost, Item, Seq, SystemEvent, Timestamp, TurnNo, TurnStatus, Visibility,
 };
 use contexture_message::{Message, Part, Role, Tokens, ToolCall, ToolOutput, ToolResult};
-use contexture_session::codec::{BLOB_BYTES, BlobPlace, MAX_ITEMS, Row, decode, encode};
+use contexture_session::codec::{BLOB_BYTES, BlobRef, MAX_ITEMS, Row, decode, encode};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, option, proptest};
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ fn a_missing_place_is_said() {
     };
     let mut row = encode(&[item]).unwrap().remove(0);
     for (item, text) in [(7, Some(0)), (0, Some(9)), (7, None)] {
-        row.blobs[0].place = BlobPlace { item, text, hash: "abc".to_owned() };
+        row.blobs[0].place = BlobRef { item, text, hash: "abc".to_owned() };
         let wrong = decode(row.first, row.count, &row.body, row.blobs.clone()).unwrap_err();
         assert_eq!(wrong.to_string(), "the document has no place for the large text abc");
     }

@@ -8,7 +8,7 @@ use contexture_session::{
 use futures::executor::block_on;
 use proptest::{collection, prop_assert_eq, proptest};
 
-use crate::going_on::{Processes, exported, said};
+use crate::resuming::{Processes, exported, said};
 use crate::threads::shown;
 
 /// Adds messages once: `u` is said by the user, anything else by the assistant.

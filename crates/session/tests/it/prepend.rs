@@ -6,7 +6,7 @@ use contexture_session::{SessionConfig, SessionId, Thread, import};
 use futures::executor::block_on;
 use serde_json::Value;
 
-use crate::going_on::{Processes, exported, said};
+use crate::resuming::{Processes, exported, said};
 use crate::threads::{run, shown};
 
 fn prepend(thread: &Thread, key: &str, texts: &str) -> bool {
@@ -100,7 +100,7 @@ fn calls_of_tools_stay_where_they_were_made() {
     assert_eq!(refused.code(), "message_not_prependable");
     assert_eq!(
         refused.to_string(),
-        "message 2 can't be put before thread `s`: tool calls and results stay where they were made"
+        "message 2 can't be prepended to thread `s`: it contains tool calls or results"
     );
 }
 

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use proptest::prelude::any;
 use proptest::{collection, prop_assert_eq, proptest};
 
-use crate::going_on::{Processes, said};
+use crate::resuming::{Processes, said};
 use crate::threads::run;
 
 /// Everything that can be read of a thread.

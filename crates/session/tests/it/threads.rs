@@ -117,9 +117,9 @@ fn key(thread: &Thread) -> String {
 /// Lets a turn fail that goes on if it can (`g`), or begins the same one and is lost (`k`).
 fn keyed(thread: &Thread, fails: bool) {
     let items = vec![Message::user("k").into()];
-    let config = TurnConfig { key: Some("k".to_owned()), go_on: true, items, ..TurnConfig::default() };
+    let config = TurnConfig { key: Some("k".to_owned()), resume: true, items, ..TurnConfig::default() };
     match block_on(thread.begin(config)) {
-        Ok(Begun::Running(turn) | Begun::GoneOn(turn)) if fails => {
+        Ok(Begun::Running(turn) | Begun::Resumed(turn)) if fails => {
             block_on(turn.fail("broke", vec![Message::assistant("half").into()])).unwrap();
         }
         _ => {}

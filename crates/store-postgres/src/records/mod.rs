@@ -1,4 +1,4 @@
-//! Streams and documents beside the threads.
+//! Streams and documents, next to the threads.
 
 mod prune;
 mod read;
@@ -13,7 +13,7 @@ use contexture_session::{SessionId, StoreFuture};
 use crate::PostgresStore;
 use crate::failure::Failure;
 
-/// What belongs to no session has this in the place of its name; no session's name is empty.
+/// The session name for data that belongs to no session; real names are never empty.
 fn session_name(session: Option<&SessionId>) -> &str {
     session.map_or("", SessionId::as_str)
 }

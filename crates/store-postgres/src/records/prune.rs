@@ -1,6 +1,6 @@
-//! Forgets what is old: streams from their beginning, documents by their time.
+//! Prunes old data: streams from their start, documents by their time.
 //!
-//! What somebody else has locked is skipped, so that nobody ever waits for this while it waits for them.
+//! Locked rows are skipped, so pruning can't deadlock with writers.
 
 use contexture_history::Timestamp;
 use contexture_session::StoreError;
@@ -32,9 +32,9 @@ const REMOVE_DOCUMENTS: &str = "\
         FOR UPDATE SKIP LOCKED
     ))";
 
-/// What is to be forgotten.
+/// The arguments of a prune call.
 #[derive(Clone, Copy, Debug)]
-struct Pruning<'a> {
+struct PruneRequest<'a> {
     kind: &'a str,
     before: Timestamp,
     max: usize,
@@ -42,7 +42,7 @@ struct Pruning<'a> {
 
 /// A stream that begins with something old.
 #[derive(Debug)]
-struct Old {
+struct OldStream {
     tenant: String,
     session: String,
     forgotten: i64,
@@ -53,7 +53,7 @@ impl Database {
     pub(super) async fn prune(&self, kind: &str, before: Timestamp, max: usize) -> Result<u64, StoreError> {
         let mut spare = max;
         while spare > 0 {
-            let pruning = Pruning { kind, before, max: spare };
+            let pruning = PruneRequest { kind, before, max: spare };
             let count =
                 self.run(|client, _| async move { self.prune_streams(client, pruning).await }).await?;
             if count == 0 {
@@ -71,8 +71,8 @@ impl Database {
         Ok((max - spare) as u64 + documents)
     }
 
-    /// Forgets the beginnings of some streams. Returns how many records they were.
-    async fn prune_streams(&self, mut client: Client, pruning: Pruning<'_>) -> Result<usize, Failure> {
+    /// Prunes the starts of some streams. Returns how many records were removed.
+    async fn prune_streams(&self, mut client: Client, pruning: PruneRequest<'_>) -> Result<usize, Failure> {
         let transaction = begin(&mut client).await?;
         self.check_current(&transaction).await?;
         let statement = transaction.prepare_cached(&self.sql(OLD_STREAMS)).await?;
@@ -81,10 +81,10 @@ impl Database {
         let mut streams = Vec::new();
         for row in rows {
             let (tenant, session) = (row.try_get(0)?, row.try_get(1)?);
-            streams.push(Old { tenant, session, forgotten: row.try_get(2)?, last: row.try_get(3)? });
+            streams.push(OldStream { tenant, session, forgotten: row.try_get(2)?, last: row.try_get(3)? });
         }
         // All of them have something to forget, and together not more than is allowed.
-        let each = Pruning { max: pruning.max.checked_div(streams.len()).unwrap_or(0), ..pruning };
+        let each = PruneRequest { max: pruning.max.checked_div(streams.len()).unwrap_or(0), ..pruning };
         // At once: one round trip for all streams.
         let transaction_ref = &transaction;
         let forgetting = streams.iter().map(|it| self.forget(transaction_ref, each, it));
@@ -96,10 +96,10 @@ impl Database {
     async fn forget(
         &self,
         transaction: &Transaction<'_>,
-        pruning: Pruning<'_>,
-        stream: &Old,
+        pruning: PruneRequest<'_>,
+        stream: &OldStream,
     ) -> Result<usize, Failure> {
-        let Old { tenant, session, forgotten, last } = stream;
+        let OldStream { tenant, session, forgotten, last } = stream;
         let kind = &pruning.kind;
         let statement = transaction.prepare_cached(&self.sql(FIRST_RECORDS)).await?;
         let limit = from_u64(pruning.max as u64).saturating_add(1);

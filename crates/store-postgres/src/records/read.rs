@@ -34,7 +34,7 @@ const DOCUMENTS: &str = "\
 const LIST: &str = "\
     SELECT tenant, session, name, at, data FROM {schema}.documents WHERE kind = $1 AND {place}
     ORDER BY {order} LIMIT $5";
-/// Where a list begins, and its order, with the columns that are the same in all of it left out.
+/// The start of a list and its order, without the columns that are constant in it.
 const OF_ALL: (&str, &str) = ("(tenant, session, name) >= ($2, $3, $4)", "tenant, session, name");
 const OF_TENANT: (&str, &str) = ("tenant = $2 AND (session, name) >= ($3, $4)", "session, name");
 const OF_SESSION: (&str, &str) = ("tenant = $2 AND session = $3 AND name >= $4", "name");

@@ -1,15 +1,15 @@
 //! Writes records and documents: a few statements, whatever there is to write, and one commit.
 //!
-//! A stream's numbers come from its row, which is locked until the commit: who comes later gets later numbers and is seen
-//! later. Rows are locked in the order of their keys, so that writers wait for each other in one direction only.
+//! A stream's numbers come from its row, which is locked until the commit: later writers get later numbers and become
+//! visible later. Rows are locked in key order, so writers can't deadlock.
 //!
-//! Sessions are locked against removal in each statement, and what belongs to one that is not there is left out. Who
-//! removes a session waits for those writers, and removes what they wrote.
+//! Sessions are locked against removal in each statement, and records of a missing session are left out. Deleting a
+//! session waits for those writers, and removes what they wrote.
 //!
-//! What must be there is locked first, with its session, against who removes it; then come streams, then documents.
+//! Required documents and their sessions are locked first, against deletion; then streams, then documents.
 //!
-//! A write whose connection is lost before the commit is tried again. If it is lost in the commit nobody knows what became
-//! of it, and that is an error: trying again could append everything twice.
+//! A write whose connection is lost before the commit is retried. If it is lost during the commit the outcome is
+//! unknown, and that is an error: a retry could append everything twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use crate::database::{Database, begin};
 use crate::failure::Failure;
 use crate::numbers::to_u64;
 
-/// The sessions among `$1` and `$2` that are there, and stay for as long as the transaction lasts.
+/// The sessions among `$1` and `$2` that exist, locked until the end of the transaction.
 const THERE: &str = "\
     WITH there AS MATERIALIZED (
         SELECT it.tenant, it.session
@@ -36,7 +36,7 @@ const THERE: &str = "\
             SELECT FROM {schema}.sessions WHERE tenant = it.tenant AND session = it.session FOR KEY SHARE
         ) AS session
     )";
-/// In tables that a newer program has changed nothing is there: what is left out for that is found by [`Database::check_current`].
+/// If a newer program has changed the tables, nothing matches; [`Database::check_current`] then tells why.
 const IS_THERE: &str =
     "{current} AND (it.session = '' OR (it.tenant, it.session) IN (SELECT tenant, session FROM there))";
 
@@ -76,9 +76,9 @@ const PUTS: &str = "\
 const REPLACE: &str =
     " ON CONFLICT (tenant, session, kind, name) DO UPDATE SET at = excluded.at, data = excluded.data";
 
-/// The places of those among `$1` to `$4` that are there, and stay for as long as the transaction lasts. The lock is that
-/// of who deletes, so that two who want to delete the same do not wait for each other. Their sessions come first, as they
-/// do for who removes a session.
+/// The indexes of the documents among `$1` to `$4` that exist, and stay for the rest of the transaction. The lock is
+/// the one that deletes take, so two deletes of the same document can't deadlock. Their sessions come first, as when a
+/// session is deleted.
 const REQUIRED: &str = "\
     {there}
     SELECT it.place FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[])
@@ -101,13 +101,13 @@ const DELETES: &str = "\
         ) AS document
     ))";
 
-/// The stream first: who forgets its records, or appends some, has it locked.
+/// The stream first: pruning and appending lock it too.
 const DROP_STREAM: &str = "\
     DELETE FROM {schema}.streams WHERE tenant = $1 AND session = $2 AND kind = $3";
 const DROP_RECORDS: &str = "\
     DELETE FROM {schema}.records WHERE tenant = $1 AND session = $2 AND kind = $3";
 
-/// What is written, as columns.
+/// A write as columns of parameters.
 #[derive(Debug)]
 struct Prepared<'a> {
     writes: &'a Writes,
@@ -130,7 +130,7 @@ struct Statements {
     drops: Option<(Statement, Statement)>,
 }
 
-/// What was written.
+/// The result of a write.
 struct Written {
     /// The numbers of the records; 0 for those that were left out.
     numbers: Vec<u64>,
@@ -242,13 +242,13 @@ impl Database {
         let n_parts = prepared.parts().iter().filter(|it| **it).count();
         let written = if n_parts == 1 && prepared.drops.is_empty() {
             // One statement is one transaction.
-            self.write_current(&client, prepared).await.map_err(Failure::or_unsure)
+            self.write_current(&client, prepared).await.map_err(Failure::or_outcome_unknown)
         } else {
             let transaction = begin(&mut client).await?;
             let numbers = self.write_current(&transaction, prepared).await;
             match numbers {
                 Ok(numbers) => {
-                    transaction.commit().await.map_err(|err| Failure::from(err).or_unsure())?;
+                    transaction.commit().await.map_err(|err| Failure::from(err).or_outcome_unknown())?;
                     Ok(numbers)
                 }
                 Err(err) => Err(err),
@@ -260,8 +260,8 @@ impl Database {
         })
     }
 
-    /// Writes all parts, unless a newer program has changed the tables. Whether one has is asked only if something was left out:
-    /// then that may be why.
+    /// Writes all parts, unless a newer program has changed the tables. Whether one has is asked only if something was
+    /// left out: then that may be why.
     async fn write_current(
         &self,
         client: &impl GenericClient,
@@ -275,7 +275,7 @@ impl Database {
             Ok(written) if written.is_whole => {}
             Ok(_) => self.check_current(client).await?,
             Err(Failure::Answer(StoreError::NotFound { .. })) => {
-                // Another part may have failed behind it: then the transaction answers nothing any more.
+                // A later part may have failed; then the transaction answers no more queries.
                 if let Err(newer @ Failure::Answer(_)) = self.check_current(client).await {
                     return Err(newer);
                 }
@@ -285,8 +285,8 @@ impl Database {
         Ok(written?.numbers)
     }
 
-    /// Sends everything at once; the database does it in this order. For that all statements are prepared before: who has
-    /// to wait for that would come behind the others.
+    /// Pipelines all statements; the database runs them in this order. They are all prepared first, since preparing
+    /// one in between would break the order.
     async fn write_parts(
         &self,
         client: &impl GenericClient,
@@ -339,11 +339,11 @@ impl Database {
         self.current_sql(&text.replace("{there}", THERE).replace("{is_there}", IS_THERE))
     }
 
-    /// Returns the error for a write of which a document was there already.
+    /// Returns the error for a write that creates an existing document.
     async fn existing(&self, writes: &Writes) -> Result<StoreError, StoreError> {
         let keys: Vec<DocumentKey> = writes.creates.iter().map(|it| it.key.clone()).collect();
         let found = self.documents(&keys).await?;
-        // Whoever made it may have removed it since.
+        // Its creator may have deleted it since.
         let key = found.first().map(|it| &it.key).or_else(|| keys.first());
         let what = "document";
         Ok(key.map_or(StoreError::Exists { what, id: String::new() }, StoreError::document_exists))
@@ -425,7 +425,7 @@ async fn drop_streams(
     let Some((drop_stream, drop_records)) = &statements else { return Ok(()) };
     let drops = streams.iter().map(|it| async move {
         let (tenant, session) = (it.tenant.as_str(), session_name(it.session.as_ref()));
-        // Of a stream that was not there, somebody may begin another one in between: its records are not ours to remove.
+        // Another writer may create a missing stream in between; its records must not be removed.
         match client.execute(drop_stream, &[&tenant, &session, &it.kind]).await? {
             0 => Ok(0),
             _ => client.execute(drop_records, &[&tenant, &session, &it.kind]).await,

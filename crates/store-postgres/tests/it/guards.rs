@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture_history::Timestamp;
-use contexture_session::{Fence, Guard, LeaseRow, Refused, Store, StoreError};
+use contexture_session::{Fence, Guard, LeaseRefusal, LeaseRow, Store, StoreError};
 
 use crate::support::{Log, config, store_in};
 
@@ -43,8 +43,8 @@ async fn the_database_decides_as_the_model_does() {
                 model = lease;
                 format!("{:?}", model.fence_of(&guard))
             }
-            Err(Refused::Held) => "held".to_owned(),
-            Err(Refused::Fenced(fence)) => format!("fenced {fence:?}"),
+            Err(LeaseRefusal::Held) => "held".to_owned(),
+            Err(LeaseRefusal::Fenced(fence)) => format!("fenced {fence:?}"),
         };
         let found = if round % 2 == 0 {
             log.store.lease(log.key.clone(), guard.clone()).await

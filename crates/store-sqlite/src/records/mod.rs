@@ -1,4 +1,4 @@
-//! Streams and documents beside the threads.
+//! Streams and documents, next to the threads.
 
 mod prune;
 mod read;
@@ -19,8 +19,8 @@ pub(crate) use {
 
 use crate::SqliteStore;
 use crate::readers::Size;
-use prune::Pruning;
-use write::Writing;
+use prune::PruneRecords;
+use write::WriteRecords;
 
 /// Reads of more records or documents are left to the threads that read.
 const SMALL: usize = 128;
@@ -29,37 +29,37 @@ fn size_of(count: usize) -> Size {
     if count <= SMALL { Size::Small } else { Size::Large }
 }
 
-/// What belongs to no session has this in the place of its name; no session's name is empty.
+/// The session name for data that belongs to no session; real names are never empty.
 fn session_name(session: Option<&contexture_session::SessionId>) -> &str {
     session.map_or("", contexture_session::SessionId::as_str)
 }
 
 impl Records for SqliteStore {
     fn write(&self, writes: Writes) -> StoreFuture<'_, Vec<u64>> {
-        Box::pin(async move { self.writer()?.make(|| Writing::new(writes)).await })
+        Box::pin(async move { self.writer()?.make(|| WriteRecords::new(writes)).await })
     }
 
     fn probe(&self, at: Timestamp) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             // First: a file that is not well is left alone.
-            self.look_afresh().await?;
+            self.probe_file().await?;
             self.write(Writes::probe(at)).await.map(drop)
         })
     }
 
     fn read(&self, stream: StreamKey, after: u64, max: usize) -> StoreFuture<'_, Vec<Record>> {
-        let question = move |conn: &Connection| read::forward(conn, &stream, after, max);
-        Box::pin(async move { self.readers()?.ask(size_of(max), question).await })
+        let query = move |conn: &Connection| read::forward(conn, &stream, after, max);
+        Box::pin(async move { self.readers()?.ask(size_of(max), query).await })
     }
 
     fn read_back(&self, stream: StreamKey, before: Option<u64>, max: usize) -> StoreFuture<'_, Vec<Record>> {
-        let question = move |conn: &Connection| read::backward(conn, &stream, before, max);
-        Box::pin(async move { self.readers()?.ask(size_of(max), question).await })
+        let query = move |conn: &Connection| read::backward(conn, &stream, before, max);
+        Box::pin(async move { self.readers()?.ask(size_of(max), query).await })
     }
 
     fn extent(&self, stream: StreamKey) -> StoreFuture<'_, Extent> {
-        let question = move |conn: &Connection| Ok(extent(conn, &stream)?);
-        Box::pin(async move { self.readers()?.ask(Size::Small, question).await })
+        let query = move |conn: &Connection| Ok(extent(conn, &stream)?);
+        Box::pin(async move { self.readers()?.ask(Size::Small, query).await })
     }
 
     fn grown(&self, stream: StreamKey, after: u64) -> StoreFuture<'_, ()> {
@@ -67,7 +67,7 @@ impl Records for SqliteStore {
             // In the list before looking: what is written in between is not missed.
             let wait = self.notices().wait(stream.clone().into(), after);
             if Records::extent(self, stream).await?.last <= after {
-                wait.told().await;
+                wait.notified().await;
             }
             Ok(())
         })
@@ -75,17 +75,17 @@ impl Records for SqliteStore {
 
     fn documents(&self, keys: Vec<DocumentKey>) -> StoreFuture<'_, Vec<Document>> {
         let size = size_of(keys.len());
-        let question = move |conn: &Connection| read::documents(conn, &keys);
-        Box::pin(async move { self.readers()?.ask(size, question).await })
+        let query = move |conn: &Connection| read::documents(conn, &keys);
+        Box::pin(async move { self.readers()?.ask(size, query).await })
     }
 
     fn list(&self, list: DocumentList) -> StoreFuture<'_, Vec<Document>> {
         let size = size_of(list.max);
-        let question = move |conn: &Connection| read::list(conn, &list);
-        Box::pin(async move { self.readers()?.ask(size, question).await })
+        let query = move |conn: &Connection| read::list(conn, &list);
+        Box::pin(async move { self.readers()?.ask(size, query).await })
     }
 
     fn prune(&self, kind: String, before: Timestamp, max: usize) -> StoreFuture<'_, u64> {
-        Box::pin(async move { self.writer()?.make(|| Ok(Pruning { kind, before, max })).await })
+        Box::pin(async move { self.writer()?.make(|| Ok(PruneRecords { kind, before, max })).await })
     }
 }

@@ -1,11 +1,11 @@
-//! Forgets what is old: streams from their beginning, documents by their time.
+//! Prunes old data: streams from their start, documents by their time.
 
 use contexture_history::Timestamp;
 use rusqlite::{Connection, params};
 
 use crate::commit::Change;
 use crate::failure::Failure;
-use crate::number::to_sql;
+use crate::numbers::to_sql;
 
 const OLD_STREAMS: &str =
     "SELECT no, last FROM streams WHERE kind = ?1 AND oldest < ?2 ORDER BY oldest LIMIT ?3";
@@ -18,15 +18,15 @@ const REMOVE_DOCUMENTS: &str = "DELETE FROM documents WHERE no IN
 #[cfg(test)]
 pub(crate) const QUERIES: [&str; 5] = [OLD_STREAMS, FIRST_RECORDS, REMOVE_RECORDS, FORGET, REMOVE_DOCUMENTS];
 
-/// What is to be forgotten.
+/// Prunes records and documents of a kind.
 #[derive(Debug)]
-pub(super) struct Pruning {
+pub(super) struct PruneRecords {
     pub(super) kind: String,
     pub(super) before: Timestamp,
     pub(super) max: usize,
 }
 
-impl Change for Pruning {
+impl Change for PruneRecords {
     type Output = u64;
 
     fn make(&self, conn: &Connection) -> Result<u64, Failure> {
@@ -47,8 +47,8 @@ impl Change for Pruning {
     }
 }
 
-impl Pruning {
-    /// Forgets the beginning of a stream. Returns how many records it was.
+impl PruneRecords {
+    /// Prunes the start of a stream. Returns how many records were removed.
     fn forget(&self, conn: &Connection, no: i64, last: i64, max: usize) -> rusqlite::Result<usize> {
         let mut statement = conn.prepare_cached(FIRST_RECORDS)?;
         let mut rows = statement.query([no])?;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::session_name;
 use crate::failure::Failure;
 use crate::list::id;
-use crate::number::{from_sql, to_sql};
+use crate::numbers::{from_sql, to_sql};
 
 const FORWARD: &str = "SELECT number, at, data FROM records
     WHERE stream = (SELECT no FROM streams WHERE tenant = ?1 AND session = ?2 AND kind = ?3)
@@ -75,7 +75,7 @@ pub(crate) fn extent(conn: &Connection, stream: &StreamKey) -> rusqlite::Result<
     Ok(statement.query_row([tenant, session, &stream.kind], found).optional()?.unwrap_or_default())
 }
 
-/// Returns the documents that are there.
+/// Returns the existing documents.
 pub(super) fn documents(conn: &Connection, keys: &[DocumentKey]) -> Result<Vec<Document>, Failure> {
     let mut statement = conn.prepare_cached(DOCUMENT)?;
     let mut documents = Vec::new();

@@ -12,7 +12,7 @@ use super::session_name;
 use crate::commit::{Change, Touched};
 use crate::create::find_session;
 use crate::failure::Failure;
-use crate::number::{from_sql, to_sql};
+use crate::numbers::{from_sql, to_sql};
 
 const STREAM: &str =
     "SELECT no, forgotten, last FROM streams WHERE tenant = ?1 AND session = ?2 AND kind = ?3";
@@ -38,13 +38,13 @@ const SMALL: (usize, usize) = (16, 64 * 1024);
 
 /// Records and documents to write, checked.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub(super) struct WriteRecords {
     writes: Writes,
-    /// Those that grow or go, each once.
+    /// The streams that grow or are dropped, each once.
     streams: Vec<StreamKey>,
 }
 
-impl Writing {
+impl WriteRecords {
     pub(super) fn new(writes: Writes) -> Result<Self, StoreError> {
         writes.check()?;
         let streams = writes.records.iter().map(|it| &it.stream).chain(&writes.drops);
@@ -55,7 +55,7 @@ impl Writing {
     }
 }
 
-impl Change for Writing {
+impl Change for WriteRecords {
     type Output = Vec<u64>;
 
     fn make(&self, conn: &Connection) -> Result<Vec<u64>, Failure> {
@@ -87,7 +87,7 @@ impl Change for Writing {
         let documents = puts.iter().chain(creates).map(|it| it.data.len());
         let bytes: usize = records.iter().map(|it| it.data.len()).chain(documents).sum();
         let parts = records.len() + puts.len() + creates.len() + deletes.len() + requires.len();
-        // Nobody knows how much a stream holds that is dropped.
+        // The size of a dropped stream is unknown.
         parts <= SMALL.0 && bytes <= SMALL.1 && drops.is_empty()
     }
 
@@ -96,7 +96,7 @@ impl Change for Writing {
     }
 }
 
-/// Which sessions are there, each looked up once.
+/// Which sessions exist; each is looked up once.
 struct Sessions<'a> {
     conn: &'a Connection,
     known: BTreeMap<(Tenant, SessionId), bool>,
@@ -115,7 +115,7 @@ impl Sessions<'_> {
 }
 
 /// A stream while it grows.
-struct Growing {
+struct StreamCursor {
     no: i64,
     last: u64,
     /// The time of its first record, if it had none.
@@ -128,7 +128,7 @@ fn append(
     sessions: &mut Sessions<'_>,
     records: &[NewRecord],
 ) -> rusqlite::Result<Vec<u64>> {
-    let mut streams: BTreeMap<&StreamKey, Growing> = BTreeMap::new();
+    let mut streams: BTreeMap<&StreamKey, StreamCursor> = BTreeMap::new();
     let mut numbers = Vec::with_capacity(records.len());
     let mut insert = conn.prepare_cached(RECORD)?;
     for record in records {
@@ -169,17 +169,17 @@ fn drop_stream(conn: &Connection, key: &StreamKey) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn stream(conn: &Connection, key: &StreamKey) -> rusqlite::Result<Growing> {
+fn stream(conn: &Connection, key: &StreamKey) -> rusqlite::Result<StreamCursor> {
     let names = stream_names(key);
     let found = |row: &rusqlite::Row<'_>| {
         let (forgotten, last): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok(Growing { no: row.get(0)?, last: from_sql(last), oldest: None, was_empty: forgotten == last })
+        Ok(StreamCursor { no: row.get(0)?, last: from_sql(last), oldest: None, was_empty: forgotten == last })
     };
     match conn.prepare_cached(STREAM)?.query_row(names, found).optional()? {
         Some(stream) => Ok(stream),
         None => {
             let no = conn.prepare_cached(NEW_STREAM)?.insert(names)?;
-            Ok(Growing { no, last: 0, oldest: None, was_empty: true })
+            Ok(StreamCursor { no, last: 0, oldest: None, was_empty: true })
         }
     }
 }

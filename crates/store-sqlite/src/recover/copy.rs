@@ -10,9 +10,9 @@ use contexture_session::{SessionId, StoreError, Tenant, ThreadId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
-use super::walk::{Taken, walk};
+use super::walk::{RowOutcome, walk};
 use super::{Scratch, with_suffix};
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
 use crate::open::{APPLICATION_ID, PAGE_BYTES, open_writer};
 
 /// Every table and index begins before this.
@@ -20,7 +20,7 @@ const LAYOUT_BYTES: u64 = 64 * PAGE_BYTES as u64;
 
 /// Opens the copy. A first page that can't be read is replaced: it holds the layout, which is the same in every file
 /// of a version.
-pub(super) fn open_copy(path: &Path, place: &Place) -> Result<Connection, StoreError> {
+pub(super) fn open_copy(path: &Path, place: &StorePath) -> Result<Connection, StoreError> {
     if let Some(conn) = open_readable(path, place)? {
         return Ok(conn);
     }
@@ -35,12 +35,12 @@ pub(super) fn open_copy(path: &Path, place: &Place) -> Result<Connection, StoreE
     open_readable(path, place)?.ok_or_else(|| place.damaged("nothing of it can be read"))
 }
 
-/// Where the tables of later versions are.
+/// The positions of the tables of later versions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// In the order in which the versions made them.
     New,
-    /// Before all indexes.
+    /// The tables come before all indexes.
     Vacuumed,
 }
 
@@ -53,7 +53,7 @@ fn has_tables(conn: &Connection) -> bool {
     TABLES.iter().all(is_table)
 }
 
-fn open_readable(path: &Path, place: &Place) -> Result<Option<Connection>, StoreError> {
+fn open_readable(path: &Path, place: &StorePath) -> Result<Option<Connection>, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|err| place.error(&err))?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
@@ -67,7 +67,7 @@ fn open_readable(path: &Path, place: &Place) -> Result<Option<Connection>, Store
     }
 }
 
-fn replace_first_page(path: &Path, place: &Place, layout: Layout) -> Result<(), StoreError> {
+fn replace_first_page(path: &Path, place: &StorePath, layout: Layout) -> Result<(), StoreError> {
     let sound = Scratch { path: with_suffix(path, ".new") };
     let conn = open_writer(&sound.path, place, Duration::from_secs(1))?;
     if layout == Layout::Vacuumed {
@@ -125,7 +125,7 @@ fn has_names(row: &Row<'_>) -> rusqlite::Result<bool> {
     Ok(Tenant::parse(tenant).is_ok() && ThreadId::parse(name).is_ok())
 }
 
-/// What belongs to no session has an empty name of one.
+/// Data that belongs to no session has an empty session name.
 fn has_owner(row: &Row<'_>) -> rusqlite::Result<bool> {
     let (tenant, session): (String, String) = (row.get(1)?, row.get(2)?);
     Ok(Tenant::parse(tenant).is_ok() && (session.is_empty() || SessionId::parse(session).is_ok()))
@@ -164,14 +164,14 @@ fn copy_table(old: &Connection, new: &Connection, table: &Table) -> Result<u64, 
     let mut insert = new.prepare_cached(&sql)?;
     walk(old, name, columns, |row| {
         let values = (0..count).map(|it| row.get::<_, Value>(it)).collect::<Result<Vec<_>, _>>();
-        let Ok(values) = values else { return Ok(Taken::Unreadable) };
+        let Ok(values) = values else { return Ok(RowOutcome::Unreadable) };
         if !(table.is_sound)(row).unwrap_or(false) {
-            return Ok(Taken::Unreadable);
+            return Ok(RowOutcome::Unreadable);
         }
         Ok(match insert.execute(params_from_iter(values)) {
-            Ok(_) => Taken::Yes,
+            Ok(_) => RowOutcome::Copied,
             // A value of another type than the column's.
-            Err(err) if is_about_values(&err) => Taken::Unreadable,
+            Err(err) if is_about_values(&err) => RowOutcome::Unreadable,
             Err(err) => return Err(err.into()),
         })
     })

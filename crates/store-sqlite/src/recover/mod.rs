@@ -1,13 +1,13 @@
 //! Copies what is readable of a damaged file into a new one.
 //!
-//! The damaged file is only read. Of a copy of it, each table is walked row by row, past what can't be read
-//! ([`walk`]); then each thread is kept up to its first missing or unreadable commit, and its state, its turn keys,
-//! the list of its blobs and the words of what is archived are made anew from its items ([`rebuild`]). Leases are not kept, but their numbers are, so
-//! that an old writer is still recognised. Streams and documents are kept as far as they can be read ([`kept`]).
+//! The damaged file is only read. Each table of a copy is walked row by row, past unreadable ones ([`walk`]); then
+//! each thread is kept up to its first missing or unreadable commit, and its state, turn keys, blob references and
+//! search words are rebuilt from its items ([`rebuild`]). Leases are not kept, but their numbers are, so an outdated
+//! writer is still recognised. Readable streams and documents are kept ([`records`]).
 
 mod copy;
-mod kept;
 mod rebuild;
+mod records;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use contexture_session::StoreError;
 use rusqlite::Connection;
 
 use crate::SqliteStore;
-use crate::failure::{Failure, Place};
+use crate::failure::{Failure, StorePath};
 use crate::open::open_writer;
 
-/// What became of a damaged file.
+/// The result of recovering a damaged file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Sessions that are in the new file.
@@ -29,18 +29,18 @@ pub struct Recovered {
     pub threads: u64,
     /// Items that are in the new file.
     pub items: u64,
-    /// What is not, in words; one entry for each place.
+    /// Descriptions of what is missing, one entry for each gap.
     pub lost: Vec<String>,
 }
 
 impl SqliteStore {
     /// Copies what is readable of a damaged file into a new one, which must not be there yet.
     ///
-    /// Every thread is kept up to its first missing or unreadable commit. The damaged file is not changed; nobody may
-    /// write to it meanwhile.
+    /// Every thread is kept up to its first missing or unreadable commit. The damaged file is not changed; no process
+    /// may write to it during recovery.
     pub fn recover(damaged: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Recovered, StoreError> {
         let (damaged, into) = (damaged.as_ref(), into.as_ref());
-        let (source, target) = (Place::new(damaged), Place::new(into));
+        let (source, target) = (StorePath::new(damaged), StorePath::new(into));
         if into.exists() {
             return Err(target.unavailable("it exists already"));
         }
@@ -56,17 +56,17 @@ impl SqliteStore {
     }
 }
 
-fn fill(old: &Connection, new: &Connection, place: &Place) -> Result<Recovered, Failure> {
+fn fill(old: &Connection, new: &Connection, place: &StorePath) -> Result<Recovered, Failure> {
     let mut recovered = Recovered::default();
     let tx = new.unchecked_transaction()?;
     copy::copy_tables(old, &tx, &mut recovered.lost)?;
     rebuild::rebuild(&tx, place, &mut recovered)?;
-    kept::rebuild(&tx, &mut recovered.lost)?;
+    records::rebuild(&tx, &mut recovered.lost)?;
     tx.commit()?;
     Ok(recovered)
 }
 
-/// A copy of the damaged file, beside the new one. It is removed at the end.
+/// A copy of the damaged file, next to the new one. It is removed at the end.
 struct Scratch {
     path: PathBuf,
 }
@@ -91,7 +91,7 @@ impl Drop for Scratch {
 
 fn remove_store(path: &Path) {
     for suffix in ["", "-wal", "-shm"] {
-        // What can't be removed stays; the result does not depend on it.
+        // A file that can't be removed stays; the result does not depend on it.
         let _ = std::fs::remove_file(with_suffix(path, suffix));
     }
 }

@@ -8,8 +8,8 @@ use rusqlite::{Connection, Row, params};
 use super::Recovered;
 use crate::append::{EncodedState, insert_keys};
 use crate::create::copy_blob_uses;
-use crate::failure::{Failure, Place};
-use crate::number::{seq, to_sql};
+use crate::failure::{Failure, StorePath};
+use crate::numbers::{seq, to_sql};
 use crate::read::Log;
 use crate::search::index;
 
@@ -22,17 +22,21 @@ struct Thread {
     base: Seq,
 }
 
-/// What could be read of a thread's log.
+/// The readable part of a thread's log.
 #[derive(Default)]
 struct Salvage {
     state: State,
     keys: Vec<(String, KeyedTurn)>,
-    /// Why it ends there, if it does not end by itself.
+    /// Why the log ends early, if it does.
     trouble: Option<String>,
 }
 
-pub(super) fn rebuild(conn: &Connection, place: &Place, recovered: &mut Recovered) -> Result<(), Failure> {
-    name_the_nameless(conn, &mut recovered.lost)?;
+pub(super) fn rebuild(
+    conn: &Connection,
+    place: &StorePath,
+    recovered: &mut Recovered,
+) -> Result<(), Failure> {
+    restore_missing_names(conn, &mut recovered.lost)?;
     for thread in threads(conn)? {
         rebuild_thread(conn, place, &thread, recovered)?;
     }
@@ -47,7 +51,7 @@ pub(super) fn rebuild(conn: &Connection, place: &Place, recovered: &mut Recovere
 }
 
 /// Gives commits without a thread, threads without a session and sessions without a main thread what they miss.
-fn name_the_nameless(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
+fn restore_missing_names(conn: &Connection, lost: &mut Vec<String>) -> rusqlite::Result<()> {
     let nameless =
         numbers(conn, "SELECT DISTINCT thread FROM commits WHERE thread NOT IN (SELECT no FROM threads)")?;
     for no in nameless {
@@ -106,7 +110,7 @@ fn threads(conn: &Connection) -> rusqlite::Result<Vec<Thread>> {
 
 fn rebuild_thread(
     conn: &Connection,
-    place: &Place,
+    place: &StorePath,
     thread: &Thread,
     recovered: &mut Recovered,
 ) -> Result<(), Failure> {
@@ -132,7 +136,7 @@ fn rebuild_thread(
 }
 
 /// Reads a thread's rows as long as they follow each other and can be decoded.
-fn salvage(conn: &Connection, place: &Place, thread: &Thread) -> Result<Salvage, Failure> {
+fn salvage(conn: &Connection, place: &StorePath, thread: &Thread) -> Result<Salvage, Failure> {
     let sql = "SELECT first, count, blobs, body FROM commits WHERE thread = ?1 ORDER BY first";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([thread.no])?;
@@ -163,7 +167,7 @@ impl Salvage {
     }
 }
 
-fn set_state(conn: &Connection, place: &Place, thread: &Thread, state: &State) -> Result<(), Failure> {
+fn set_state(conn: &Connection, place: &StorePath, thread: &Thread, state: &State) -> Result<(), Failure> {
     let state = EncodedState::new(state).map_err(|err| place.damaged(err))?;
     let sql =
         r#"UPDATE threads SET "end" = ?2, turns = ?3, updated = max(updated, ?4), state = ?5 WHERE no = ?1"#;

@@ -13,7 +13,7 @@ pub(super) fn walk<E>(
     conn: &Connection,
     table: &str,
     columns: &str,
-    mut take: impl FnMut(&Row<'_>) -> Result<Taken, E>,
+    mut take: impl FnMut(&Row<'_>) -> Result<RowOutcome, E>,
 ) -> Result<u64, E> {
     let last = last_number(conn, table);
     let sql = format!("SELECT no, {columns} FROM {table} WHERE no >= ?1 ORDER BY no");
@@ -38,7 +38,7 @@ pub(super) fn walk<E>(
     Ok(places)
 }
 
-/// Returns how far to look on after so many misses: number by number at first, then ever further.
+/// Returns how far to skip after a number of misses: one by one at first, then exponentially further.
 fn stride(misses: u32) -> i64 {
     match misses.checked_sub(NEAR) {
         None => 1,
@@ -46,9 +46,9 @@ fn stride(misses: u32) -> i64 {
     }
 }
 
-/// What became of a row.
-pub(super) enum Taken {
-    Yes,
+/// The result of copying a row.
+pub(super) enum RowOutcome {
+    Copied,
     Unreadable,
 }
 
@@ -67,7 +67,7 @@ fn walk_from<E>(
     conn: &Connection,
     sql: &str,
     next: &mut i64,
-    take: &mut impl FnMut(&Row<'_>) -> Result<Taken, E>,
+    take: &mut impl FnMut(&Row<'_>) -> Result<RowOutcome, E>,
 ) -> Result<Step, E> {
     let begin = *next;
     let Ok(mut statement) = conn.prepare_cached(sql) else { return Ok(Step::Nothing) };
@@ -85,7 +85,7 @@ fn walk_from<E>(
             _ if *next > begin => return Ok(Step::Some),
             _ => return Ok(Step::Nothing),
         }
-        if let Taken::Unreadable = take(row)? {
+        if let RowOutcome::Unreadable = take(row)? {
             return Ok(Step::Some);
         }
     }

@@ -1,7 +1,7 @@
 //! `flow forget`: removes runs that are over.
 
 use contexture::SystemTime;
-use contexture_flow::Forgotten;
+use contexture_flow::ForgetReport;
 use contexture_history::Timestamp;
 use contexture_session::{Tenant, Time};
 use serde_json::json;
@@ -40,8 +40,8 @@ fn is_meant(as_json: bool) -> Result<bool, Failure> {
     })
 }
 
-fn shown(forgotten: Forgotten) -> String {
-    let Forgotten { runs, keys, definitions, cached } = forgotten;
+fn shown(forgotten: ForgetReport) -> String {
+    let ForgetReport { runs, keys, definitions, cached } = forgotten;
     let parts = [(runs, "run"), (keys, "start key"), (definitions, "definition"), (cached, "cached value")];
     let some = parts.iter().filter(|it| it.0 > 0);
     let lines = some.map(|(n, what)| {

@@ -1,6 +1,6 @@
 //! What a run waits for, asked on the terminal or read from a pipe.
 
-use contexture_flow::{AskedKind, Wait};
+use contexture_flow::{QuestionKind, Wait};
 use serde_json::{Value, json};
 
 use crate::commands::chat::lines::{Lines, Typed};
@@ -21,7 +21,7 @@ impl Respondent {
 
     /// Asks until an answer fits; nothing if there is nobody, or no more.
     pub(super) fn answer(&mut self, wait: &Wait) -> Result<Option<Value>, Failure> {
-        if wait.asked.kind == AskedKind::Approval && self.approves {
+        if wait.asked.kind == QuestionKind::Approval && self.approves {
             return Ok(Some(json!({"approve": true})));
         }
         let Some(lines) = &mut self.lines else { return Ok(None) };
@@ -48,8 +48,8 @@ impl Respondent {
 
 fn question(wait: &Wait) -> String {
     let about = match wait.asked.kind {
-        AskedKind::Approval => format!("\n{} [y/N]", wait.asked.about["arguments"]),
-        AskedKind::Input => choices(&wait.asked.schema),
+        QuestionKind::Approval => format!("\n{} [y/N]", wait.asked.about["arguments"]),
+        QuestionKind::Input => choices(&wait.asked.schema),
     };
     let message =
         if wait.asked.message.is_empty() { wait.node.as_str() } else { wait.asked.message.trim_end() };
@@ -70,7 +70,7 @@ fn plain(value: &Value) -> String {
 pub(super) fn value(wait: &Wait, typed: &str) -> Result<Value, String> {
     let text = || Value::String(typed.to_owned());
     let value = match wait.asked.kind {
-        AskedKind::Approval if !typed.trim_start().starts_with('{') => {
+        QuestionKind::Approval if !typed.trim_start().starts_with('{') => {
             json!({"approve": matches!(typed.trim().to_lowercase().as_str(), "y" | "yes")})
         }
         _ if wait.asked.schema["type"] == "string" => text(),

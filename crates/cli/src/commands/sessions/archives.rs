@@ -2,7 +2,7 @@
 
 use contexture_history::{Archived, Body, Item, Summary};
 use contexture_session::search::MAX_FOUND;
-use contexture_session::{ArchiveInfo, Found, Head, Sessions, StoreError, Thread, ThreadId, ThreadKey};
+use contexture_session::{ArchiveInfo, Head, SearchHit, Sessions, StoreError, Thread, ThreadId, ThreadKey};
 use serde_json::{Value, json};
 
 use super::{open_thread, show, spanned};
@@ -182,7 +182,7 @@ async fn head(sessions: &Sessions, thread: &ThreadId) -> Result<Head, Failure> {
 async fn found(thread: &Thread, words: &str, as_json: bool, screen: Screen) -> Result<Reply, Failure> {
     let found = thread.search(words, MAX_FOUND).await?;
     if as_json {
-        let hit = |it: &Found| {
+        let hit = |it: &SearchHit| {
             json!({
                 "id": format!("{}:{}", thread.id(), it.seq), "seq": it.seq, "turn": it.turn.to_string(), "kind": it.kind,
                 "at": it.at.to_millis(), "text": it.text,
@@ -200,7 +200,7 @@ async fn found(thread: &Thread, words: &str, as_json: bool, screen: Screen) -> R
         ("said", Align::Left),
         ("text", Align::Left),
     ]);
-    for Found { seq, turn, at, kind, text } in &found {
+    for SearchHit { seq, turn, at, kind, text } in &found {
         table.row(vec![
             Cell::new(turn.to_string()).style(BOLD),
             Cell::new(seq.to_string()),

@@ -175,7 +175,7 @@ async fn position(sessions: &Sessions, id: &SessionId, at: &str) -> Result<Seq, 
     let head = sessions.store().head(main.clone()).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { what: "session", id: id.to_string() })?;
     if turn > head.state.turn {
-        return Err(SessionError::NoSuchPlace { thread: id.to_string(), what: format!("turn {turn}") }.into());
+        return Err(SessionError::NotInThread { thread: id.to_string(), what: format!("turn {turn}") }.into());
     }
     let mut end = Seq(0);
     loop {

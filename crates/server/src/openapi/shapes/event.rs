@@ -1,4 +1,4 @@
-//! What a stream of events tells.
+//! The frames of an event stream.
 #![expect(dead_code, reason = "they describe, and are never made")]
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::message::{ToolCall, ToolOutput, Usage};
 /// A frame of a stream of events.
 #[derive(ToSchema)]
 pub(crate) struct EventFrame {
-    /// The number of the event, for `Last-Event-ID`; a turn that is told again has none.
+    /// The number of the event, for `Last-Event-ID`; a replayed turn has none.
     #[schema(pattern = "^[0-9]+$")]
     id: Option<String>,
     /// The kind of the event.
@@ -91,13 +91,13 @@ pub(crate) struct ToolCallEvent {
     name: String,
     /// Its arguments.
     arguments: Value,
-    /// Who runs it.
+    /// Where it runs.
     runs: RunsOn,
     thread: String,
     turn: String,
 }
 
-/// Who runs a tool call.
+/// Where a tool call runs.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RunsOn {
@@ -122,7 +122,7 @@ pub(crate) struct ToolResultEvent {
     turn: String,
 }
 
-/// A person must decide before the turn goes on.
+/// A person must decide before the turn continues.
 #[derive(ToSchema)]
 pub(crate) struct ApprovalRequired {
     /// What is asked.
@@ -131,12 +131,12 @@ pub(crate) struct ApprovalRequired {
     turn: String,
 }
 
-/// A request for approval. The token is there for whoever runs the turn, and for nobody else.
+/// A request for approval. Only the client of the turn receives the token.
 #[derive(ToSchema)]
 pub(crate) struct ToldApproval {
     /// Names the request: `THREAD:TURN:CALL`.
     id: String,
-    /// Whoever has it may decide.
+    /// Its holder may decide.
     token: Option<String>,
     /// The call that waits.
     call_id: String,
@@ -155,10 +155,10 @@ pub(crate) struct AttemptDiscarded {
     turn: String,
 }
 
-/// A check has something to say, and the turn goes on.
+/// A check reports something, and the turn continues.
 #[derive(ToSchema)]
 pub(crate) struct Warning {
-    /// Who says it, such as `guardrail:tone`.
+    /// The source, such as `guardrail:tone`.
     source: String,
     /// What it says.
     message: String,
@@ -192,7 +192,7 @@ pub(crate) enum Strategy {
     ReactiveFull,
 }
 
-/// What a compaction came to.
+/// The result of a compaction.
 #[derive(ToSchema)]
 pub(crate) struct CompactionReport {
     strategy: Strategy,
@@ -215,7 +215,7 @@ pub(crate) struct CompactionReport {
     made: Made,
 }
 
-/// A compaction came to its end.
+/// A compaction ended.
 #[derive(ToSchema)]
 pub(crate) struct CompactionEvent {
     strategy: Strategy,
@@ -240,7 +240,7 @@ pub(crate) struct CompactionEvent {
     turn: String,
 }
 
-/// What stands in the place of a range.
+/// What replaces a range.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Made {
@@ -269,7 +269,7 @@ pub(crate) struct ContextUsage {
     cache_break: Option<Value>,
     /// The share of the model's usable window that the input took.
     budget_used_pct: Option<f64>,
-    /// Whether nothing is known of the model's window, so that 200,000 tokens are assumed.
+    /// Whether the model's window is unknown, so 200,000 tokens are assumed.
     window_assumed: Option<bool>,
     thread: String,
     turn: String,
@@ -278,7 +278,7 @@ pub(crate) struct ContextUsage {
 /// The turn ended or waits.
 #[derive(ToSchema)]
 pub(crate) struct TurnEnd {
-    /// What became of it.
+    /// The final status.
     status: TurnStatus,
     /// Why, where there is something to say.
     reason: Option<String>,

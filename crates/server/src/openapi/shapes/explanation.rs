@@ -9,7 +9,7 @@ use super::message::Usage;
 /// Where every token of a request comes from, and why something is missing.
 #[derive(ToSchema)]
 pub(crate) struct Explanation {
-    /// Everything that was considered, in the order of the request, with what became of it; tools come last.
+    /// Everything that was considered, in request order, with its state; tools come last.
     parts: Vec<ExplainedPart>,
     /// What did not take part.
     excluded: Vec<Exclusion>,
@@ -21,17 +21,17 @@ pub(crate) struct Explanation {
     tools: Vec<String>,
     /// What the whole request costs.
     total_tokens: u64,
-    /// Who counted.
+    /// The counter.
     counter: Counter,
     /// What was allowed and used.
     budget: Budget,
     /// What is known about the provider's cache.
     #[schema(value_type = Object)]
     cache: Value,
-    /// What was done so that every tool call has its result directly after it.
+    /// The repairs that put every tool result directly after its call.
     #[schema(required = false)]
     repairs: Vec<Value>,
-    /// Tool results that stand there as previews.
+    /// Tool results that are shown as previews.
     #[schema(required = false)]
     shortened_results: Vec<Value>,
     /// How long contributors took, in milliseconds.
@@ -49,7 +49,7 @@ pub(crate) struct Explanation {
 /// A piece of a request, explained.
 #[derive(ToSchema)]
 pub(crate) struct ExplainedPart {
-    /// Who contributed it, such as `context:brand`.
+    /// Its source, such as `context:brand`.
     source: String,
     /// Where it goes.
     slot: String,
@@ -97,7 +97,7 @@ pub(crate) struct Dropped {
     reason: String,
 }
 
-/// Who counted the tokens.
+/// The counter of the tokens.
 #[derive(ToSchema)]
 pub(crate) struct Counter {
     /// Such as `o200k_base`.
@@ -133,7 +133,7 @@ pub(crate) struct PassDiff {
     moved: Vec<Value>,
     /// Tokens before and now.
     total_tokens: Vec<u64>,
-    /// The first byte of the prefix that differs, with who contributed it.
+    /// The first byte of the prefix that differs, with its source.
     first_difference: Option<Value>,
     /// Other fields of the request that changed: `field`, `before`, `now`.
     request: Vec<Value>,

@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 
 use super::message::Message;
 
-/// What became of a turn.
+/// The status of a turn.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TurnStatus {
     /// It runs.
     InFlight,
-    /// It came to its end.
+    /// It completed.
     Completed,
     /// Something broke.
     Failed,
@@ -39,18 +39,19 @@ pub(crate) struct LogItem {
     seq: u64,
     /// The turn it belongs to, such as `t7`.
     turn: String,
-    /// `user`, `assistant`, `tool`, `system_event`, `envelope`, `summary`, `application`, `turn_began`, `turn_ended`, …
+    /// `user`, `assistant`, `tool`, `system_event`, `envelope`, `summary`, `application`, `turn_began`, `turn_ended`,
+    /// …
     kind: String,
     /// When it was appended.
     #[schema(format = DateTime)]
     at: String,
     /// What it costs the model, counted once.
     tokens: u64,
-    /// Who counted.
+    /// The counter.
     counter: String,
-    /// Who gets to see it.
+    /// Who can see it.
     visibility: Visibility,
-    /// Who wrote it, where the application says so.
+    /// The author, if the application names one.
     #[schema(required)]
     author: Option<String>,
     /// What it says: one field, such as `message`, with the content.
@@ -58,7 +59,7 @@ pub(crate) struct LogItem {
     body: Value,
 }
 
-/// Who gets to see an item.
+/// Who can see an item.
 #[derive(ToSchema)]
 pub(crate) struct Visibility {
     /// What a user interface shows.
@@ -72,7 +73,7 @@ pub(crate) struct Visibility {
 pub(crate) struct HistoryTurn {
     /// Such as `t7`.
     turn: String,
-    /// What became of it.
+    /// The status of the turn.
     status: TurnStatus,
     /// What the model reads of it.
     messages: Vec<Message>,

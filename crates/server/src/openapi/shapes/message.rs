@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::part::{Part, SaidPart};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -23,7 +23,7 @@ pub(crate) enum Role {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"role": "user", "content": "Where is my order?"}))]
 pub(crate) struct Message {
-    /// Who speaks.
+    /// The author of a message.
     role: Role,
     /// What is said: a text, or a list of parts.
     content: Content,
@@ -188,9 +188,9 @@ pub(crate) enum Effort {
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Policy {
-    /// Wait, behind those who came before.
+    /// Wait in the queue.
     Queue,
-    /// Get an error at once.
+    /// Get an error immediately.
     Reject,
     /// Run on a copy of the thread.
     Fork,
@@ -249,7 +249,7 @@ pub(crate) struct Answer {
 pub(crate) struct ApprovalRequest {
     /// Names the request: `THREAD:TURN:CALL`.
     id: String,
-    /// Whoever has it may decide. It is told once and stored nowhere.
+    /// Its holder may decide. It is sent once and never stored.
     token: String,
     /// The call that waits.
     call_id: String,
@@ -270,7 +270,7 @@ pub(crate) struct PendingApproval {
     tool: String,
     /// Its arguments.
     arguments: Value,
-    /// Whether it was decided; the turn goes on once all are.
+    /// Whether it was decided; the turn continues once all are.
     decided: bool,
 }
 

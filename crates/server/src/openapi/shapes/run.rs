@@ -19,19 +19,19 @@ pub(crate) struct RunFrame {
     data: String,
 }
 
-/// What becomes of a run.
+/// The status of a run.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RunStatus {
-    /// It goes on.
+    /// It is running.
     Running,
-    /// Everything that goes on in it waits for somebody.
+    /// Everything in it waits for an answer.
     Waiting,
-    /// It came to its end.
+    /// It completed.
     Completed,
     /// A node failed.
     Failed,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum RunStatus {
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AskedKind {
-    /// Somebody's input.
+    /// Free input.
     Input,
     /// Whether a tool may be called.
     Approval,
@@ -92,7 +92,7 @@ pub(crate) struct RunStart {
     input: Value,
 }
 
-/// Somebody took the run over after its driver was lost, or had left it.
+/// Another driver took over the run after its driver was lost or had released it.
 #[derive(ToSchema)]
 pub(crate) struct RunResume {}
 
@@ -125,7 +125,7 @@ pub(crate) struct NodePull {
     ports: Vec<String>,
 }
 
-/// A node waits for somebody.
+/// A node waits for an answer.
 #[derive(ToSchema)]
 pub(crate) struct NodeWait {
     node: String,
@@ -135,7 +135,7 @@ pub(crate) struct NodeWait {
     wait: Value,
 }
 
-/// Somebody answered.
+/// A wait was answered.
 #[derive(ToSchema)]
 pub(crate) struct NodeAnswer {
     node: String,
@@ -181,19 +181,19 @@ pub(crate) struct NodeEnd {
     error: Option<NodeError>,
 }
 
-/// Everything that goes on in the run waits for somebody.
+/// Everything in the run waits for an answer.
 #[derive(ToSchema)]
 pub(crate) struct RunWait {
     /// The ids of what it waits for.
     waits: Vec<String>,
 }
 
-/// The run came to its end; nothing follows.
+/// The run ended; nothing follows.
 #[derive(ToSchema)]
 pub(crate) struct RunEnd {
-    /// What became of it.
+    /// The final status.
     status: RunStatus,
-    /// What it came to.
+    /// The outputs of the run.
     outputs: BTreeMap<String, Value>,
     /// The node that failed, if one did.
     node: Option<String>,

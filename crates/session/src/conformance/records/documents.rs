@@ -2,41 +2,45 @@
 
 use contexture_history::Timestamp;
 
-use super::{Desk, OpenRecords, document, record};
+use super::{Fixture, OpenRecords, document, record};
 use crate::conformance::TestNames;
 use crate::records::{DocumentKey, DocumentList, MAX_NAME_BYTES, Writes};
 use crate::{Names as _, SessionId, SessionKey, StoreError, Tenant};
 
 /// The newest writer decides what a document says.
 pub async fn documents_are_written(open: OpenRecords) {
-    let desk = Desk::new(&open).await;
-    let [a, b, c] = ["a", "b", "c"].map(|it| desk.key(it));
-    desk.put(&[document(&a, 1, "one"), document(&b, 1, "two")]).await;
-    desk.put(&[document(&a, 2, "three"), document(&a, 3, "four")]).await;
-    let found = desk.documents(&[c.clone(), b.clone(), a.clone(), b.clone()]).await;
+    let fixture = Fixture::new(&open).await;
+    let [a, b, c] = ["a", "b", "c"].map(|it| fixture.key(it));
+    fixture.put(&[document(&a, 1, "one"), document(&b, 1, "two")]).await;
+    fixture.put(&[document(&a, 2, "three"), document(&a, 3, "four")]).await;
+    let found = fixture.documents(&[c.clone(), b.clone(), a.clone(), b.clone()]).await;
     let expected = [document(&b, 1, "two"), document(&a, 3, "four"), document(&b, 1, "two")];
     assert_eq!(found, expected, "in the order of the keys");
-    assert_eq!(desk.documents(&[]).await, []);
+    assert_eq!(fixture.documents(&[]).await, []);
 
     let deletes = vec![a.clone(), c.clone(), a.clone()];
-    desk.write(Writes { deletes, creates: vec![document(&desk.key("d"), 1, "new")], ..Writes::default() })
+    fixture
+        .write(Writes { deletes, creates: vec![document(&fixture.key("d"), 1, "new")], ..Writes::default() })
         .await;
-    assert_eq!(desk.texts(&[a.clone(), b.clone(), c.clone(), desk.key("d")]).await, ["-", "two", "-", "new"]);
-    desk.write(Writes { creates: vec![document(&a, 9, "again")], ..Writes::default() }).await;
-    assert_eq!(desk.documents(std::slice::from_ref(&a)).await, [document(&a, 9, "again")]);
+    assert_eq!(
+        fixture.texts(&[a.clone(), b.clone(), c.clone(), fixture.key("d")]).await,
+        ["-", "two", "-", "new"]
+    );
+    fixture.write(Writes { creates: vec![document(&a, 9, "again")], ..Writes::default() }).await;
+    assert_eq!(fixture.documents(std::slice::from_ref(&a)).await, [document(&a, 9, "again")]);
 
     // Deleting comes last.
     let (puts, creates) = (vec![document(&a, 1, "x")], vec![document(&c, 1, "y")]);
     let deletes = vec![a.clone(), c.clone()];
-    desk.write(Writes { puts, creates, deletes, ..Writes::default() }).await;
-    assert_eq!(desk.texts(&[a, b, c]).await, ["-", "two", "-"]);
+    fixture.write(Writes { puts, creates, deletes, ..Writes::default() }).await;
+    assert_eq!(fixture.texts(&[a, b, c]).await, ["-", "two", "-"]);
 }
 
 /// A write of which a part is refused writes nothing.
 pub async fn writes_are_all_or_nothing(open: OpenRecords) {
-    let desk = Desk::new(&open).await;
-    let (stream, [a, b, c, d]) = (desk.common(), ["a", "b", "c", "d"].map(|it| desk.key(it)));
-    desk.put(&[document(&a, 1, "a"), document(&b, 1, "b")]).await;
+    let fixture = Fixture::new(&open).await;
+    let (stream, [a, b, c, d]) = (fixture.common(), ["a", "b", "c", "d"].map(|it| fixture.key(it)));
+    fixture.put(&[document(&a, 1, "a"), document(&b, 1, "b")]).await;
     let attempt = |creates: Vec<&DocumentKey>| Writes {
         records: vec![record(&stream, 1, "x")],
         puts: vec![document(&b, 2, "changed"), document(&c, 2, "put")],
@@ -45,29 +49,29 @@ pub async fn writes_are_all_or_nothing(open: OpenRecords) {
         ..Writes::default()
     };
     for creates in [vec![&d, &b], vec![&a], vec![&d, &d], vec![&c]] {
-        let refused = desk.try_write(attempt(creates)).await;
+        let refused = fixture.try_write(attempt(creates)).await;
         assert!(matches!(&refused, Err(StoreError::Exists { what: "document", .. })), "{refused:?}");
-        assert_eq!(desk.texts(&[a.clone(), b.clone(), c.clone(), d.clone()]).await, ["a", "b", "-", "-"]);
-        assert_eq!((desk.said(&stream).await.as_str(), desk.extent(&stream).await), ("", (0, 0)));
+        assert_eq!(fixture.texts(&[a.clone(), b.clone(), c.clone(), d.clone()]).await, ["a", "b", "-", "-"]);
+        assert_eq!((fixture.said(&stream).await.as_str(), fixture.extent(&stream).await), ("", (0, 0)));
     }
     // One that is refused is nothing to others that are written at the same time.
     let create = |key: &DocumentKey| Writes { creates: vec![document(key, 3, "once")], ..Writes::default() };
-    let racing = (0..16).map(|n| desk.try_write(create(if n % 2 == 0 { &d } else { &c })));
+    let racing = (0..16).map(|n| fixture.try_write(create(if n % 2 == 0 { &d } else { &c })));
     let done = futures::future::join_all(racing).await;
     assert_eq!(done.iter().filter(|it| it.is_ok()).count(), 2, "{done:?}");
     assert!(
         done.iter().filter_map(|it| it.as_ref().err()).all(|it| it.code() == "already_exists"),
         "{done:?}"
     );
-    assert_eq!(desk.write(attempt(vec![&desk.key("e")])).await, [1]);
-    assert_eq!(desk.texts(&[a, b, c, d]).await, ["-", "changed", "put", "once"]);
+    assert_eq!(fixture.write(attempt(vec![&fixture.key("e")])).await, [1]);
+    assert_eq!(fixture.texts(&[a, b, c, d]).await, ["-", "changed", "put", "once"]);
 }
 
-/// Nothing is written where a document is missing that must be there, and of many who delete it one succeeds.
+/// A write whose required document is missing writes nothing, and of many concurrent deletes one succeeds.
 pub async fn writes_require_documents(open: OpenRecords) {
-    let desk = Desk::new(&open).await;
-    let (stream, [a, b, c]) = (desk.common(), ["a", "b", "c"].map(|it| desk.key(it)));
-    desk.put(&[document(&a, 1, "a"), document(&b, 1, "b")]).await;
+    let fixture = Fixture::new(&open).await;
+    let (stream, [a, b, c]) = (fixture.common(), ["a", "b", "c"].map(|it| fixture.key(it)));
+    fixture.put(&[document(&a, 1, "a"), document(&b, 1, "b")]).await;
     let attempt = |requires: Vec<&DocumentKey>| Writes {
         records: vec![record(&stream, 1, "x")],
         puts: vec![document(&b, 2, "changed")],
@@ -75,15 +79,15 @@ pub async fn writes_require_documents(open: OpenRecords) {
         ..Writes::default()
     };
     for requires in [vec![&c], vec![&a, &c], vec![&b, &c, &c]] {
-        let refused = desk.try_write(attempt(requires)).await;
+        let refused = fixture.try_write(attempt(requires)).await;
         assert!(matches!(&refused, Err(StoreError::NotFound { what: "document", .. })), "{refused:?}");
-        assert_eq!((desk.said(&stream).await.as_str(), desk.extent(&stream).await), ("", (0, 0)));
-        assert_eq!(desk.texts(&[a.clone(), b.clone()]).await, ["a", "b"]);
+        assert_eq!((fixture.said(&stream).await.as_str(), fixture.extent(&stream).await), ("", (0, 0)));
+        assert_eq!(fixture.texts(&[a.clone(), b.clone()]).await, ["a", "b"]);
     }
-    assert_eq!(desk.write(attempt(vec![&b, &a, &a])).await, [1]);
+    assert_eq!(fixture.write(attempt(vec![&b, &a, &a])).await, [1]);
     // What is put here is there.
     let puts = vec![document(&c, 1, "c")];
-    desk.write(Writes { puts, requires: vec![c.clone()], ..Writes::default() }).await;
+    fixture.write(Writes { puts, requires: vec![c.clone()], ..Writes::default() }).await;
 
     let end = || Writes {
         records: vec![record(&stream, 2, "end")],
@@ -91,61 +95,64 @@ pub async fn writes_require_documents(open: OpenRecords) {
         requires: vec![a.clone(), b.clone()],
         ..Writes::default()
     };
-    let done = futures::future::join_all((0..16).map(|_| desk.try_write(end()))).await;
+    let done = futures::future::join_all((0..16).map(|_| fixture.try_write(end()))).await;
     assert_eq!(done.iter().filter(|it| it.is_ok()).count(), 1, "{done:?}");
     assert!(done.iter().filter_map(|it| it.as_ref().err()).all(|it| it.code() == "not_found"), "{done:?}");
-    assert_eq!(desk.extent(&stream).await, (0, 2));
+    assert_eq!(fixture.extent(&stream).await, (0, 2));
 }
 
 /// Any text can be a name, and names that look alike are different ones.
 pub async fn documents_have_any_name(open: OpenRecords) {
-    let desk = Desk::new(&open).await;
+    let fixture = Fixture::new(&open).await;
     let long = "n".repeat(MAX_NAME_BYTES);
     let names =
         ["", "\0", "a", "A", "a\0", "a/b", "a'b", "a\"b", "a%", "a_", "ä", "a\u{308}", "\u{1F600}", &long];
-    let (tenant, session) = (&desk.session.tenant, &desk.session.session);
+    let (tenant, session) = (&fixture.session.tenant, &fixture.session.session);
     let keys: Vec<DocumentKey> = names
         .iter()
-        .flat_map(|name| [desk.key(name), DocumentKey::of_tenant(tenant, &desk.kind, *name)])
+        .flat_map(|name| [fixture.key(name), DocumentKey::of_tenant(tenant, &fixture.kind, *name)])
         .collect();
     let documents: Vec<_> = (0..).zip(&keys).map(|(n, key)| document(key, n, &format!("d{n}\0"))).collect();
-    desk.put(&documents).await;
-    assert_eq!(desk.documents(&keys).await, documents);
-    let other = DocumentKey::of_session(tenant, session, &format!("{}x", desk.kind), "a");
-    assert_eq!(desk.texts(&[other]).await, ["-"]);
+    fixture.put(&documents).await;
+    assert_eq!(fixture.documents(&keys).await, documents);
+    let other = DocumentKey::of_session(tenant, session, &format!("{}x", fixture.kind), "a");
+    assert_eq!(fixture.texts(&[other]).await, ["-"]);
     let elsewhere =
-        DocumentKey::of_tenant(&Tenant::parse(TestNames.next()).expect("a tenant"), &desk.kind, "a");
-    assert_eq!(desk.texts(&[elsewhere]).await, ["-"]);
+        DocumentKey::of_tenant(&Tenant::parse(TestNames.next()).expect("a tenant"), &fixture.kind, "a");
+    assert_eq!(fixture.texts(&[elsewhere]).await, ["-"]);
 
-    let longer = desk.key(&format!("{long}n"));
-    let refused = desk.try_write(Writes { puts: vec![document(&longer, 1, "x")], ..Writes::default() }).await;
+    let longer = fixture.key(&format!("{long}n"));
+    let refused =
+        fixture.try_write(Writes { puts: vec![document(&longer, 1, "x")], ..Writes::default() }).await;
     assert!(matches!(refused, Err(StoreError::NameTooLong { .. })), "{refused:?}");
-    assert_eq!(desk.texts(std::slice::from_ref(&longer)).await, ["-"]);
-    desk.write(Writes { deletes: keys.iter().cloned().chain([longer]).collect(), ..Writes::default() }).await;
-    assert_eq!(desk.documents(&keys).await, []);
+    assert_eq!(fixture.texts(std::slice::from_ref(&longer)).await, ["-"]);
+    fixture
+        .write(Writes { deletes: keys.iter().cloned().chain([longer]).collect(), ..Writes::default() })
+        .await;
+    assert_eq!(fixture.documents(&keys).await, []);
 }
 
-/// Documents are listed in one order, page by page, of those who are asked for.
+/// Documents are listed in one order, page by page, filtered as requested.
 pub async fn documents_are_listed(open: OpenRecords) {
-    let desk = Desk::new(&open).await;
+    let fixture = Fixture::new(&open).await;
     let name = TestNames.next();
     let mut keys = Vec::new();
     for tenant in ["b", "a", "ä"] {
         let tenant = Tenant::parse(format!("{name}{tenant}")).expect("a tenant");
         for session in ["s", "r", "s!"] {
             let session = SessionId::parse(session).expect("a name");
-            desk.create_session(&SessionKey { tenant: tenant.clone(), session: session.clone() }).await;
+            fixture.create_session(&SessionKey { tenant: tenant.clone(), session: session.clone() }).await;
             keys.extend(
                 ["", "n", "N", "n\0", "é"]
-                    .map(|it| DocumentKey::of_session(&tenant, &session, &desk.kind, it)),
+                    .map(|it| DocumentKey::of_session(&tenant, &session, &fixture.kind, it)),
             );
         }
-        keys.extend(["", "n"].map(|it| DocumentKey::of_tenant(&tenant, &desk.kind, it)));
+        keys.extend(["", "n"].map(|it| DocumentKey::of_tenant(&tenant, &fixture.kind, it)));
     }
     let documents: Vec<_> = keys.iter().map(|it| document(it, 1, "x")).collect();
-    desk.put(&documents).await;
+    fixture.put(&documents).await;
     let other = DocumentKey { kind: TestNames.next(), ..keys[0].clone() };
-    desk.put(&[document(&other, 1, "other")]).await;
+    fixture.put(&[document(&other, 1, "other")]).await;
     keys.sort();
 
     let tenant = keys[0].tenant.clone();
@@ -153,46 +160,46 @@ pub async fn documents_are_listed(open: OpenRecords) {
     let of_tenant = |it: &&DocumentKey| it.tenant == tenant;
     let of_session = |it: &&DocumentKey| it.tenant == tenant && it.session.as_ref() == Some(&session);
     let filters = [
-        (desk.everything(), keys.clone()),
-        (DocumentList { session: Some(session.clone()), ..desk.everything() }, keys.clone()),
+        (fixture.everything(), keys.clone()),
+        (DocumentList { session: Some(session.clone()), ..fixture.everything() }, keys.clone()),
         (
-            DocumentList { tenant: Some(tenant.clone()), ..desk.everything() },
+            DocumentList { tenant: Some(tenant.clone()), ..fixture.everything() },
             keys.iter().filter(of_tenant).cloned().collect(),
         ),
         (
             DocumentList {
                 tenant: Some(tenant.clone()),
                 session: Some(session.clone()),
-                ..desk.everything()
+                ..fixture.everything()
             },
             keys.iter().filter(of_session).cloned().collect(),
         ),
     ];
     for (list, expected) in filters {
-        assert_eq!(listed(&desk, list.clone()).await, expected);
-        assert_eq!(paged(&desk, list.clone(), 2).await, expected);
-        assert_eq!(listed(&desk, DocumentList { max: 0, ..list.clone() }).await, []);
+        assert_eq!(listed(&fixture, list.clone()).await, expected);
+        assert_eq!(paged(&fixture, list.clone(), 2).await, expected);
+        assert_eq!(listed(&fixture, DocumentList { max: 0, ..list.clone() }).await, []);
         for after in &keys {
             let rest: Vec<_> = expected.iter().filter(|it| *it > after).cloned().collect();
             let list = DocumentList { after: Some(after.clone()), ..list.clone() };
-            assert_eq!(listed(&desk, list).await, rest, "after {after:?}");
+            assert_eq!(listed(&fixture, list).await, rest, "after {after:?}");
         }
     }
-    let nobody = DocumentList { tenant: Some(Tenant::default()), ..desk.everything() };
-    assert_eq!(listed(&desk, nobody).await, []);
+    let nobody = DocumentList { tenant: Some(Tenant::default()), ..fixture.everything() };
+    assert_eq!(listed(&fixture, nobody).await, []);
 }
 
-async fn listed(desk: &Desk, list: DocumentList) -> Vec<DocumentKey> {
-    let found = desk.list(list).await;
+async fn listed(fixture: &Fixture, list: DocumentList) -> Vec<DocumentKey> {
+    let found = fixture.list(list).await;
     assert!(found.iter().all(|it| it.data == "x" && it.at == Timestamp(1)));
     found.into_iter().map(|it| it.key).collect()
 }
 
-async fn paged(desk: &Desk, list: DocumentList, max: usize) -> Vec<DocumentKey> {
+async fn paged(fixture: &Fixture, list: DocumentList, max: usize) -> Vec<DocumentKey> {
     let mut keys: Vec<DocumentKey> = Vec::new();
     loop {
         let page = DocumentList { after: keys.last().cloned(), max, ..list.clone() };
-        let page = listed(desk, page).await;
+        let page = listed(fixture, page).await;
         assert!(page.len() <= max);
         if page.is_empty() {
             return keys;
@@ -203,18 +210,18 @@ async fn paged(desk: &Desk, list: DocumentList, max: usize) -> Vec<DocumentKey> 
 
 /// Documents are forgotten by the time they were written last.
 pub async fn old_documents_are_forgotten(open: OpenRecords) {
-    let desk = Desk::new(&open).await;
-    let keys = ["a", "b", "c", "d"].map(|it| desk.key(it));
+    let fixture = Fixture::new(&open).await;
+    let keys = ["a", "b", "c", "d"].map(|it| fixture.key(it));
     let documents: Vec<_> =
         keys.iter().zip([10, 20, 30, 5]).map(|(key, at)| document(key, at, "x")).collect();
-    desk.put(&documents).await;
-    let common = DocumentKey::of_tenant(&desk.session.tenant, &desk.kind, "a");
+    fixture.put(&documents).await;
+    let common = DocumentKey::of_tenant(&fixture.session.tenant, &fixture.kind, "a");
     let other = DocumentKey { kind: TestNames.next(), ..keys[0].clone() };
-    desk.put(&[document(&common, 15, "x"), document(&other, 1, "other")]).await;
-    desk.put(&[document(&keys[3], 40, "newer")]).await;
-    assert_eq!(desk.prune(10, 99).await, 0, "what is as old as that stays");
-    assert_eq!(desk.prune(20, 1).await, 1);
-    assert_eq!(desk.prune(20, 99).await, 1);
-    assert_eq!(desk.texts(&keys).await, ["-", "x", "x", "newer"]);
-    assert_eq!(desk.texts(&[common, other]).await, ["-", "other"]);
+    fixture.put(&[document(&common, 15, "x"), document(&other, 1, "other")]).await;
+    fixture.put(&[document(&keys[3], 40, "newer")]).await;
+    assert_eq!(fixture.prune(10, 99).await, 0, "what is as old as that stays");
+    assert_eq!(fixture.prune(20, 1).await, 1);
+    assert_eq!(fixture.prune(20, 99).await, 1);
+    assert_eq!(fixture.texts(&keys).await, ["-", "x", "x", "newer"]);
+    assert_eq!(fixture.texts(&[common, other]).await, ["-", "other"]);
 }

@@ -48,20 +48,20 @@ impl Opened {
 /// Nothing is waited for longer than this.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A session of a tenant of its own, and a kind that no other check has.
-struct Desk {
+/// A session in a separate tenant, and a kind that no other check uses.
+struct Fixture {
     open: Opened,
     session: SessionKey,
     kind: String,
 }
 
-impl Desk {
-    async fn new(open: &OpenRecords) -> Desk {
+impl Fixture {
+    async fn new(open: &OpenRecords) -> Fixture {
         let tenant = Tenant::parse(TestNames.next()).expect("a tenant");
         let session = SessionKey { tenant, session: SessionId::parse("s").expect("a name") };
-        let desk = Desk { open: open().await, session, kind: TestNames.next() };
-        desk.create_session(&desk.session).await;
-        desk
+        let fixture = Fixture { open: open().await, session, kind: TestNames.next() };
+        fixture.create_session(&fixture.session).await;
+        fixture
     }
 
     async fn create_session(&self, key: &SessionKey) {
@@ -144,7 +144,7 @@ impl Desk {
         self.open.records.list(list).await.expect("the store answers")
     }
 
-    /// All documents of the check's kind, whoever has them.
+    /// All documents of the check's kind, in every tenant and session.
     fn everything(&self) -> DocumentList {
         DocumentList { kind: self.kind.clone(), tenant: None, session: None, after: None, max: usize::MAX }
     }

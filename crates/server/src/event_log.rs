@@ -1,0 +1,117 @@
+//! The events of a session, numbered, as stored.
+
+use std::sync::Arc;
+
+use contexture_session::SessionKey;
+use contexture_session::records::{DocumentKey, Record, StreamKey};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::running_turns::{RUNNING, TurnKey, key_of};
+
+/// The kind of the streams that hold events.
+pub(crate) const EVENTS: &str = "events";
+
+/// Returns the stream of a session's events.
+pub(crate) fn events_of(session: &SessionKey) -> StreamKey {
+    StreamKey::of_session(&session.tenant, &session.session, EVENTS)
+}
+
+/// A stored event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredEvent {
+    /// Its number in the session.
+    pub(crate) number: u64,
+    /// The event as JSON: its `type`, what it says, and the thread and turn it is about.
+    pub(crate) data: Arc<str>,
+}
+
+/// The fields of an event that are needed to filter it.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct EventLabel {
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) thread: Option<String>,
+    #[serde(default)]
+    pub(crate) turn: Option<String>,
+}
+
+impl From<Record> for StoredEvent {
+    fn from(record: Record) -> Self {
+        Self { number: record.number, data: record.data.into() }
+    }
+}
+
+impl StoredEvent {
+    pub(crate) fn label(&self) -> EventLabel {
+        serde_json::from_str(&self.data).unwrap_or_default()
+    }
+
+    /// Returns the event itself.
+    pub(crate) fn event(&self) -> Option<contexture_agent::Event> {
+        serde_json::from_str(&self.data).ok()
+    }
+
+    /// Returns the event as a server-sent event. JSON contains no line breaks.
+    pub(crate) fn frame(&self) -> String {
+        self.frame_with(&self.label().kind, &self.data)
+    }
+
+    pub(crate) fn frame_with(&self, kind: &str, data: &str) -> String {
+        format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.number)
+    }
+}
+
+/// An event on its way to the log.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TurnEvent {
+    /// The session that receives the event.
+    pub(crate) session: SessionKey,
+    /// The turn it is about.
+    pub(crate) turn_key: TurnKey,
+    /// The agent's event.
+    pub(crate) event: contexture_agent::Event,
+}
+
+impl TurnEvent {
+    /// Merges another event into this one if both are deltas of one text, so bursts become one event.
+    pub(crate) fn absorb(&mut self, other: &TurnEvent) -> bool {
+        use contexture_agent::Event::{TextDelta, ThinkingDelta};
+        if self.session != other.session || self.turn_key != other.turn_key {
+            return false;
+        }
+        match (&mut self.event, &other.event) {
+            (TextDelta { text }, TextDelta { text: more })
+            | (ThinkingDelta { text }, ThinkingDelta { text: more }) => {
+                text.push_str(more);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether nothing of the turn follows, unless it is resumed later.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self.event, contexture_agent::Event::TurnEnd { .. })
+    }
+
+    /// Returns the key of the document that says that the turn runs.
+    pub(crate) fn running(&self) -> DocumentKey {
+        key_of(&self.session, RUNNING, &self.turn_key)
+    }
+
+    /// Returns the event as stored. The token of an approval is sent to the client of the turn only, and never stored.
+    pub(crate) fn data(&self) -> String {
+        let mut object = match serde_json::to_value(&self.event) {
+            Ok(Value::Object(object)) => object,
+            _ => Map::new(),
+        };
+        if let Some(Value::Object(approval)) = object.get_mut("approval") {
+            approval.remove("token");
+        }
+        object.insert("thread".to_owned(), Value::from(self.turn_key.thread.as_str()));
+        object.insert("turn".to_owned(), self.turn_key.turn.as_str().into());
+        Value::Object(object).to_string()
+    }
+}

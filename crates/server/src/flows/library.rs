@@ -1,0 +1,69 @@
+//! The library of runs: the loaded project.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contexture_agent::Agent;
+use contexture_compose::Prompt;
+use contexture_flow::{EventContext, Flow, Library, Nodes, RunEvent, TurnRef};
+use contexture_session::SessionKey;
+use contexture_session::records::NewRecord;
+
+use crate::event_log::{TurnEvent, events_of};
+use crate::loaded_project::CurrentProject;
+use crate::metrics::Metrics;
+use crate::running_turns::TurnKey;
+
+/// Provides the loaded project to runs, and counts their events.
+#[derive(Debug)]
+pub(crate) struct ProjectLibrary {
+    pub(crate) loaded: Arc<CurrentProject>,
+    pub(crate) metrics: Metrics,
+}
+
+impl Library for ProjectLibrary {
+    fn agent(&self) -> Agent {
+        self.loaded.get().agent.clone()
+    }
+
+    fn prompt(&self, id: &str) -> Result<Prompt, String> {
+        self.loaded.get().project.prompt(id).cloned().map_err(|err| err.to_string())
+    }
+
+    fn flow(&self, id: &str) -> Option<Flow> {
+        self.loaded.get().project.flow(id).ok().cloned()
+    }
+
+    fn nodes(&self) -> Nodes {
+        self.loaded.get().project.flow_parts().nodes.clone()
+    }
+
+    /// Turns of runs are published to the session's subscribers like all other turns.
+    fn extra_records(&self, about: EventContext<'_>, events: &[RunEvent]) -> Vec<NewRecord> {
+        let session = SessionKey { tenant: about.tenant.clone(), session: about.run.session().clone() };
+        let told = events.iter().filter_map(|it| match it {
+            RunEvent::NodeEvent { turn: Some(TurnRef { thread, turn }), event, .. } => {
+                let turn_key = TurnKey { thread: thread.clone(), turn: turn.to_string() };
+                Some(TurnEvent { session: session.clone(), turn_key, event: event.clone() })
+            }
+            _ => None,
+        });
+        told.map(|it| NewRecord { stream: events_of(&session), at: about.at, data: it.data() }).collect()
+    }
+
+    fn on_event(&self, flow: &Flow, event: &RunEvent) {
+        match event {
+            RunEvent::RunStart { .. } => self.metrics.run_started(),
+            RunEvent::RunEnd { status, .. } => self.metrics.run_ended(status.as_str()),
+            RunEvent::NodeEnd { node, error, .. } => {
+                let outcome = if error.is_none() { "done" } else { "failed" };
+                self.metrics.node_ended(flow.kind_of(node).unwrap_or("other"), outcome);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_worked(&self, kind: &'static str, took: Duration) {
+        self.metrics.node_worked(kind, took);
+    }
+}

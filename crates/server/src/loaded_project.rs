@@ -1,0 +1,92 @@
+//! The loaded project, with the agent that runs its prompts. A reload replaces it; running requests keep theirs.
+
+use std::sync::{Arc, RwLock};
+
+use contexture_agent::{Agent, AgentBuilder, Watcher};
+use contexture_compose::Prompt;
+use contexture_flow::Flow;
+use contexture_project::{Fault, Project, ProjectError};
+
+use crate::Problem;
+
+/// Makes the agent of a project: its models, tools and keys. It is asked again after each reload.
+pub type AgentMaker = Arc<dyn Fn(&Project) -> Result<AgentBuilder, String> + Send + Sync>;
+
+/// A loaded project and its agent.
+#[derive(Debug)]
+pub struct LoadedProject {
+    /// The prompts and the configuration.
+    pub project: Project,
+    /// Runs the prompts.
+    pub agent: Agent,
+    /// The faults of the current files; of each prompt the last good version is used.
+    pub faults: Vec<Fault>,
+}
+
+impl LoadedProject {
+    /// Loads a project and builds its agent.
+    pub(crate) fn load(
+        project: Project,
+        faults: Vec<Fault>,
+        maker: &AgentMaker,
+        watcher: impl Watcher + 'static,
+    ) -> Result<Self, String> {
+        let agent = maker(&project)?.watcher(watcher).build().map_err(|err| err.to_string())?;
+        Ok(Self { project, agent, faults })
+    }
+
+    /// Returns a prompt by its id; without one the only prompt there is, or the one that is called `chat`.
+    pub(crate) fn prompt(&self, id: Option<&str>) -> Result<Prompt, Problem> {
+        if let Some(id) = id {
+            return self.project.prompt(id).cloned().map_err(|err| unusable("prompt", id, err));
+        }
+        let all: Vec<&str> = self.project.prompts().map(|(path, _)| path).collect();
+        match all.as_slice() {
+            [only] => self.project.prompt(only).cloned().map_err(|err| unusable("prompt", only, err)),
+            _ => self.project.prompt("chat").cloned().map_err(|_| {
+                let problem = Problem::new("unknown_prompt", "the request names no prompt");
+                problem.hint("`GET /v1/prompts` lists them")
+            }),
+        }
+    }
+}
+
+impl LoadedProject {
+    /// Returns a flow by its id.
+    pub(crate) fn flow(&self, id: &str) -> Result<Flow, Problem> {
+        self.project.flow(id).cloned().map_err(|err| unusable("flow", id, err))
+    }
+}
+
+/// Explains why a prompt or a flow can't be used.
+fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
+    let problem = Problem::from(err);
+    if problem.code().starts_with("unknown_") && problem.place().is_none() {
+        return problem;
+    }
+    // A fault of a file is not a fault of the request, so the file's own code is not used.
+    let detail = format!("{what} `{id}` has a fault: {}", problem.detail());
+    let invalid = Problem::new(&format!("{what}_invalid"), detail);
+    match problem.place() {
+        Some(at) => invalid.at(at),
+        None => invalid,
+    }
+}
+
+/// The world as it is now.
+#[derive(Debug)]
+pub(crate) struct CurrentProject(RwLock<Arc<LoadedProject>>);
+
+impl CurrentProject {
+    pub(crate) fn new(loaded: LoadedProject) -> Self {
+        Self(RwLock::new(Arc::new(loaded)))
+    }
+
+    pub(crate) fn get(&self) -> Arc<LoadedProject> {
+        Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, loaded: LoadedProject) {
+        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(loaded);
+    }
+}
