@@ -41,7 +41,7 @@ impl fmt::Display for FlowFault {
     }
 }
 
-/// Everything that is wrong with a flow, in the order of its document.
+/// All faults of a flow, in the order of its document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("flow `{flow}` is invalid: {}", listed(.faults))]
 pub struct FlowInvalid {

@@ -141,7 +141,7 @@ impl Flow {
         self.0.definition.tools()
     }
 
-    /// Returns what works, but hardly as it is meant.
+    /// Returns warnings about a valid flow.
     ///
     /// ```
     /// use contexture_flow::{FlowDefinition, CompileInputs, lower};

@@ -66,7 +66,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Traits::default()
     }
 
-    /// Does its work, or says what it needs first. It is called again with what it waited for.
+    /// Executes the node, or returns what it needs first. It is called again with that.
     fn run(self: Arc<Self>, cx: NodeContext) -> BoxFuture<'static, Result<Step, NodeError>>;
 }
 
@@ -104,7 +104,7 @@ pub enum Step {
     Done(BTreeMap<String, PortValue>),
     /// It waits for an answer, and is called again with it.
     Wait(Question),
-    /// It wants lazy inputs, and is called again with them.
+    /// It needs lazy inputs, and is called again with them.
     Pull(Vec<String>),
 }
 
@@ -228,7 +228,7 @@ impl NodeContext {
         self.inputs.get(port)?.as_data()
     }
 
-    /// Whether a lazy input can be asked for, and was not yet.
+    /// Whether a lazy input can be pulled and was not pulled yet.
     pub fn can_pull(&self, port: &str) -> bool {
         self.lazy.iter().any(|it| it == port) && !self.inputs.contains_key(port)
     }

@@ -1,4 +1,4 @@
-//! Ports: what a node takes and gives, and of which type.
+//! Ports: the typed inputs and outputs of a node.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum PortType {
     Signal,
 }
 
-/// A JSON type, and what else a schema says of the value.
+/// A JSON type, and the schema that further restricts the value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataType {
     /// The JSON type.
@@ -232,7 +232,7 @@ pub struct Port {
     pub of: PortType,
     /// Whether an input must be connected, or have a constant in `with`.
     pub required: bool,
-    /// Whether an input is asked for only when the node wants it.
+    /// Whether an input is pulled only when the node needs it.
     pub lazy: bool,
 }
 
@@ -249,7 +249,7 @@ impl Port {
         self
     }
 
-    /// Makes it an input that is asked for only when the node wants it.
+    /// Makes it an input that is pulled only when the node needs it.
     #[must_use]
     pub fn lazy(mut self) -> Self {
         self.lazy = true;

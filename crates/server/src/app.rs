@@ -185,8 +185,8 @@ impl Server {
         background::work(&self.app).await;
     }
 
-    /// Lets running turns come to their end, or interrupts them, and runs of flows too, or leaves them to others; then
-    /// ends streams and background work.
+    /// Waits for running turns and driven runs, then interrupts the turns and releases the runs; then ends streams and
+    /// background work.
     pub async fn stop(&self) {
         let grace = Duration::from_secs(self.app.0.config.shutdown_grace_seconds);
         tokio::join!(self.app.0.running_turns.stop(grace), self.app.0.drivers.stop(grace));

@@ -60,14 +60,14 @@ impl AuditEvent {
         Self::new(&actor, act, target).of_tenant(&caller.tenant)
     }
 
-    /// Says whose it is that something was done to.
+    /// Sets the tenant whose data was affected.
     #[must_use]
     pub fn of_tenant(mut self, tenant: &Tenant) -> Self {
         self.tenant = Some(tenant.clone());
         self
     }
 
-    /// Says more about it. It must hold nothing secret.
+    /// Sets details. They must not contain secrets.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());

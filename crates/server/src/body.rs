@@ -1,4 +1,4 @@
-//! Bodies: how large one may be, how long it may take, and what is held until an answer is over.
+//! Bodies: size and time limits, and guards that live until a response is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

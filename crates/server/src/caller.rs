@@ -13,7 +13,7 @@ pub struct Caller {
     pub tenant: Tenant,
     /// The id of its key; `None` where no key is required.
     pub key: Option<String>,
-    /// Whether they may look after the server: metrics and the audit log.
+    /// Whether the caller has admin rights: metrics and the audit log.
     pub admin: bool,
 }
 

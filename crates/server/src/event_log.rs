@@ -22,7 +22,7 @@ pub(crate) fn events_of(session: &SessionKey) -> StreamKey {
 pub(crate) struct StoredEvent {
     /// Its number in the session.
     pub(crate) number: u64,
-    /// The event as JSON: its `type`, what it says, and the thread and turn it is about.
+    /// The event as JSON: its `type`, its content, and its thread and turn.
     pub(crate) data: Arc<str>,
 }
 
@@ -96,7 +96,7 @@ impl TurnEvent {
         matches!(self.event, contexture_agent::Event::TurnEnd { .. })
     }
 
-    /// Returns the key of the document that says that the turn runs.
+    /// Returns the key of the document that marks the turn as running.
     pub(crate) fn running(&self) -> DocumentKey {
         key_of(&self.session, RUNNING, &self.turn_key)
     }

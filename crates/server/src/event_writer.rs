@@ -46,7 +46,7 @@ struct Inner {
     pending: Mutex<Pending>,
     wake: Notify,
     subscribers: Subscribers,
-    /// How much of what was handed over is written.
+    /// How many of the queued entries are written.
     written: watch::Sender<u64>,
     recent_events: Mutex<RecentEvents>,
 }
@@ -54,7 +54,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Pending {
     entries: VecDeque<PendingWrite>,
-    /// How many entries were ever handed over.
+    /// How many entries were ever queued.
     n_queued: u64,
 }
 
@@ -128,13 +128,13 @@ impl EventWriter {
         self.pending().entries.len()
     }
 
-    /// Waits until everything that was handed over until now is written, but not for long if the store takes nothing:
-    /// then it is written when the store is back.
+    /// Waits until everything queued so far is written, but not for long if the store refuses writes: then it is
+    /// written when the store is back.
     pub(crate) async fn flush_with_timeout(&self) {
         let _ = tokio::time::timeout(FLUSH, self.flush()).await;
     }
 
-    /// Waits until everything that was handed over until now is written.
+    /// Waits until everything queued so far is written.
     pub(crate) async fn flush(&self) {
         let n_queued = self.pending().n_queued;
         let mut written = self.0.written.subscribe();

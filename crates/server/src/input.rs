@@ -31,7 +31,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
                 false => Problem::new("body_invalid", "the body could not be read to its end"),
             }
         })?;
-        // A body that says nothing of itself could be any page's: browsers ask first before they send JSON elsewhere.
+        // A body without a content type could come from any web page: browsers send a preflight only for JSON.
         if kind.is_none() && !bytes.is_empty() {
             return Err(not_json());
         }
@@ -181,7 +181,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// Returns a name as it is written in a path: one segment, whatever the name holds.
+/// Returns a name encoded as one path segment.
 pub(crate) fn segment(name: &str) -> String {
     let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~:@".contains(&it);
     name.bytes()

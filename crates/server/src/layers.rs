@@ -19,7 +19,7 @@ use crate::{App, Problem, body, gate};
 const EXPOSED: [&str; 5] =
     ["x-contexture-session", "x-contexture-thread", "x-contexture-turn", "location", "retry-after"];
 
-/// Puts the layers around the routes that need a caller.
+/// Wraps the routes that need a caller in the layers.
 pub(crate) fn around(router: Router<App>, app: &App) -> Router {
     router
         .fallback(unknown)

@@ -73,7 +73,7 @@ fn unusable(what: &str, id: &str, err: ProjectError) -> Problem {
     }
 }
 
-/// The world as it is now.
+/// The project that is loaded now.
 #[derive(Debug)]
 pub(crate) struct CurrentProject(RwLock<Arc<LoadedProject>>);
 

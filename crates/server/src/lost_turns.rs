@@ -41,7 +41,7 @@ pub(crate) struct LostTurnSweep {
 }
 
 impl LostTurnSweep {
-    /// Looks at all turns that are said to run. Returns how many were lost.
+    /// Checks all turns that are marked as running. Returns how many were lost.
     pub(crate) async fn run(&mut self, app: &App) -> Result<usize, Problem> {
         let before = std::mem::take(&mut self.unsent);
         // In this order: a turn that is closed in the first pass is published in the second.

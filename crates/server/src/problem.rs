@@ -82,21 +82,21 @@ impl Problem {
         self
     }
 
-    /// Says when to try again.
+    /// Sets when to retry.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Says which turn went wrong.
+    /// Sets the turn that failed.
     #[must_use]
     pub fn of_turn(mut self, thread: &str, turn: &str) -> Self {
         (self.more.thread, self.more.turn) = (Some(thread.to_owned()), Some(turn.to_owned()));
         self
     }
 
-    /// Says which request it was.
+    /// Sets the request id.
     #[must_use]
     pub(crate) fn of_request(mut self, id: &str) -> Self {
         self.more.request_id = Some(id.to_owned());

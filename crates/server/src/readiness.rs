@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a result is valid, so that frequent probes cost one write a second.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The newest outcome, and when it was asked for.
+/// The newest result, and when the check started.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Outcome)>>);
 

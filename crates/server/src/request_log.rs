@@ -117,7 +117,7 @@ fn is_stream(response: &Response) -> bool {
     kind.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Puts a problem document in the place of a response's body.
+/// Replaces the body of a response with a problem document.
 fn with_problem_body(mut response: Response, problem: Problem) -> Response {
     response.headers_mut().remove(header::CONTENT_LENGTH);
     let text = serde_json::to_vec(&problem).unwrap_or_default();

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 
 /// The kind of the documents that mark running turns. An instance that finds one with a lost writer ends its turn.
 pub(crate) const RUNNING: &str = "running";
-/// The kind of the documents that say what was asked for in a turn.
+/// The kind of the documents that store the request of a turn.
 pub(crate) const TURN: &str = "turn";
 
 /// The work of the agent.
@@ -71,13 +71,13 @@ pub(crate) struct StoredTurnRequest {
 
 /// A turn that was given to the server.
 pub(crate) struct TurnHandle {
-    /// Says when it has begun; nothing comes of one that is refused before.
+    /// Resolves when the turn has begun; closed if the turn is refused before.
     pub(crate) turn_key: oneshot::Receiver<TurnKey>,
     /// The outcome of the turn. By then all its events are written, unless the store refuses writes.
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
     /// Stops the turn.
     pub(crate) cancel: CancellationToken,
-    /// The tokens of approvals that it asked for.
+    /// The tokens of the approvals that it requested.
     pub(crate) tokens: ApprovalTokens,
     /// Tells a timeout or a server shutdown apart from a requested stop.
     pub(crate) stop_cause: StopCause,

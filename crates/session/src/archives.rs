@@ -16,7 +16,7 @@ use crate::{SessionError, Snapshot, State, Thread, load};
 pub struct ArchiveInfo {
     /// The range it covers.
     pub archived: Archived,
-    /// Whether its summary is what the model reads now; else a larger one took its place.
+    /// Whether the model reads its summary now; otherwise a larger one replaced it.
     pub holds: bool,
     /// The summary that replaces the range.
     pub summary: Summary,

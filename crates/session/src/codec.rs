@@ -37,7 +37,7 @@ pub struct Row {
     pub blobs: Vec<Blob>,
 }
 
-/// A large text and its place in the document.
+/// A large text and its position in the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
     /// The text's position in the row.
@@ -71,7 +71,7 @@ pub enum RowDamaged {
     /// A large text is missing.
     #[error("the large text {0} is missing")]
     Blob(String),
-    /// It has another number of items than it says.
+    /// The number of items differs from what the row claims.
     #[error("it says {said} items and has {found}")]
     Count {
         /// The number of items the row claims.
@@ -132,7 +132,7 @@ fn row_length(items: &[Item]) -> usize {
     items.iter().take(MAX_ITEMS).take_while(fits).count().max(1)
 }
 
-/// Returns about how long a body gets; large texts do not count, as they are stored apart.
+/// Returns the approximate length of a body; large texts do not count, since they are stored separately.
 fn rough_bytes(body: &Body) -> usize {
     use contexture_message::{Part, ToolOutput};
     let within = |text: &str| if text.len() > BLOB_BYTES { 0 } else { text.len() };

@@ -27,7 +27,7 @@ pub struct LeaseRow {
 pub enum LeaseRefusal {
     /// Another writer holds the lease.
     Held,
-    /// The writer's own was taken over or given back.
+    /// The writer's lease was taken over or released.
     Fenced(Fence),
 }
 
@@ -37,7 +37,7 @@ impl LeaseRow {
         self.owner.is_some() && now < self.until
     }
 
-    /// Returns the lease after a writer with `guard` was let in.
+    /// Returns the lease after a writer with `guard` is admitted.
     pub fn admit(&self, guard: &Guard, now: Timestamp) -> Result<LeaseRow, LeaseRefusal> {
         let until = |ttl: &std::time::Duration| {
             Timestamp(now.0.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
@@ -59,7 +59,7 @@ impl LeaseRow {
         }
     }
 
-    /// Returns the number of the lease that the writer holds after it was let in.
+    /// Returns the number of the lease that the writer holds after it is admitted.
     pub fn fence_of(&self, guard: &Guard) -> Option<Fence> {
         matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(self.fence)
     }

@@ -10,7 +10,7 @@
 )]
 //!
 //! A write returns once it is durable. Within a process writers queue; across processes a turn's writer holds a lease,
-//! and every append says where it thinks the log ends, so two writers never both succeed.
+//! and every append states where it expects the log to end, so two writers never both succeed.
 //!
 //! After a crash the same calls can be repeated: a turn with a key is resumed ([`TurnConfig::resume`]), and items that
 //! are added ([`Thread::add_once`]), prepended ([`Thread::prepend_once`]) or created under a name

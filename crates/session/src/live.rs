@@ -47,7 +47,7 @@ impl Shared {
         Ok(self.remember(live))
     }
 
-    /// Returns a thread as it is in the store now, which is read once.
+    /// Returns a thread in its current state, read once from the store.
     pub(crate) async fn live_now(self: &Arc<Self>, key: ThreadKey) -> Result<Arc<LiveThread>, StoreError> {
         match self.open_thread(&key) {
             Some(live) => {
@@ -120,7 +120,7 @@ pub(crate) struct Writer {
 /// The right to write to a thread from this process.
 pub(crate) type WriteGuard = OwnedMutexGuard<Writer>;
 
-/// Items before they have a position: the turn each belongs to, and what it says.
+/// Items without positions: the turn of each, and its content.
 pub(crate) type Draft = Vec<(TurnNo, NewItem)>;
 
 impl LiveThread {
@@ -194,7 +194,7 @@ impl LiveThread {
         Arc::clone(&self.writer).try_lock_owned().ok()
     }
 
-    /// Waits for the right to write, or says that it is taken.
+    /// Waits for the writer lock, or fails if it is taken.
     pub(crate) async fn lock_writer(&self, policy: Policy) -> Result<WriteGuard, SessionError> {
         if let Some(writer) = self.try_lock_writer() {
             return Ok(writer);
@@ -216,7 +216,7 @@ impl LiveThread {
         Some(QueueSlot(&self.waiting))
     }
 
-    /// Appends what `draft` makes of the newest state, waiting for writers of other processes.
+    /// Appends the items that `draft` makes from the newest state, waiting for writers of other processes.
     pub(crate) async fn write(
         &self,
         writer: &mut WriteGuard,

@@ -77,7 +77,7 @@ async fn raw(shared: &Shared, key: &ThreadKey, turns: usize) -> Result<(View, Ve
     Ok((view, records.into_iter().flatten().collect()))
 }
 
-/// Lets go of the oldest turn beyond a number of turns, and says whether there was one.
+/// Drops the oldest turns beyond a limit, and returns whether there were any.
 fn cut(items: &mut Vec<Item>, turns: usize, open: Option<TurnNo>) -> bool {
     // A record of a summary is all that is left of a turn that is archived: no turn, and nothing older.
     let is_counted =

@@ -28,9 +28,9 @@ pub trait LostTurnRecovery: std::fmt::Debug + Send + Sync {
 }
 
 impl LiveThread {
-    /// Puts on record that the turn in flight was interrupted, as the next writer would, if its writer was lost.
+    /// Records the in-flight turn as interrupted if its writer was lost, as the next writer would.
     pub(crate) async fn close_lost(&self) -> Result<Option<TurnNo>, SessionError> {
-        // The holder of the writer is alive, in this process; its lease says the same to others.
+        // The holder of the writer lock is alive, in this process; its lease tells other processes.
         let Some(mut writer) = self.try_lock_writer() else { return Ok(None) };
         self.refresh(&writer).await?;
         let closed = match self.end_lost_turn(&mut writer, |fence| Guard::Release { fence }).await {

@@ -77,7 +77,7 @@ impl NewItem {
         self.visibility.unwrap_or_else(|| self.body.default_visibility())
     }
 
-    /// Returns what it says.
+    /// Returns the content.
     pub fn body(&self) -> &Body {
         &self.body
     }

@@ -4,7 +4,7 @@ use contexture_history::{Archived, Body, Item, TurnNo};
 
 use crate::State;
 
-/// Turns that the model does not read as they are, and why.
+/// Turns that the model does not read in full, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OmittedTurns {
     /// The turns, such as `t1..t7`.
@@ -56,13 +56,13 @@ pub(crate) fn hidden_turns(state: &State, items: &[Item]) -> Vec<TurnNo> {
     turns
 }
 
-/// Says that the hidden envelopes of these turns are left out.
+/// Describes turns whose hidden envelopes are left out.
 pub(crate) fn hidden(turns: &[TurnNo]) -> Option<OmittedTurns> {
     let (first, last) = (turns.first()?, turns.last()?);
     Some(OmittedTurns { turns: span((*first, *last)), reason: HIDDEN.to_owned() })
 }
 
-/// Says that older turns are outside of the window.
+/// Describes older turns outside the window.
 pub(crate) fn older(first_loaded: TurnNo, window: usize) -> OmittedTurns {
     let last = TurnNo(first_loaded.0.saturating_sub(1));
     OmittedTurns {

@@ -17,7 +17,7 @@ use crate::{NewItem, State, Thread, ids, prepend};
 const ADDED: &str = "contexture.added";
 
 impl Thread {
-    /// Appends items as one commit, unless the key was taken before; says whether they were written now.
+    /// Appends items as one commit, unless the key was used before; returns whether they were written now.
     ///
     /// They form a separate, completed turn. A suspended turn is not ended by that unless one of the items is a user
     /// message: otherwise the items join the suspended turn, as with [`add`](Thread::add). Keys are shared with
@@ -49,8 +49,8 @@ impl Thread {
         self.once(key, |state| Ok(add_draft(state, key, &items))).await
     }
 
-    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was taken before; says whether
-    /// they were written now.
+    /// Appends messages as [`add_messages`](Thread::add_messages) does, unless the key was used before; returns
+    /// whether they were written now.
     pub async fn add_messages_once(&self, key: &str, messages: Vec<Message>) -> Result<bool, SessionError> {
         let items = self.live().shared.counted(messages.into_iter().map(NewItem::from).collect());
         let drafted = |state: &State| {
@@ -62,7 +62,8 @@ impl Thread {
         self.once(key, drafted).await
     }
 
-    /// Appends what `draft` makes of the newest state, which takes the key, unless it was taken before.
+    /// Appends the items that `draft` makes from the newest state, together with the key, unless the key was used
+    /// before.
     pub(crate) async fn once(
         &self,
         key: &str,

@@ -15,7 +15,7 @@ pub struct TurnOutcome {
     pub status: TurnStatus,
     /// The reason for that status, if there is one.
     pub reason: Option<String>,
-    /// Everything that was appended to it.
+    /// All items of the turn.
     pub items: Vec<Item>,
 }
 

@@ -1,7 +1,7 @@
 //! Messages prepended to a thread's history.
 //!
-//! A log only grows at its end, so this is a record like any other: a note with everything that was prepended, the
-//! newest first. What the model reads begins with one turn made of it, which is outside of every window and never
+//! A log only grows at its end, so prepended messages are stored in a record like any other: a note with all of them,
+//! newest first. The model's view starts with one turn made of them, which is outside of every window and never
 //! summarised, until the history is reset.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct CountedMessage {
 }
 
 impl Thread {
-    /// Puts messages before everything that was said, unless the key was taken before; says whether that was done now.
+    /// Prepends messages to the history, unless the key was used before; returns whether they were written now.
     ///
     /// The model reads them before any turn, however long the thread gets: they do not count towards a window and are
     /// never summarised. A later prepend goes before earlier ones. [`reset_history`](Thread::reset_history) removes
@@ -98,12 +98,12 @@ fn before(snapshot: &Snapshot) -> Vec<Prepended> {
     note.map(|it| read(it)).unwrap_or_default()
 }
 
-/// A note that is none of ours says nothing.
+/// A foreign note is ignored.
 fn read(note: &Value) -> Vec<Prepended> {
     Vec::deserialize(note).unwrap_or_default()
 }
 
-/// Returns the turn that the note makes, if it says anything.
+/// Returns the turn made of the note, unless it is empty.
 pub(crate) fn turn(note: &Value) -> Option<Arc<Turn>> {
     let messages = read(note).into_iter().flat_map(|Prepended { counter, messages, .. }| {
         let cost = move |tokens| Cost { counter: Arc::clone(&counter), tokens };

@@ -238,8 +238,8 @@ pub struct ListStart {
 }
 
 impl DocumentList {
-    /// Returns the least place that a document of this list may have, for databases that compare places byte by byte.
-    /// Nothing if no document can be listed.
+    /// Returns the smallest sort key that a document of this list may have, for databases that compare keys byte by
+    /// byte. Returns `None` if no document can be listed.
     pub fn start(&self) -> Option<ListStart> {
         let text = |id: Option<&SessionId>| id.map_or(String::new(), ToString::to_string);
         let least = ListStart {

@@ -109,7 +109,7 @@ impl OverlayStore {
     }
 }
 
-/// Returns the span that holds `span` of a log as it was, in the log as it is now.
+/// Returns the span of the current log that contains `span` of the log as it was.
 fn widened(span: Span, was: &State, now: &State) -> Span {
     let more = |was: u64, now: u64| usize::try_from(now.saturating_sub(was)).unwrap_or(usize::MAX);
     match span {

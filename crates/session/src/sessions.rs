@@ -47,7 +47,7 @@ pub struct IsolatedStart {
     pub initial_messages: Vec<Message>,
     /// A label for people.
     pub label: Option<String>,
-    /// The thread whose history it inherits; the main one unless it says so.
+    /// The thread whose history it inherits; the main thread by default.
     pub base: Option<ThreadId>,
 }
 
@@ -151,8 +151,7 @@ impl Sessions {
         self.thread(ThreadKey { tenant: self.tenant.clone(), thread: id.clone() }).await
     }
 
-    /// Returns the handle of a thread of this tenant as it is in the store now; other processes may have written to
-    /// it.
+    /// Returns the handle of a thread of this tenant in its current state; other processes may have written to it.
     pub async fn current_thread(&self, id: &ThreadId) -> Result<Thread, SessionError> {
         let key = ThreadKey { tenant: self.tenant.clone(), thread: id.clone() };
         Ok(Thread::of(self.shared.live_now(key).await?))

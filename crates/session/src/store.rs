@@ -3,9 +3,9 @@
 //! Every implementation guarantees the following, and the conformance suite checks it:
 //!
 //! 1. An append is all or nothing, and when it returns it survives a crash of the process and of the machine.
-//! 2. An append succeeds only if the log ends where the writer thinks it does (`expected`), and only if the writer may
-//!    write (`guard`), both decided in the append's own transaction. A writer whose lease was taken over, by an append
-//!    of any kind, never writes again with it.
+//! 2. An append succeeds only if the log ends where the writer expects (`expected`), and only if the writer may write
+//!    (`guard`), both checked in the append's own transaction. A writer whose lease was taken over, by an append of
+//!    any kind, can never write with it again.
 //! 3. Items are returned as they were appended, in order, each once; no reader sees a part of an append.
 //! 4. Nothing of a tenant is visible under another tenant's key, in any operation.
 //! 5. A read costs what it returns: it does not grow with the length of the log.
@@ -181,7 +181,7 @@ pub enum Guard {
     Acquire {
         /// The name of the writer.
         owner: Arc<str>,
-        /// How long without a sign of life.
+        /// How long the lease lasts without renewal.
         ttl: Duration,
     },
     /// The writer holds the lease with this number, and it is extended. An expired lease can be extended until another
@@ -192,7 +192,7 @@ pub enum Guard {
         /// How long from now on.
         ttl: Duration,
     },
-    /// The writer holds the lease with this number and gives it back.
+    /// The writer holds the lease with this number and releases it.
     Release {
         /// The number of the lease.
         fence: Fence,

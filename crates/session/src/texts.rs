@@ -1,7 +1,7 @@
 //! The texts of a body, in one order.
 //!
-//! Large texts are stored apart, and a row says which text of a body each is by its number in this order. The order is
-//! part of the stored format: a new kind of text goes where it changes no number, which is at the end of its body.
+//! Large texts are stored separately, and a row refers to each by its index in this order. The order is part of the
+//! stored format: a new kind of text must not change existing indexes, so it goes at the end of its body.
 
 use std::sync::Arc;
 

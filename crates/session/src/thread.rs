@@ -84,7 +84,7 @@ impl Thread {
         self.live.snapshot()
     }
 
-    /// Returns the thread as it is in the store now; other processes may have written to it.
+    /// Returns the current state of the thread; other processes may have written to it.
     pub async fn refresh(&self) -> Result<Arc<Snapshot>, SessionError> {
         self.live.refresh_if_idle().await?;
         Ok(self.live.snapshot())
@@ -219,7 +219,7 @@ impl Thread {
         client: bool,
     ) -> Result<(Vec<Item>, Option<Seq>), SessionError> {
         let (mut end, mut found) = (seq.0.min(self.get().state().end.0.saturating_add(1)), Vec::new());
-        // One more than is asked for says whether there are any before.
+        // Reads one item more than requested to find out whether there are earlier ones.
         while found.len() <= max && end > 1 {
             // Positions have no gaps, so a backward page is a forward page that starts further back.
             let page = u64::try_from(max.clamp(64, 1_000)).unwrap_or(1_000).min(end - 1);
@@ -275,7 +275,7 @@ impl Thread {
         Ok(copies)
     }
 
-    /// Copies the thread up to a position, or as it is now, into a new thread of the same session.
+    /// Copies the thread, up to a position if given, into a new thread of the same session.
     pub async fn fork(&self, at: Option<Seq>, label: Option<String>) -> Result<Thread, SessionError> {
         let head = self.head().await?;
         let end = at.unwrap_or(head.state.end);
@@ -286,7 +286,7 @@ impl Thread {
         self.fork_at(head, end, label, self.new_name()).await
     }
 
-    /// Copies the thread as it is now into a new thread of the same session, whose name is given.
+    /// Copies the thread into a new thread of the same session with a given name.
     pub(crate) async fn fork_as(&self, name: String, label: Option<String>) -> Result<Thread, SessionError> {
         let head = self.head().await?;
         let end = head.state.end;

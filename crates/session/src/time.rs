@@ -1,4 +1,4 @@
-//! Time and names, handed in.
+//! Time and names, provided by the caller.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Sessions as text: export, import, and copies.
 //!
-//! An exported session is JSONL: a line for the session, for each of its threads a line followed by its items, and a
-//! line that says how much there was. Everything a store keeps of a session is in it, so it moves between stores. An
-//! import reads and checks everything before it writes anything; if writing fails, what was written is removed again.
-//! Each thread is written whole or not at all; a process that is killed in between leaves the threads it has written.
+//! An exported session is JSONL: a line for the session, a line for each thread followed by its items, and a final
+//! line with the totals. It contains everything that a store holds of a session, so it can be moved between stores. An
+//! import reads and checks everything before it writes; if writing fails, what was written is removed. Each thread is
+//! written whole or not at all; a process that is killed in between leaves the threads it has written.
 
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ async fn append_all(sessions: &Sessions, key: ThreadKey, items: Vec<Item>) -> Re
     Ok(())
 }
 
-/// Copies a session's main thread, up to a position or as it is, into a new session.
+/// Copies a session's main thread, up to a position if given, into a new session.
 pub async fn fork_session(
     sessions: &Sessions,
     id: &SessionId,

@@ -56,12 +56,12 @@ impl RunningTurn {
         self.turn
     }
 
-    /// Returns the thread it runs on; with [`Policy::Fork`] it may be another one than was asked for.
+    /// Returns the thread it runs on; with [`Policy::Fork`] it may differ from the requested one.
     pub fn thread(&self) -> Thread {
         Thread::of(Arc::clone(&self.live))
     }
 
-    /// Returns the thread as it is now.
+    /// Returns the current state of the thread.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.live.snapshot()
     }
@@ -87,7 +87,7 @@ impl RunningTurn {
         self.end(TurnStatus::Completed, None, items).await
     }
 
-    /// Ends the turn well although there was more to do, and says why.
+    /// Completes the turn early, with a reason.
     pub async fn stop(self, reason: &str, items: Vec<NewItem>) -> Result<Seq, SessionError> {
         self.end(TurnStatus::Completed, Some(reason), items).await
     }
@@ -145,7 +145,7 @@ impl RunningTurn {
         }
     }
 
-    /// Gives a sign of life.
+    /// Renews the lease.
     pub async fn renew(&mut self) -> Result<(), SessionError> {
         let guard = Guard::Hold { fence: self.fence, ttl: self.live.shared.config.lease };
         self.live.shared.store.lease(self.live.key.clone(), guard).await?;
@@ -280,7 +280,7 @@ async fn earlier_turn(live: &LiveThread, config: &TurnConfig) -> Result<Option<T
     }
 }
 
-/// Puts an end to a turn whose writer was lost, or waits a little if it runs in another process.
+/// Ends a turn whose writer was lost, or waits a little if it runs in another process.
 async fn close(
     live: &LiveThread,
     writer: &mut WriteGuard,

@@ -16,7 +16,7 @@ pub struct View {
     pub has_older: bool,
     /// The state of the thread when this was read.
     pub(crate) state: State,
-    /// The archives that left something out and show nothing in its place.
+    /// The archives that left something out without a replacement.
     pub(crate) left_out: Vec<Archived>,
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn newest(state: &State) -> Option<&Archived> {
 pub(crate) fn changes_view(item: &Item, before: &State) -> bool {
     match &item.body {
         Body::Summary(_) | Body::Change(Change::ArchiveUndone { .. } | Change::Aged { .. }) => true,
-        // A turn that had ended does not count any more: there is a place for an older one.
+        // A resumed turn no longer counts, so there is room for an older one.
         Body::Change(Change::TurnResumed) => before.open.is_none(),
         _ => false,
     }

@@ -72,7 +72,7 @@ impl WordParams {
 impl Database {
     /// Adds the items of ranges to the index, unless they are already in it.
     ///
-    /// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
+    /// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
     pub(crate) async fn index(
         &self,
         transaction: &Transaction<'_>,

@@ -44,7 +44,7 @@ impl<'a> BlobParams<'a> {
 /// Texts by their hashes.
 pub(crate) type Texts = BTreeMap<String, String>;
 
-/// Puts the places of a row together with their texts.
+/// Joins the references of a row with their texts.
 pub(crate) fn joined(places: &[BlobRef], texts: &Texts) -> Result<Vec<Blob>, Failure> {
     let blob = |place: &BlobRef| match texts.get(&place.hash) {
         Some(text) => Ok(Blob { text: text.clone(), place: place.clone() }),

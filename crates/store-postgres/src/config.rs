@@ -12,7 +12,7 @@ pub struct PostgresConfig {
     pub schema: String,
     /// The maximum number of connections, besides one for notifications.
     pub connections: usize,
-    /// How long to wait for a new connection, unless the URL says so.
+    /// How long to wait for a new connection, unless the URL sets it.
     pub connect_timeout: Duration,
     /// How long to wait for one of the connections when all are in use.
     pub wait_timeout: Duration,

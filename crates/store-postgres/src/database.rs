@@ -65,7 +65,7 @@ impl Database {
         Ok(Database { config, place, postgres, tls, pool })
     }
 
-    /// Returns the text of a statement with the schema in its place.
+    /// Returns the text of a statement with the schema filled in.
     pub(crate) fn sql(&self, text: &str) -> String {
         text.replace("{schema}", &self.config.schema)
     }

@@ -110,7 +110,7 @@ impl Database {
         Ok(())
     }
 
-    /// Makes the copy refer to its large texts. They can't go away: the source refers to them as long as it is locked.
+    /// Adds the copy's references to its large texts. They can't be removed: the locked source refers to them.
     async fn copy_refs(&self, transaction: &Transaction<'_>, key: &ThreadKey) -> Result<(), Failure> {
         let (tenant, thread) = (key.tenant.as_str(), key.thread.as_str());
         let rows = transaction.query(&self.sql(PLACES), &[&tenant, &thread]).await?;

@@ -1,7 +1,7 @@
 //! Leases, checked in SQL by the database's clock.
 //!
-//! The rules are those of [`contexture_session::LeaseRow::admit`]. A guard is handed over as three parameters, of
-//! which the ones that it does not have are null:
+//! The rules are those of [`contexture_session::LeaseRow::admit`]. A guard is passed as three parameters; those that
+//! it does not have are null:
 //!
 //! | guard | `$3` owner | `$4` fence | `$5` time to live, µs |
 //! |---|---|---|---|
@@ -24,7 +24,7 @@ pub(crate) const ALLOWED: &str = "\
         ELSE lease_owner IS NOT NULL AND lease_fence = $4::bigint
     END";
 
-/// The lease after the writer was let in, and its number.
+/// The lease after the writer is admitted, and its number.
 pub(crate) const LEASE: &str = "\
     lease_owner = CASE
         WHEN $3::text IS NOT NULL THEN $3::text
@@ -82,7 +82,7 @@ pub(crate) struct CurrentLease {
 }
 
 impl Database {
-    /// Returns the text of a statement with the schema and the rules of leases in their places.
+    /// Returns the text of a statement with the schema and the lease rules filled in.
     pub(crate) fn guarded_sql(&self, text: &str) -> String {
         self.current_sql(&text.replace("{lease}", LEASE).replace("{allowed}", ALLOWED))
     }
@@ -136,7 +136,7 @@ impl Database {
     }
 }
 
-/// Returns the number of the lease that the writer holds after it was let in.
+/// Returns the number of the lease that the writer holds after it is admitted.
 pub(crate) fn held(guard: &Guard, fence: i64) -> Option<Fence> {
     matches!(guard, Guard::Acquire { .. } | Guard::Hold { .. }).then_some(Fence(to_u64(fence)))
 }

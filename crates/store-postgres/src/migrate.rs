@@ -31,7 +31,7 @@ const CURRENT: &str =
 const HALT: &str = "LOCK TABLE {schema}.schema_version IN ACCESS EXCLUSIVE MODE";
 
 impl Database {
-    /// Returns the text of a statement with the schema and the check of its version in their places.
+    /// Returns the text of a statement with the schema and the version check filled in.
     pub(crate) fn current_sql(&self, text: &str) -> String {
         self.sql(&text.replace("{current}", CURRENT).replace("{known}", &STEPS.len().to_string()))
     }
@@ -43,7 +43,7 @@ impl Database {
     }
 }
 
-/// Brings the database up to date, or says why this program can't use it.
+/// Migrates the database, or returns why this program can't use it.
 pub(crate) async fn migrate(database: &Database, mut client: Client) -> Result<(), Failure> {
     check_encoding(&client).await?;
     // Most of the time nothing is missing, and then no right to create anything is needed.

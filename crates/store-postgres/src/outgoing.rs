@@ -28,7 +28,7 @@ impl Outgoing {
         self.sent.iter().map(|it| it.0.clone()).collect()
     }
 
-    /// Takes note that what was sent last has arrived.
+    /// Marks everything that was sent as delivered.
     pub(crate) fn arrived(&mut self) {
         self.sent.clear();
     }

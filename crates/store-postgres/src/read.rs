@@ -1,7 +1,7 @@
-//! Reading items: only what is asked for, in one statement if it is known how much that is.
+//! Reads items: only what is requested, in one statement if the amount is known.
 //!
-//! Each statement also says where the log ends, at the same moment. So a missing row is noticed, wherever it should
-//! be: damage is reported and never a shorter history.
+//! Each statement also returns the end of the log at the same moment. So a missing row is noticed wherever it should
+//! be: damage is reported instead of a shorter history.
 
 use contexture_history::{Item, Seq};
 use contexture_session::codec::MAX_ITEMS;
@@ -147,7 +147,7 @@ impl Database {
             let page = self.page(client, key, BACKWARD, &[&above, &before, &limit]).await?;
             let has_all = from_u64(page.rows.len() as u64) < limit;
             let oldest = page.rows.first().map_or(i64::MAX, |it| it.first);
-            // Before the oldest row there is more, or what was asked for begins with it.
+            // There is more before the oldest row, or the requested span starts with it.
             page.check(if has_all { after } else { oldest - 1 }, before - 1)?;
             self.push(client, key, &page.rows, &mut backward).await?;
             if has_all || backward.is_done() {

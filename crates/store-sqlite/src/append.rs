@@ -34,7 +34,7 @@ pub(crate) struct AppendItems {
     place: StorePath,
 }
 
-/// A row as it is stored.
+/// A row as stored.
 #[derive(Debug)]
 pub(crate) struct EncodedRow {
     row: codec::Row,
@@ -42,7 +42,7 @@ pub(crate) struct EncodedRow {
     places: Option<String>,
 }
 
-/// A thread's state as it is stored.
+/// A thread's state as stored.
 #[derive(Debug)]
 pub(crate) struct EncodedState {
     pub(crate) end: Seq,

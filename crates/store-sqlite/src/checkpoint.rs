@@ -27,13 +27,13 @@ const HARD: u32 = 8_000;
 /// How long it waits for them.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// The writer's view of the log. The thread ends when it is gone.
+/// The writer's view of the log. The checkpoint thread ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     ask: SyncSender<()>,
     /// How long the log is, in pages, as SQLite said at the last commit.
     pages: Arc<AtomicU32>,
-    /// The thread has done what it was asked for.
+    /// The thread has finished its copy.
     copied: Arc<AtomicBool>,
     stage: Stage,
     length_when_idle: u32,

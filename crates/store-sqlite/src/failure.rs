@@ -39,7 +39,7 @@ impl StorePath {
         Self(Arc::from(path.display().to_string()))
     }
 
-    /// Returns the error of the contract for what SQLite says.
+    /// Returns the store error for an SQLite error.
     pub(crate) fn error(&self, err: &Error) -> StoreError {
         match err.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(err),

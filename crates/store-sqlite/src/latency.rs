@@ -16,7 +16,7 @@ const QUICK: u64 = 500_000;
 /// How long operations take, and how many there are.
 #[derive(Debug)]
 pub(crate) struct LatencyTracker {
-    /// Operations that were asked for and are not done.
+    /// Pending operations.
     open: AtomicUsize,
     /// The average duration of recent operations, in nanoseconds.
     average: AtomicU64,
@@ -45,7 +45,7 @@ impl LatencyTracker {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Takes note of how long one took. Single outliers fade within some dozens.
+    /// Records how long one took. Single outliers fade within some dozens.
     pub(crate) fn took(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let average = self.average.load(Ordering::Relaxed);

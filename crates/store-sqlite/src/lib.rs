@@ -9,9 +9,9 @@
 //!   expected end are checked inside it.
 //! * **Durable.** A write-ahead log with `synchronous = FULL`: what was acknowledged survives a loss of power. The log
 //!   is copied into the file in the background (`checkpoint`).
-//! * **No runtime.** Small operations are done where they are polled as long as they are quick, everything else by
+//! * **No runtime.** Small operations run where they are polled as long as they are quick; everything else runs on
 //!   threads of the store (`latency`, `readers`).
-//! * **Damage is said.** A row that is missing or can't be read is an error, never a hole in a history, and
+//! * **Damage is reported.** A missing or unreadable row is an error, never a gap in a history, and
 //!   [`SqliteStore::recover`] copies what is readable into a new file.
 
 mod append;

@@ -198,7 +198,7 @@ pub(crate) fn watch(
     thread.spawn(run).map_err(|err| place.unavailable(err))
 }
 
-/// Looks once, and wakes those whose thread has grown or is gone.
+/// Polls once, and wakes the waiters of threads that have grown or were deleted.
 fn look(conn: &Connection, notices: &Notices, seen: &mut Option<i64>) -> rusqlite::Result<()> {
     // The version is read first: what is committed from here on changes it again.
     let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;

@@ -47,7 +47,7 @@ pub(crate) fn open_writer(path: &Path, place: &StorePath, busy: Duration) -> Res
     make_private(path).map_err(|err| place.unavailable(err.to_string()))?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, busy)
         .map_err(|err| place.error(&err))?;
-    // Before anything else: a file that is not ours stays as it is.
+    // First of all: a file of another program stays unchanged.
     check_state(read_state(&mut conn).map_err(|err| place.error(&err))?, place)?;
     if conn.is_readonly("main").unwrap_or(true) {
         return Err(place.unavailable("the file can't be written"));

@@ -52,7 +52,7 @@ fn no_query_scans_a_table_or_sorts_a_log() {
         let plan = plan(&conn, sql);
         let without = ALLOWED.iter().fold(plan.clone(), |plan, it| plan.replace(it, ""));
         assert!(!without.contains("SCAN"), "{sql}\n{plan}");
-        // The threads of one session are sorted; commits and sessions come in the order of an index.
+        // The threads of one session are sorted; commits and sessions come in index order.
         assert!(!plan.contains("TEMP B-TREE") || *sql == THREADS, "{sql}\n{plan}");
     }
     assert_eq!(plan(&conn, BACKWARD), "SEARCH commits USING INDEX commits_of_thread (thread=? AND first<?)");

@@ -1,7 +1,7 @@
 //! Reads items: rows in their order, each decoded once, and not one more than the span needs.
 //!
-//! Rows must follow each other without a gap and end where the thread ends. If they do not, the file is damaged, and
-//! the read says so instead of returning a history with a hole.
+//! Rows must be contiguous and end where the thread ends. Otherwise the file is damaged, and the read fails instead of
+//! returning a history with a gap.
 
 use std::fmt;
 
@@ -181,7 +181,7 @@ impl Log<'_> {
         })
     }
 
-    /// Decodes a row, or says what is wrong with it.
+    /// Decodes a row, or returns what is wrong with it.
     pub(crate) fn decode_row(&self, row: &Row<'_>) -> Result<Vec<Item>, Unreadable> {
         let blobs = match row.get_ref(2)?.as_str_or_null()? {
             Some(places) => self.blobs(places)?,

@@ -23,7 +23,7 @@ pub(crate) const WITH_WORD: &str =
 
 /// Adds the items of ranges to the index, unless they are already in it.
 ///
-/// A row that can't be read is left out: reading it says what is wrong, and the thread can still be written to.
+/// An unreadable row is skipped: reading it reports the error, and the thread stays writable.
 pub(crate) fn index(log: &Log<'_>, ranges: &[(Seq, Seq)]) -> rusqlite::Result<()> {
     ranges.iter().try_for_each(|(first, last)| index_range(log, *first, (*last).min(log.end)))
 }

@@ -1,7 +1,7 @@
 //! Writing: one connection, one transaction at a time.
 //!
-//! The thread that writes takes everything that is queued into one transaction, commits once, and then answers all: a
-//! commit costs one disk sync, however many changes share it.
+//! The writer thread takes all queued changes into one transaction, commits once, and then replies to all: a commit
+//! costs one disk sync, however many changes share it.
 //!
 //! A small change that is alone is made in the caller's thread, see [`LatencyTracker`].
 
@@ -23,14 +23,14 @@ use crate::notices::Notices;
 
 /// The most changes in one transaction, so that the first of them does not wait too long.
 const MAX_BATCH: usize = 512;
-/// How long to wait for a change that was asked for and is about to be queued.
+/// How long to wait for a change that is about to be queued.
 const GATHER: Duration = Duration::from_micros(100);
 /// How long a transaction takes in changes.
 const MAX_GATHER: Duration = Duration::from_millis(5);
 /// After so long without work the write-ahead log is copied into the file.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// The way to the connection that writes. The thread ends when it is gone, after the work that is queued.
+/// The handle of the writer thread. The thread ends after finishing its queue when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Writer {
     commands: Sender<Command>,
@@ -102,7 +102,7 @@ impl Writer {
         }
         self.shared.answer(pending);
         if is_due {
-            // If the thread has ended, the next change says so.
+            // If the thread has ended, the next change reports it.
             let _ = self.send(Command::Tidy);
         }
         None
@@ -175,7 +175,7 @@ impl WriterThread {
         let since = Instant::now();
         let mut batch = vec![first];
         file.write(&mut batch, |count| self.next_change(count, since));
-        // Only what a change takes alone says whether it could be made elsewhere.
+        // Only the duration of a single change tells whether it could run inline.
         if batch.len() == 1 {
             shared.latency.took(since.elapsed());
         }
@@ -196,7 +196,7 @@ impl WriterThread {
                 Some(Ok(other)) => self.next = Some(other),
                 Some(Err(_)) => {}
             }
-            // All that were asked for are in the batch.
+            // All pending changes are in the batch.
             change.is_some() || self.next.is_some() || count >= self.shared.latency.open()
         });
         change

@@ -16,11 +16,11 @@ pub enum NodeKind {
     LlmRequest(LlmConfig),
     /// Waits for user input.
     UserInput(UserInputConfig),
-    /// Says something that the author has written.
+    /// Appends a fixed message.
     ManualInput(ManualInputConfig),
     /// Creates an isolated thread.
     NewThread(NewThreadConfig),
-    /// Puts messages into a thread.
+    /// Adds messages to a thread.
     InjectMessages(InjectConfig),
     /// Removes an isolated thread.
     ReleaseThread,
@@ -28,7 +28,7 @@ pub enum NodeKind {
     Tools(ToolsConfig),
     /// Runs a tool, without a model.
     ToolCall(ToolCallConfig),
-    /// Lets a model choose one of several ways.
+    /// Asks a model to choose one of several routes.
     IntentRouter(IntentConfig),
     /// Chooses one of several ways by conditions.
     Branch(BranchConfig),
@@ -94,7 +94,7 @@ pub struct UserInputConfig {
     pub append: Option<bool>,
 }
 
-/// Says something that the author has written.
+/// Appends a fixed message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManualInputConfig {
@@ -130,7 +130,7 @@ pub struct NewThreadConfig {
     pub messages: Vec<Message>,
 }
 
-/// Puts messages into a thread.
+/// Adds messages to a thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InjectConfig {
@@ -146,10 +146,10 @@ pub struct InjectConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
-    /// Behind everything that was said.
+    /// After the history.
     #[default]
     Append,
-    /// Before everything that was said.
+    /// Before the history.
     Prepend,
 }
 
@@ -169,7 +169,7 @@ pub struct ToolCallConfig {
     pub tool: String,
 }
 
-/// Lets a model choose one of several ways.
+/// Asks a model to choose one of several routes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntentConfig {
@@ -230,7 +230,7 @@ pub enum JoinPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// How long a value counts; as long as it is used if it does not say.
+    /// How long a value is valid; by default as long as it is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
     /// Who shares the cache.

@@ -28,7 +28,7 @@ use crate::port::DataType;
 /// The name of the start where a definition does not give it another one.
 pub const START: &str = "start";
 
-/// A flow as it is written down.
+/// The definition of a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowDefinition {
     /// The flow's id.

@@ -1,4 +1,4 @@
-//! A node as it is written down: its kind, and how it is treated.
+//! The definition of a node: its kind, and its execution options.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::kind::NodeKind;
 
-/// A node as it is written down.
+/// The definition of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeDefinition {
     /// The kind of the node.
@@ -75,7 +75,7 @@ impl NodeDefinition {
         self
     }
 
-    /// Lets an input keep its value for later rounds.
+    /// Makes an input keep its value for later rounds.
     #[must_use]
     pub fn keep(mut self, input: impl Into<String>) -> Self {
         self.keep.push(input.into());

@@ -12,7 +12,7 @@ const MAX_COMPARED: usize = 200;
 /// Places labels one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
-    /// The middle and the size of those that have their place, by the height at which their arrow begins.
+    /// The centre and size of placed labels, by the height at which their arrow starts.
     placed: HashMap<i64, Vec<(Point, Size)>>,
 }
 

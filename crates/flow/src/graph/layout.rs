@@ -1,6 +1,6 @@
 //! The positions of a picture's boxes and the routes of its arrows.
 //!
-//! In come the sizes of boxes and the edges between them, out come places. The rule, in full:
+//! Input are the sizes of boxes and the edges between them, output are positions. The rule, in full:
 //!
 //! 1. Edges that close a loop are temporarily reversed, so every edge points down.
 //! 2. A box is one layer below the lowest box that leads to it. An edge over several layers gets a bend in each.
@@ -49,7 +49,7 @@ pub(super) struct Layout {
     pub(super) routes: Vec<Vec<Point>>,
 }
 
-/// Finds a place for everything. `below` is what lies between two layers.
+/// Positions everything. `below` is the gap between two layers.
 pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)], below: f64) -> Layout {
     let oriented = oriented(sizes.len(), edges);
     let mut graph = LayerGraph::new(sizes, &oriented);
@@ -179,7 +179,7 @@ impl LayerGraph {
         graph
     }
 
-    /// Puts bends where an edge passes layers, and connects them.
+    /// Adds bends where an edge passes layers, and connects them.
     fn chain(&mut self, from: usize, to: usize) {
         let mut chain = vec![from];
         let n_bends = self.layer_of[to].saturating_sub(self.layer_of[from] + 1);
@@ -201,7 +201,7 @@ impl LayerGraph {
         self.chains.push(chain);
     }
 
-    /// Puts the boxes of each layer in order.
+    /// Orders the boxes of each layer.
     fn order(&mut self) {
         let mut rank = vec![0.0; self.sizes.len()];
         let note = |rank: &mut Vec<f64>, layer: &[usize]| {
@@ -307,7 +307,7 @@ fn mean(of: &[usize], values: &[f64]) -> Option<f64> {
     (!of.is_empty()).then(|| of.iter().map(|it| values[*it]).sum::<f64>() / of.len() as f64)
 }
 
-/// Places a layer as near as possible to where its boxes want to be, in their order and apart.
+/// Positions a layer as close as possible to the wanted positions, keeping order and distance.
 fn place(layer: &[usize], wanted: &[f64], sizes: &[Size], x: &mut [f64]) {
     let apart = |one: usize, other: usize| (sizes[one].width + sizes[other].width) / 2.0 + BESIDE;
     let mut pushed_right = wanted.to_vec();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::define::{FlowDefinition, NodeKind, START};
 use crate::lower::parse_edge;
 
-/// The longest text that is shown as it is.
+/// The longest text that is shown in full.
 const MAX_SHOWN: usize = 40;
 /// How many ways through portals are shown: both ends may be many.
 const MAX_PORTAL_WAYS: usize = 1000;

@@ -1,4 +1,4 @@
-//! Whatever a definition says, its pictures are well formed.
+//! The pictures of any definition are well formed.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

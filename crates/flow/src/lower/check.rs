@@ -120,7 +120,7 @@ fn mark_asked(nodes: &mut [FlowNode]) {
     }
 }
 
-/// Lets inputs for threads keep their value. What comes last starts a node, so not all of its inputs may be kept.
+/// Makes thread inputs keep their value. The last value to arrive starts a node, so not all of its inputs may be kept.
 fn keeping(nodes: &mut [FlowNode]) -> Vec<(usize, FlowFault)> {
     let mut found = Vec::new();
     for (idx, node) in nodes.iter_mut().enumerate().filter(|(_, it)| !it.is_pulled) {
@@ -270,7 +270,7 @@ fn walk(
                 colours[*idx] = Colour::Done;
                 path.pop();
             }
-            // A pause breaks the loop, unless its output is asked for.
+            // A pause breaks the loop, unless its output is pulled.
             Some((to, input)) if nodes[to].traits.pauses && !nodes[to].inputs[input].port.lazy => {}
             Some((to, _)) => match colours[to] {
                 Colour::Done => {}

@@ -18,7 +18,7 @@ use crate::value::PortValue;
 
 /// The input that every node has: it only lets the node wait.
 pub(crate) const AFTER: &str = "after";
-/// The output that every node has: it says that the node is done.
+/// The output that every node has: it signals that the node is done.
 pub(crate) const DONE: &str = "done";
 /// The output of a node whose errors are emitted.
 pub(crate) const ERROR: &str = "error";

@@ -1,7 +1,7 @@
 //! Finds flows that work but hardly as intended: a text that is sent to a model twice.
 //!
-//! `user_input` with `append`, and `manual_input`, write what is said into their thread. If it is also the `user` of a
-//! model call on the same thread, the model reads it in the history and once more as the message of the turn.
+//! `user_input` with `append`, and `manual_input`, write their text into their thread. If the text is also the `user`
+//! input of a model call on the same thread, the model reads it twice: in the history and as the message of the turn.
 
 use contexture_message::Role;
 

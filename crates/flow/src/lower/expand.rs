@@ -1,8 +1,8 @@
 //! Sub-flows and portals become plain edges.
 //!
-//! A sub-flow's nodes take its place, named `sub/node`; its start becomes a gate with the name of the sub-flow's node,
-//! which takes the sub-flow's inputs. What comes out of the sub-flow is an edge from the inner port. A portal is an
-//! edge from everything that goes in to everything that comes out. Later stages know neither.
+//! A sub-flow is replaced by its nodes, named `sub/node`; its start becomes a gate with the name of the sub-flow's
+//! node, which takes the sub-flow's inputs. An output of the sub-flow is an edge from the inner port. A portal becomes
+//! edges from all its inputs to all its outputs. Later stages know neither.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,7 @@ const MAX_DEPTH: usize = 16;
 const MAX_NAME: usize = 512;
 /// How many nodes a flow may have, with those of its sub-flows.
 const MAX_NODES: usize = 10_000;
-/// How many edges: a portal has one from everything that goes in to everything that comes out, and portals may lead to
-/// portals.
+/// The maximum number of edges: a portal has one from each input to each output, and portals may lead to portals.
 pub(super) const MAX_EDGES: usize = 50_000;
 
 /// A flow without sub-flows and portals.
@@ -51,7 +50,7 @@ pub(crate) struct FlatNode {
 pub(crate) struct FlatStart {
     pub(crate) opens: usize,
     pub(crate) inputs: IndexMap<String, DataType>,
-    /// Whether it is a sub-flow's: then its inputs come in by edges.
+    /// Whether it belongs to a sub-flow; then its inputs come from edges.
     pub(crate) is_gate: bool,
 }
 
@@ -242,7 +241,7 @@ impl Expansion<'_> {
         let before = self.faults.len();
         let flow = Arc::clone(flow);
         let outputs = self.flow(&flow, position);
-        // Its own file has the places; here it is enough to say whose they are.
+        // The sub-flow's own file has the locations; here its id is enough.
         for fault in self.faults.iter_mut().skip(before) {
             fault.message = format!("sub-flow `{id}`: {}", fault.message);
         }
@@ -260,7 +259,7 @@ fn runs_itself(kind: &NodeKind) -> bool {
     !matches!(kind, NodeKind::Start | NodeKind::SubFlow(_) | NodeKind::PortalIn(_) | NodeKind::PortalOut(_))
 }
 
-/// Returns the field that says how a node is treated while it works, if it has one.
+/// Returns the execution option of a node, if it has one.
 fn treatment(node: &NodeDefinition) -> Option<&'static str> {
     let fields = [
         ("timeout_seconds", node.timeout_seconds.is_some()),

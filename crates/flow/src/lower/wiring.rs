@@ -155,7 +155,7 @@ fn too_many_edges() -> FlowFault {
     )
 }
 
-/// Whether an edge leads to a node of which it was said already what is wrong with it.
+/// Whether an edge leads to a node whose fault was already reported.
 fn is_broken(end: &Endpoint, flow: &FlowDefinition, locals: &BTreeMap<&str, Local>) -> bool {
     flow.nodes.contains_key(&end.node) && !locals.contains_key(end.node.as_str())
 }

@@ -71,7 +71,7 @@ impl Node for UserInputNode {
     }
 }
 
-/// Says something that the author has written.
+/// Appends a fixed message.
 #[derive(Debug)]
 pub(crate) struct ManualInputNode {
     text: Template,

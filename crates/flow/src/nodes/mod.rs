@@ -18,7 +18,7 @@ use crate::fault::FlowFault;
 use crate::lower::{CompileInputs, FlatNode};
 use crate::node::Node;
 
-/// Makes the node of a definition, or says what is wrong with what is configured for it.
+/// Creates the node of a definition, or reports an invalid configuration.
 pub(crate) fn make(node: &FlatNode, compile_inputs: &CompileInputs) -> Result<Arc<dyn Node>, Vec<FlowFault>> {
     if let Some(start) = &node.start {
         return Ok(Arc::new(start::StartNode::new(start)));

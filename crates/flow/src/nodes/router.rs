@@ -1,4 +1,4 @@
-//! `intent_router`: a model chooses one of several ways. Exactly one is taken, whatever the model says.
+//! `intent_router`: a model chooses one of several routes. Exactly one is taken, whatever the model answers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const INSTRUCTIONS: &str = include_str!("../templates/intent.md");
 const OTHERWISE: &str = "otherwise";
 const INTENT: &str = "intent";
 
-/// Lets a model choose one of several ways.
+/// Asks a model to choose one of several routes.
 #[derive(Debug)]
 pub(crate) struct IntentNode {
     config: IntentConfig,
@@ -59,7 +59,7 @@ impl IntentNode {
             cancel: cx.cancel.clone(),
             ..RunRequest::default()
         };
-        // The thread says what the message is about; nothing is written to it.
+        // The thread provides context for the message; nothing is written to it.
         let scratch = cx.thread.scratch().map_err(|err| NodeError::new(err.code(), err.to_string()))?;
         let said = match cx.services.agent.run(&prompt, &scratch, request).outcome().await {
             Ok(outcome) => outcome.output.clone().unwrap_or_else(|| Value::String(outcome.text())),

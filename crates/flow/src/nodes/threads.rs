@@ -64,7 +64,7 @@ impl Node for NewThreadNode {
     }
 }
 
-/// Puts messages into a thread.
+/// Adds messages to a thread.
 #[derive(Debug)]
 pub(crate) struct InjectNode {
     config: InjectConfig,

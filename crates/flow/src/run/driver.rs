@@ -169,7 +169,7 @@ impl Driver {
         self.tasks.is_empty() && (self.ending.is_some() || !self.state.active.iter().any(is_runnable))
     }
 
-    /// Puts on record which nodes begin now.
+    /// Records the nodes that start now.
     pub(super) fn begin_ready(&mut self) {
         while self.ending.is_none() {
             let Some(start) = self.state.next_start(&self.flow, &self.run_context) else { return };
@@ -213,7 +213,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes a batch, and says what is on record now.
+    /// Writes a batch, and reports the recorded events to the library.
     pub(super) async fn write(&mut self, batch: Batch) -> Result<Option<u64>, RunError> {
         let events = batch.events.clone();
         let library = Arc::clone(&self.services.library);
@@ -277,7 +277,7 @@ impl Driver {
         }
     }
 
-    /// Lets nothing more begin; the first reason counts.
+    /// Starts no more nodes; the first reason counts.
     pub(super) fn stop_with(&mut self, ending: Ending) {
         self.ending.get_or_insert(ending);
         self.cancel.cancel();

@@ -18,7 +18,7 @@ use crate::node::NodeError;
 use crate::services::Services;
 
 impl Driver {
-    /// Puts the run's end on record.
+    /// Records the end of the run.
     pub(super) async fn end(mut self) -> Result<DriveOutcome, RunError> {
         let stalled = |state: &State| {
             let (node, message) = state.stalled(&self.flow)?;

@@ -29,7 +29,7 @@ pub enum RunError {
         /// The wait's id.
         wait: String,
     },
-    /// The answer does not fit what was asked.
+    /// The answer does not fit the question.
     #[error("the answer to wait `{wait}` does not fit: {why}")]
     AnswerInvalid {
         /// The wait's id.

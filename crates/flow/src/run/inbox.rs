@@ -25,7 +25,7 @@ pub(crate) enum InboxMessage {
     Cancel,
 }
 
-/// Names the wait of a node: it says whose it is, and the how-manieth.
+/// Returns the id of a node's wait: the node, the firing, and the number of the wait.
 pub(crate) fn wait_id(node: &str, firing: u32, n_waits: u32) -> String {
     // Names contain no colon, so ids are unique. The id is part of URLs, so it must not contain a slash.
     let node = node.replace('/', ":");
@@ -41,7 +41,7 @@ fn is_wait_id(text: &str) -> bool {
     text.len() <= MAX_NAME_BYTES / 2 + 64 && text.chars().all(fine)
 }
 
-/// Puts an answer into a run's inbox, once: the wait's document goes in the same commit.
+/// Puts an answer into a run's inbox, once: the wait's document is deleted in the same commit.
 pub(crate) async fn answer(
     records: &dyn Records,
     keys: &Keys,

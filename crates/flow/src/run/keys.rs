@@ -22,7 +22,7 @@ pub(crate) const FREED: &str = "flow.freed";
 /// The kind of the documents that hold what `cache` nodes remember.
 pub(crate) const CACHE: &str = "flow.cache";
 
-/// The places of a run.
+/// The keys of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     pub(crate) tenant: Tenant,
@@ -63,12 +63,12 @@ impl Keys {
         self.document(WAIT, format!("{}/{wait}", self.run.name()))
     }
 
-    /// Says that the run needs a driver; its time is the driver's last sign of life.
+    /// Marks the run as needing a driver; its time is the driver's last heartbeat.
     pub(crate) fn due(&self) -> DocumentKey {
         self.document(DUE, self.run.name().to_owned())
     }
 
-    /// Says that something is in the inbox: an answer, or the word to stop.
+    /// Marks a message in the inbox: an answer or a cancellation.
     pub(crate) fn mark(&self, what: &str) -> DocumentKey {
         self.document(DUE, format!("{}/{what}", self.run.name()))
     }
@@ -84,7 +84,7 @@ pub(crate) fn start_key(tenant: &Tenant, key: &str) -> DocumentKey {
     DocumentKey::of_tenant(tenant, START_KEY, key)
 }
 
-/// Says that the idempotency key of a run that is gone was freed.
+/// Marks the idempotency key of a deleted run as freed.
 pub(crate) fn freed(tenant: &Tenant, run: &RunId) -> DocumentKey {
     DocumentKey::of_tenant(tenant, FREED, run.to_string())
 }

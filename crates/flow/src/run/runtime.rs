@@ -136,7 +136,7 @@ impl Runtime {
         if run_record.is_driven && !self.is_silent(keys, now).await? {
             return Err(RunError::Driven { run: keys.run.to_string() });
         }
-        // Before anything is written: a run whose flow can't be made again stays as it is.
+        // Before anything is written: a run whose flow can't be rebuilt stays unchanged.
         let flow = match self.flow_of(keys, &run_record).await {
             Err(RunError::FlowChanged { .. } | RunError::Damaged { .. })
                 if self.is_cancelled(keys).await? =>
@@ -176,7 +176,7 @@ impl Runtime {
         Driver::open(guard, flow, services, self.parts.config, run_record, is_taken_over).await.map(Some)
     }
 
-    /// Whether the run's driver has given no sign of life for too long.
+    /// Whether the run's driver has been silent for too long.
     pub(super) async fn is_silent(&self, keys: &Keys, now: Timestamp) -> Result<bool, RunError> {
         let beat = run_record::document(self.records(), keys.due()).await?;
         Ok(beat.is_none_or(|it| self.is_old(it.at, now)))
@@ -261,7 +261,7 @@ impl Runtime {
     }
 }
 
-/// Makes a flow again from what was kept of it. Nodes of the application's own are as they are now.
+/// Rebuilds a flow from its stored definition. Custom nodes are the current ones.
 fn rebuild_flow(id: &str, document: &Value, nodes: Nodes) -> Result<Flow, String> {
     let read = |value: &Value| FlowDefinition::read(id, value).map_err(|err| err.to_string());
     let mut compile_inputs = CompileInputs { nodes, ..CompileInputs::default() };

@@ -154,7 +154,7 @@ fn new_run_record(flow: &Flow, input: Arc<Value>, key: Option<String>, at: Times
     }
 }
 
-/// Fills in what is missing, and says what does not fit.
+/// Fills in defaults, and reports what does not fit.
 fn checked_input(flow: &Flow, input: Value) -> Result<Value, RunError> {
     let wrong = |why: String| RunError::InputInvalid { flow: flow.id().to_owned(), why };
     let mut map = match input {

@@ -80,7 +80,7 @@ pub(crate) struct Active {
     /// How often it has waited.
     #[serde(default)]
     pub(crate) n_waits: u32,
-    /// The lazy inputs that it has asked for.
+    /// The lazy inputs that it has pulled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pulled: Vec<String>,
     /// The last answer, if the node has waited.
@@ -96,7 +96,7 @@ pub(crate) enum Phase {
     Running,
     /// It failed, and is tried again.
     Retrying,
-    /// It has asked for these inputs.
+    /// It waits for these pulled inputs.
     Pulling(Vec<usize>),
     /// It waits for an answer.
     Waiting { wait: String, asked: Question },
@@ -125,12 +125,12 @@ impl State {
         self
     }
 
-    /// Returns what the run comes to, as far as it is known, for people and programs.
+    /// Returns the outputs known so far, as JSON.
     pub(crate) fn results(&self) -> BTreeMap<String, serde_json::Value> {
         self.outputs.iter().map(|(name, value)| (name.clone(), value.to_json())).collect()
     }
 
-    /// Takes note of what happened.
+    /// Applies an event.
     pub(crate) fn apply(&mut self, flow: &Flow, event: &RunEvent) {
         match event {
             RunEvent::NodeStart { node, firing, inputs, thread } => {

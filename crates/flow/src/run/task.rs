@@ -76,7 +76,7 @@ pub(crate) async fn attempt(it: Attempt) -> Result<Step, NodeError> {
     done
 }
 
-/// Lets a node work as long as it may.
+/// Runs a node within its timeout.
 async fn in_time(it: Attempt) -> Result<Step, NodeError> {
     let timeout = it.timeout.map(|timeout| (timeout, it.services.time.sleep(timeout)));
     let (cancel, time) = (it.cancel.clone(), Arc::clone(&it.services.time));

@@ -129,7 +129,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Takes what has come to the run from outside.
+    /// Takes messages from the inbox.
     pub(super) async fn take_messages(&mut self) -> Result<(), RunError> {
         const PAGE: usize = 64;
         loop {

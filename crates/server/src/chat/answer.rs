@@ -20,7 +20,7 @@ impl CompletionMeta {
         Target { stream: true, ..Target::new(Dialect::Openai, "contexture", &self.model) }
     }
 
-    /// Puts the stamp on a document.
+    /// Adds the metadata to a document.
     pub(crate) fn put(&self, document: &mut Value) {
         document["id"] = json!(self.id);
         document["created"] = json!(self.created);

@@ -170,7 +170,7 @@ fn not_plain(header: &str) -> Problem {
     Problem::new("header_invalid", format!("`{header}` is not plain text")).at(header)
 }
 
-/// Whether an SDK says that it sends a request again.
+/// Whether an SDK marks the request as a retry.
 fn is_sent_again(headers: &HeaderMap) -> bool {
     let count = headers.get("x-stainless-retry-count").and_then(|it| it.to_str().ok()?.parse::<u32>().ok());
     count.is_some_and(|it| it > 0)
@@ -199,7 +199,7 @@ async fn instruct(thread: &Thread, request: &ChatRequest) -> Result<(), ChatErro
 struct Turn {
     events: mpsc::UnboundedReceiver<Event>,
     outcome: oneshot::Receiver<Result<Outcome, AgentError>>,
-    /// Stops it when the client is gone.
+    /// Stops the turn when the client disconnects.
     guard: Option<DropGuard>,
     /// Why it was stopped, if it was not requested.
     stop_cause: StopCause,
@@ -302,7 +302,7 @@ impl Reply {
         }
     }
 
-    /// Says in the headers where the turn is.
+    /// Adds headers that identify the turn.
     fn headed(&self, mut response: Response, place: Option<&(String, String)>) -> Response {
         let (thread, turn) = place.cloned().unzip();
         let session = self.session.as_ref().map(|it| it.session.to_string());
@@ -332,7 +332,7 @@ struct Follow {
     reply: Reply,
     turn: Turn,
     chunks: ChunkWriter,
-    /// A session that is not kept is gone with its last handle.
+    /// A session that is not stored disappears with its last handle.
     _session: Session,
 }
 

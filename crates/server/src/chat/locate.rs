@@ -36,7 +36,7 @@ pub(crate) enum ChatStep {
 /// Why a list can't be located.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocateError {
-    /// The store says no.
+    /// The store refused.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// Nothing waits for the result of this call: it would be lost.

@@ -72,7 +72,7 @@ pub(crate) async fn show(
     one(&app, &id)
 }
 
-/// Shows one whose name has slashes that the client left as they are.
+/// Shows a model whose name contains unescaped slashes.
 pub(crate) async fn show_named(
     State(app): State<App>,
     _: Caller,

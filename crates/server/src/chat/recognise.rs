@@ -64,7 +64,7 @@ impl ClientHistory {
         Self { known, ..client_history }
     }
 
-    /// Whether it has nothing but what the user says.
+    /// Whether it contains only user messages.
     pub(crate) fn is_only_user(&self) -> bool {
         self.tokens.is_empty()
     }
@@ -89,7 +89,7 @@ impl ClientHistory {
 pub(crate) struct Hints {
     /// It has sent its whole history before.
     pub(crate) resends: bool,
-    /// It says that it sends a request again.
+    /// It marks the request as a retry.
     pub(crate) is_retry: bool,
     /// The user's messages are rewritten before they are stored, so they can't be compared.
     pub(crate) rewrites: bool,
@@ -100,7 +100,7 @@ pub(crate) struct Hints {
 pub(crate) enum Recognised {
     /// It continues at the end of the thread, with a user message, if there is one.
     Continues(Vec<Part>),
-    /// It has nothing but what the user says next.
+    /// It contains only the user's next message.
     OnlyUser(Vec<Part>),
     /// It answers waiting calls, possibly with a user message.
     Answers {
@@ -215,7 +215,7 @@ struct Align<'a> {
 }
 
 impl Align<'_> {
-    /// Whether the known part ends at a place of the thread.
+    /// Whether the known part ends at a position of the thread.
     fn ends_at(&self, position: usize, known: &[HistoryToken]) -> bool {
         let mut theirs = known.iter().rev();
         let mut ours = self.stored_tokens[..position].iter().rev();
@@ -277,7 +277,7 @@ impl Align<'_> {
         (is_same && self.says_again(position, client_history)).then_some(turn)
     }
 
-    /// Whether the new part is what was said at a place.
+    /// Whether the new part repeats what was said at a position.
     fn says_again(&self, position: usize, client_history: &ClientHistory) -> bool {
         let Some(next) = self.stored_tokens.get(position) else { return false };
         match &next.token {

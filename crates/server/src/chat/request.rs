@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::errors::ChatError;
 
-/// A chat completion as it was asked for.
+/// A parsed chat completion request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatRequest {
     pub(crate) model: String,
@@ -94,7 +94,7 @@ impl ChatRequest {
     }
 }
 
-/// Whether a field of the body is followed, or says nothing that would change the answer.
+/// Whether a field of the body is supported, or has a value that does not change the answer.
 fn is_followed(name: &str, value: &Value) -> bool {
     let is_none = match value {
         Value::Null => true,

@@ -21,7 +21,7 @@ pub(crate) enum HistoryToken {
 }
 
 impl HistoryToken {
-    /// Returns what the user says, as it is compared.
+    /// Returns the user's message in the form that is compared.
     pub(crate) fn user(content: &[Part]) -> HistoryToken {
         let said =
             content.iter().filter(|it| matches!(it, Part::Text { .. } | Part::Image(_) | Part::File(_)));
@@ -40,7 +40,7 @@ fn is_blank(part: &Part) -> bool {
     matches!(part, Part::Text { text } if text.is_empty())
 }
 
-/// Adds what a message says to a list of tokens; neighbours of one kind are joined.
+/// Converts a message to tokens; adjacent tokens of one kind are merged by the caller.
 pub(crate) fn tokenize(message: &Message, mut add: impl FnMut(HistoryToken)) {
     match message.role {
         Role::User => add(HistoryToken::user(&message.content)),

@@ -1,8 +1,7 @@
 //! A turn as the chunks of a streamed chat completion.
 //!
-//! Text goes out as it comes. Calls go out at the end, once it is known which of them the client runs. Where an answer
-//! may still be made again, because it must fit a schema, its text waits for the end too: nothing that was sent can be
-//! taken back.
+//! Text is sent as it arrives. Calls are sent at the end, once it is known which of them the client runs. If an answer
+//! may still be repeated, because it must fit a schema, its text is deferred too: sent text can't be taken back.
 
 use contexture_agent::Event;
 use contexture_message::Delta;
@@ -30,7 +29,7 @@ impl ChunkWriter {
         Self { meta, encoder, include_usage, defers_text, begun: false, streamed: StreamedText::default() }
     }
 
-    /// Writes what an event says, if it says anything to the client.
+    /// Writes the chunk of an event, if the client should see it.
     pub(crate) fn event(&mut self, event: &Event) -> String {
         self.streamed.add_event(event);
         match event {

@@ -43,7 +43,7 @@ struct Inner {
     stuck: Mutex<BTreeMap<Key, Instant>>,
     /// The due run that was taken last. The next sweep continues after it, so no run waits forever.
     swept: Mutex<Option<Key>>,
-    /// Runs that are driven here. No run has two tasks here, however late its driver's signs of life are.
+    /// Runs that are driven here. A run never has two tasks here, even if its driver renews its lease late.
     driven: Mutex<BTreeMap<Key, DriveRequest>>,
     tasks: TaskTracker,
     /// Has all of them left to others.
@@ -55,7 +55,7 @@ struct Inner {
 enum DriveRequest {
     /// It ends.
     Once,
-    /// It looks at the run again: it was asked for while the driver may have been about to leave.
+    /// It drives the run again: another request came while the driver may have been about to stop.
     Again,
 }
 
@@ -208,7 +208,7 @@ impl DriveGuard {
         Some(Self { drivers: drivers.clone(), key, is_done: false })
     }
 
-    /// Whether the run was not asked for again. Then it is not driven here any more.
+    /// Whether the run was not requested again. Then it is no longer driven here.
     fn is_done(&mut self) -> bool {
         let mut driven = self.drivers.driven();
         let is_wanted = driven.get(&self.key) == Some(&DriveRequest::Again);

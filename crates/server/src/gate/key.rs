@@ -37,19 +37,19 @@ pub struct Key {
     /// When it was revoked, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
-    /// How many requests it may make in a minute, where that is not what the configuration says.
+    /// The requests per minute, unless the configured default applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<u32>,
-    /// How many of its requests may run at the same time, where that is not what the configuration says.
+    /// The number of concurrent requests, unless the configured default applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrent: Option<u32>,
-    /// Whether it may look after the server: metrics and the audit log.
+    /// Whether it grants admin rights: metrics and the audit log.
     #[serde(default)]
     pub admin: bool,
 }
 
 impl Key {
-    /// Returns what is known of a key that can't be read: that it opens nothing.
+    /// Returns the data of an unreadable key: it counts as revoked.
     pub(super) fn unreadable(id: &str, now: Timestamp) -> Self {
         Self {
             id: id.to_owned(),
@@ -78,7 +78,7 @@ pub struct NewKey {
     pub requests_per_minute: Option<u32>,
     /// How many of its requests may run at the same time.
     pub concurrent: Option<u32>,
-    /// Whether it may look after the server.
+    /// Whether it grants admin rights.
     pub admin: bool,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A key as it is kept.
+/// A key as it is stored.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredKey {
     #[serde(flatten)]
@@ -216,7 +216,7 @@ mod tests {
             prop_assert!(shorter == token || !opens(&stored, &shorter, 20));
             let other: String =
                 token.chars().enumerate().map(|(i, it)| if i == flip { 'z' } else { it }).collect();
-            // The id says which key it is; only the secret opens it.
+            // The id identifies the key; only the secret opens it.
             let is_in_secret = flip >= token.len() - 64;
             prop_assert!(other == token || !is_in_secret || !opens(&stored, &other, 20));
         }

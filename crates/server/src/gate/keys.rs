@@ -84,8 +84,8 @@ impl Keys {
         Ok(ids.iter().map(String::as_str).filter(|it| !is_there(it)).collect())
     }
 
-    /// Revokes a key; one that is revoked already stays as it is, and one that can't be read is removed, which opens
-    /// the server for the other keys again. Nothing if there is none of the name.
+    /// Revokes a key. A revoked key stays unchanged; an unreadable one is removed, which makes the other keys usable
+    /// again. Returns `None` if there is no such key.
     pub async fn revoke(&self, id: &str, actor: &str, now: Timestamp) -> Result<Option<Key>, StoreError> {
         let found = self.records.documents(vec![key_of(id)]).await?;
         let Some(found) = found.first() else { return Ok(None) };

@@ -46,7 +46,7 @@ impl Limits {
         Self { defaults, keys: Mutex::default() }
     }
 
-    /// Lets a request of a key begin, or says when to come again.
+    /// Admits a request of a key, or says when to retry.
     pub(super) fn begin(&self, key: &Key, now: Instant) -> Result<RunningRequest, Problem> {
         let per_minute = key.requests_per_minute.unwrap_or(self.defaults.requests_per_minute);
         let concurrent = key.concurrent.unwrap_or(self.defaults.concurrent);
@@ -80,7 +80,7 @@ impl Bucket {
         Self { tokens: f64::from(per_minute), at: now }
     }
 
-    /// Takes a drop, or says how long it takes until there is one.
+    /// Takes a token, or returns how long to wait for one.
     fn take(&mut self, per_minute: u32, now: Instant) -> Result<(), Duration> {
         if per_minute == 0 {
             return Ok(());

@@ -84,7 +84,7 @@ impl Gate {
     }
 }
 
-/// Returns the key that a request says.
+/// Returns the key that a request presents.
 fn presented_key(headers: &HeaderMap) -> Option<&str> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
     let bearer = text(header::AUTHORIZATION).and_then(|it| {

@@ -20,7 +20,7 @@ pub(super) fn max_connections(configured: u32, files: Option<u64>) -> usize {
     usize::try_from(max_connections).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
 
-/// Returns how many files the process may open, where the system says so.
+/// Returns the limit on open files, if the system has one.
 pub(super) fn file_limit() -> Option<u64> {
     #[cfg(unix)]
     return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -50,7 +50,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Connection {
     open: OpenConnections,
-    /// Says that it has to end.
+    /// Cancelled when the connection must close.
     pub(super) disconnect: CancellationToken,
     /// How many requests it has, and since when it is idle if it has none.
     requests: Mutex<RequestCount>,
@@ -73,7 +73,7 @@ impl OpenConnections {
         Self(Arc::new(Inner { permits, state: Mutex::default() }))
     }
 
-    /// Waits for a place. If there is none, the connection that has been idle for longest is hung up on.
+    /// Waits for a permit. If there is none, the connection that has been idle the longest is disconnected.
     pub(super) async fn acquire(&self) -> Arc<Connection> {
         let place = match Arc::clone(&self.0.permits).try_acquire_owned() {
             Ok(place) => place,
@@ -108,7 +108,7 @@ impl OpenConnections {
 }
 
 impl Connection {
-    /// Notes that a request has come.
+    /// Marks the start of a request.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         let mut own = self.own();
         own.n_requests += 1;

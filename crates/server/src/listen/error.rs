@@ -5,7 +5,7 @@ use contexture_session::StoreError;
 /// Errors of listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address says nothing.
+    /// The address is invalid.
     #[error("`server.listen`: invalid address `{address}`: {why}")]
     Address {
         /// The configured address.
@@ -21,7 +21,7 @@ pub enum ListenError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// Everybody could come in.
+    /// The server would be open to everyone.
     #[error("`{address}` can be reached from other machines, and there is no API key")]
     NoKeys {
         /// The configured address.

@@ -1,4 +1,4 @@
-//! Listens: takes connections, guards them against clients that dawdle, and lets them come to their end.
+//! Listens: accepts connections, disconnects slow clients, and shuts connections down gracefully.
 //!
 //! A connection must send its first request and every request head in time; the routes limit bodies and responses. The
 //! number of connections leaves enough file descriptors for model calls (`connections.rs`). On shutdown no new
@@ -40,7 +40,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long connections may take to end once nothing runs any more.
 const LAST_GRACE: Duration = Duration::from_secs(2);
-/// How long it waits where no connection can be taken, for want of files or memory.
+/// The pause when no connection can be accepted, for lack of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket that listens.
@@ -57,8 +57,8 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens where the configuration says. Beyond this machine it does so only if there are keys. Paths of files
-    /// start in `folder`.
+    /// Listens on the configured address. Addresses beyond this machine require a key. File paths are relative to
+    /// `folder`.
     pub async fn bind(server: &Server, folder: &Path) -> Result<Self, ListenError> {
         let config = server.config();
         let tls = tls::acceptor(config, folder)?;

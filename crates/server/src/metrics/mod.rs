@@ -88,7 +88,7 @@ impl Metrics {
         registry.time(HTTP_TIME, &[route], took.as_secs_f64());
     }
 
-    /// A request could not be answered as was asked.
+    /// Counts a request that failed.
     pub(crate) fn failed(&self, code: &str) {
         match code {
             "unauthorized" | "rate_limited" => self.registry().add(REFUSED, &[code], 1),

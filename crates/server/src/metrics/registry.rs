@@ -19,7 +19,7 @@ const BOUNDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 /// The values of a meter's labels.
 type Labels = Vec<String>;
 
-/// Everything that was counted and timed.
+/// All counters and histograms.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     counters: BTreeMap<Meter, BTreeMap<Labels, u64>>,

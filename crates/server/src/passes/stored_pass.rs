@@ -1,4 +1,4 @@
-//! Passes as they are kept, and how they are read again.
+//! Stored passes, and how they are read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl std::fmt::Display for PassId {
 /// The record of a pass.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Names the document that says what came of it.
+    /// The name of the document with the result of the call.
     pub(crate) key: String,
     pub(crate) thread: String,
     pub(crate) turn: String,

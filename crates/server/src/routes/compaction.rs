@@ -72,7 +72,7 @@ pub(crate) struct ArchiveView {
     number: u64,
     /// The first and the last turn that it covers, or covers a part of.
     turns: (String, String),
-    /// Whether the model reads its summary now; else a larger one took its place.
+    /// Whether the model reads its summary now; otherwise a larger one replaced it.
     holds: bool,
     /// What replaces the covered items.
     summary: String,

@@ -48,8 +48,8 @@ const LOCAL_WAIT: Duration = Duration::from_millis(250);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
-    /// Only events after this one: a number, or `latest` for those to come. `Last-Event-ID` wins. By default
-    /// everything that is kept.
+    /// Only events after this one: a number, or `latest` for future events. `Last-Event-ID` takes precedence. The
+    /// default is all stored events.
     #[param(pattern = "^([0-9]{1,15}|latest)$", nullable = false)]
     after: Option<String>,
 }
@@ -109,7 +109,7 @@ struct TurnFilter {
 
 /// When a connection that follows one turn ends.
 enum StreamEnd {
-    /// Behind everything that is written when this comes.
+    /// After everything that is written when this resolves.
     With(oneshot::Receiver<Result<Outcome, AgentError>>),
     /// After everything written so far, and this frame: the turn's end is not on record and can't be published.
     Now(Option<String>),

@@ -44,7 +44,7 @@ impl FlowSummary {
     }
 }
 
-/// Returns what is wrong with a flow's file as it is now.
+/// Returns the faults of a flow's current file.
 fn faults(loaded: &LoadedProject, id: &str) -> Vec<FaultView> {
     let file = loaded.project.flow_file(id);
     let own = loaded.faults.iter().filter(|it| file.is_some() && it.file.as_deref() == file);
@@ -73,10 +73,10 @@ pub(crate) struct FlowView {
     /// The inputs of a run: the JSON Schema of each.
     #[schema(value_type = BTreeMap<String, Object>)]
     inputs: BTreeMap<String, Value>,
-    /// The nodes, as they are written down, by name.
+    /// The nodes as defined, by name.
     #[schema(value_type = BTreeMap<String, Object>)]
     nodes: Value,
-    /// The edges, as they are written down: `node.port -> node.port`.
+    /// The edges as defined: `node.port -> node.port`.
     edges: Vec<String>,
     /// The outputs of a run: the port of each.
     outputs: BTreeMap<String, String>,

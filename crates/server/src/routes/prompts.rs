@@ -248,7 +248,7 @@ pub(crate) async fn run(
     reply(&app, task, false, true).await
 }
 
-/// Returns sessions that are gone when the last handle to them is.
+/// Returns sessions that disappear with their last handle.
 pub(crate) fn unkept_sessions(app: &App) -> Sessions {
     let store = Arc::new(MemoryStore::new(Arc::clone(&app.0.time)));
     let sessions = Sessions::new(store, contexture::session_ports(None), SessionConfig::default());

@@ -1,4 +1,4 @@
-//! Turns that are asked for again with the same key: their events come from the log.
+//! Repeated turns with the same key: their events are read from the log.
 
 use std::convert::Infallible;
 

@@ -32,7 +32,7 @@ pub(crate) struct Results {
     #[schema(value_type = Vec<shapes::ClientResult>)]
     #[serde(deserialize_with = "objects")]
     results: Vec<ResultOf>,
-    /// Stops the turn when the client is gone.
+    /// Stops the turn when the client disconnects.
     #[serde(default)]
     cancel_on_disconnect: bool,
 }

@@ -126,7 +126,7 @@ pub(crate) fn numbered(before: Option<u64>) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// Checks a limit that a client asked for.
+/// Checks a limit from the query.
 pub(crate) fn limited(limit: Option<u32>, default: u32, most: u32) -> Result<usize, Problem> {
     match limit.unwrap_or(default) {
         it if it >= 1 && it <= most => Ok(it as usize),
@@ -259,7 +259,7 @@ pub(crate) struct ItemsQuery {
     /// The newest items within this many tokens.
     #[param(minimum = 1, maximum = 4_294_967_295_i64, nullable = false)]
     tokens: Option<u32>,
-    /// Only items before this position: what `before` of another answer says. Not for `history`.
+    /// Only items before this position, taken from `before` of a previous response. Not for `history`.
     #[param(minimum = 1, nullable = false)]
     before: Option<u64>,
     /// Another thread than the main one.
@@ -345,7 +345,7 @@ fn turn_value(turn: &contexture_history::Turn) -> Value {
     serde_json::json!({"turn": turn.id(), "status": turn.status(), "messages": turn.messages()})
 }
 
-/// Opens a thread of a session as it is in the store now: the main one unless another is named.
+/// Opens a thread of a session in its current state: the main one unless another is named.
 pub(crate) async fn thread_of(
     app: &App,
     caller: &Caller,

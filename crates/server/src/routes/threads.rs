@@ -34,7 +34,7 @@ pub(crate) struct NewThread {
     system_instructions: Option<String>,
     /// Whether it starts with a copy of what `base` has.
     inherit_history: bool,
-    /// The thread whose history it inherits; the main one unless it says so.
+    /// The thread whose history it inherits; the main thread by default.
     #[schema(min_length = 1, max_length = 300, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     base: Option<String>,
     /// The first messages.

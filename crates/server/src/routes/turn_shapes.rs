@@ -184,12 +184,12 @@ impl TurnRequest {
         }
     }
 
-    /// Returns the id of the prompt that is asked for.
+    /// Returns the id of the requested prompt.
     pub(crate) fn prompt(&self) -> Option<&str> {
         self.prompt.as_deref()
     }
 
-    /// Returns what the agent is asked for.
+    /// Returns the agent's request.
     pub(crate) fn run_request(
         &self,
         caller: &Caller,
@@ -240,7 +240,7 @@ impl TurnRequest {
     }
 }
 
-/// Reads what the user says: a text, or a list of parts of a message.
+/// Parses the user's message: a text, or a list of message parts.
 fn said(value: Value) -> Result<Message, Problem> {
     let wrong = |err: String| Problem::new("message_invalid", err).at("user");
     let message = json!({"role": "user", "content": value});

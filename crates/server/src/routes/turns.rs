@@ -76,7 +76,7 @@ async fn begin(
     reply(app, task, as_events, request.cancel_on_disconnect).await
 }
 
-/// Runs a turn and answers in the form that was asked for.
+/// Runs a turn and responds in the requested format.
 pub(crate) async fn reply(
     app: &App,
     task: TurnTask,
@@ -157,7 +157,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
     }
 }
 
-/// Whether the client wants events.
+/// Whether the client accepts events.
 pub(crate) fn wants_events(headers: &HeaderMap) -> Result<bool, Problem> {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
     let kinds: Vec<String> = accepts
@@ -207,7 +207,7 @@ pub(crate) async fn cancel(
     }
 }
 
-/// Try a turn again that failed or was interrupted: a new turn with what was asked for then.
+/// Retry a failed or interrupted turn: a new turn with the same request.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/turns/{turn}/retry", operation_id = "retry_turn", tag = "turns",
     params(TurnPath, ThreadQuery, Retryable),

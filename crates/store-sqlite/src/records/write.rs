@@ -1,4 +1,4 @@
-//! Writes records and documents: all that is asked for together, as one change.
+//! Writes records and documents as one change.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

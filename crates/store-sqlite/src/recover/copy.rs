@@ -30,7 +30,7 @@ pub(super) fn open_copy(path: &Path, place: &StorePath) -> Result<Connection, St
             return Ok(conn);
         }
     }
-    // The older tables are at the same places in both.
+    // The older tables have the same positions in both.
     replace_first_page(path, place, Layout::New)?;
     open_readable(path, place)?.ok_or_else(|| place.damaged("nothing of it can be read"))
 }
@@ -44,7 +44,7 @@ enum Layout {
     Vacuumed,
 }
 
-/// Whether there is a table wherever the layout says so.
+/// Whether there is a table at each position of the layout.
 fn has_tables(conn: &Connection) -> bool {
     let is_table = |table: &Table| {
         let sql = format!("SELECT count(*) FROM (SELECT no FROM {} ORDER BY no LIMIT 1)", table.name);
@@ -81,7 +81,7 @@ fn replace_first_page(path: &Path, place: &StorePath, layout: Layout) -> Result<
         // A file that was cut short may lack pages that the layout names.
         file.set_len(file.metadata()?.len().max(LAYOUT_BYTES))?;
         let pages = u32::try_from(file.metadata()?.len() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
-        // The header says how many pages the file has.
+        // The header contains the number of pages.
         page[28..32].copy_from_slice(&pages.to_be_bytes());
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&page)

@@ -13,7 +13,7 @@ use crate::numbers::{seq, to_sql};
 use crate::read::Log;
 use crate::search::index;
 
-/// A thread as its row says it is.
+/// A thread as described by its row.
 struct Thread {
     no: i64,
     key: ThreadKey,

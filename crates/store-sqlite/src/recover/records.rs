@@ -30,7 +30,7 @@ const HOLES: &str = "SELECT s.kind, s.tenant, s.session, s.last - s.forgotten, c
     FROM streams AS s LEFT JOIN records AS r ON r.stream = s.no GROUP BY s.no
     HAVING s.last - s.forgotten <> count(r.no) ORDER BY s.no";
 
-/// Makes streams and documents consistent with each other and with the sessions, and says what is missing.
+/// Makes streams and documents consistent with each other and with the sessions, and reports what is missing.
 pub(super) fn rebuild(conn: &Connection, lost: &mut Vec<String>) -> Result<(), Failure> {
     for (what, sql) in ORPHANS {
         let count = conn.execute(sql, params![])?;

@@ -7,8 +7,8 @@ const ROWS_OF_A_PAGE: i64 = 128;
 /// A search goes number by number for so long. A damaged page can name numbers that are far too large.
 const NEAR: u32 = 20_000;
 
-/// Calls `take` with each readable row of `table`, in the order of its numbers. The number is the first column; if
-/// `take` fails the row counts as unreadable. Returns how many places could not be read.
+/// Calls `take` with each readable row of `table`, in number order. The number is the first column; if `take` fails
+/// the row counts as unreadable. Returns how many gaps could not be read.
 pub(super) fn walk<E>(
     conn: &Connection,
     table: &str,
