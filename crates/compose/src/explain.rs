@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::arrange::{Arranged, SystemPiece, system_order};
 use crate::cache::CacheFacts;
-use crate::segment::{Body, Reason, Slot, Volatility};
+use crate::segment::{Body, Slot, Volatility};
 use crate::{Fate, Priority, Segment, ShortenedResult, Source};
 
 /// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
@@ -102,11 +102,8 @@ pub struct Part {
 pub struct Exclusion {
     /// Who did not take part.
     pub source: String,
-    /// Why.
+    /// Why: the rule alone. The part of the same source has the condition and the values it saw, too.
     pub reason: String,
-    /// The condition and the values it saw, where it is data and not a function.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<String>,
 }
 
 /// A drop record.
@@ -254,8 +251,8 @@ fn digest(body: &Body, text: Option<&str>) -> Option<String> {
 
 fn exclusion(segment: &Segment) -> Option<Exclusion> {
     match &segment.fate {
-        Fate::Excluded { reason: Reason { rule, seen } } => {
-            Some(Exclusion { source: segment.source.to_string(), reason: rule.clone(), seen: seen.clone() })
+        Fate::Excluded { reason } => {
+            Some(Exclusion { source: segment.source.to_string(), reason: reason.rule.clone() })
         }
         Fate::Kept | Fate::Shortened { .. } | Fate::Dropped { .. } | Fate::Empty => None,
     }

@@ -2,7 +2,7 @@
 
 use contexture_agent::{Agent, RunRequest};
 use contexture_compose::Prompt;
-use contexture_message::{Delta, Settings, ToolDefinition};
+use contexture_message::{Delta, Settings};
 use contexture_mockmodel::{MockModel, Reply};
 use contexture_model::{Client, ClientConfig, ModelProvider, Retries};
 use contexture_wire::Dialect;
@@ -78,7 +78,7 @@ async fn the_local_model_answers_two_turns_with_tools_offered() {
         let stage = Stage::new().await;
         let agent = agent(client(dialect, &format!("{url}/v1")));
         let settings = Settings { max_tokens: Some(16), temperature: Some(0.into()), ..Settings::default() };
-        let tool = ToolDefinition::new("weather", "Tells the weather.");
+        let tool = crate::stage::echo("weather");
         let prompt =
             Prompt::builder("p").model("test/smollm2").tool(tool).settings(settings).build().unwrap();
         for text in ["My name is Ada.", "What is my name?"] {

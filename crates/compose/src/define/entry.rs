@@ -252,7 +252,7 @@ impl fmt::Debug for Entry {
                     matching.cases.iter().map(|(value, branch)| (value, branch)).collect();
                 f.debug_tuple("Match").field(&cases).finish()
             }
-            Entry::Provider(it) => f.debug_tuple("ContextProvider").field(&it.id()).finish(),
+            Entry::Provider(it) => f.debug_tuple("Provider").field(&it.id()).finish(),
             Entry::Injectable(it) => f.debug_tuple("Injectable").field(&it.id()).finish(),
             Entry::Contributor(it) => f.debug_tuple("Contributor").field(&it.id()).finish(),
             Entry::Nothing => f.write_str("Nothing"),

@@ -59,7 +59,7 @@ Before.
 
 Own.
 
-ContextProvider.
+Provider.
 
 Model.
 [user]

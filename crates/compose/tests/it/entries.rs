@@ -1,8 +1,8 @@
 //! Entries: order, gates, nesting, re-entry, exclusion records.
 
 use contexture_compose::{
-    Branch, Context, Contribution, Entry, Fate, Predicate, Prompt, PromptBuilder, ResolveOptions, Text, When,
-    contributor, injectable, matching, provider, when,
+    Branch, Context, Contribution, Entry, Fate, Part, Predicate, Prompt, PromptBuilder, ResolveOptions, Text,
+    When, contributor, injectable, matching, provider, when,
 };
 use contexture_message::{Message, ToolDefinition};
 use contexture_testkit::{failure, request, resolve, resolve_input};
@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 fn resolved(prompt: PromptBuilder, input: Value) -> String {
     match prompt.build().and_then(|it| resolve_input(&it, input)) {
         Ok(pass) => {
-            let excluded = pass.explain().excluded;
-            let lines = excluded.iter().map(|it| format!("\nexcluded {}: {}", it.source, it.reason));
+            let parts = pass.explain().parts;
+            let excluded = parts.iter().filter(|it| it.state == "excluded");
+            let reason = |it: &Part| it.reason.clone().unwrap_or_default();
+            let lines = excluded.map(|it| format!("\nexcluded {}: {}", it.source, reason(it)));
             request(&pass) + &lines.collect::<String>()
         }
         Err(err) => failure(&err),

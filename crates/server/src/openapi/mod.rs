@@ -33,7 +33,7 @@ use crate::{App, Problem, routes};
         (name = "prompts", description = "The project's prompts: what they would send, and why; one-off runs."),
         (name = "sessions", description = "Conversations that are kept: create, list, read, delete."),
         (name = "turns", description = "Run a turn, follow its events, stop it, try it again, answer its client tools."),
-        (name = "approvals", description = "ToolDefinition calls that wait for a person."),
+        (name = "approvals", description = "Tool calls that wait for a person."),
         (name = "threads", description = "Isolated threads, and what can be done to any thread by its name."),
         (name = "compaction", description = "Summaries of older turns: make one, look behind it, take it back, search."),
         (name = "passes", description = "What models were sent, to the byte, and why; compared, and sent again."),

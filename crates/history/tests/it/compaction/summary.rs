@@ -117,7 +117,7 @@ fn an_extract_tells_each_turn_and_the_facts_stand_below() {
     Standing instructions of the user:
     - From now on answer in German.
     - Lösche aber niemals das Verzeichnis /srv/data!
-    ToolDefinition calls without a result:
+    Tool calls without a result:
     - write {"path":"config.toml"}
     Names to keep:
     - src/main.rs

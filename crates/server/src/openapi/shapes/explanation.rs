@@ -80,8 +80,6 @@ pub(crate) struct Exclusion {
     source: String,
     /// Why.
     reason: String,
-    /// The condition and the values it saw.
-    seen: Option<String>,
 }
 
 /// Something that did not fit.
