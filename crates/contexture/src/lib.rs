@@ -197,7 +197,7 @@ mod docs {
 pub mod prelude {
     #[cfg(feature = "http")]
     pub use contexture_agent::{
-        Agent, AgentError, Checked, Event, Outcome, Run, RunRequest, Tool, constraint, tool,
+        Agent, AgentError, Checked, Event, Outcome, RunRequest, Tool, constraint, tool,
     };
     pub use contexture_compose::{
         Adaptation, Block, BoxError, Call, Context, Contribution, Contributor, Pass, Prompt, Prompts,
