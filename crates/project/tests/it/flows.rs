@@ -227,7 +227,7 @@ fn sub_flows_that_are_unknown_or_circular_or_broken_are_named() {
     let files =
         |text| faults(&[("flows/f.yaml", text), ("flows/round.yaml", round), ("flows/broken.yaml", broken)]);
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: rond\nedges: [start -> s]\n"), @"flows/f.yaml:2:3 unknown_flow: node `s`: there is no flow `rond` [there are: f, round]");
-    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: round\nedges: [start -> s]\n"), @"flows/f.yaml:2:3 flow_circular: node `s`: sub-flow `round`: a flow is its own part: f -> round -> f");
+    insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: round\nedges: [start -> s]\n"), @"flows/f.yaml:2:3 flow_circular: node `s`: sub-flow `round`: a flow contains itself: f -> round -> f");
     insta::assert_snapshot!(files("nodes:\n  s:\n    type: sub_flow\n    flow: broken\nedges: [start -> s]\n"), @"flows/f.yaml:4:11 flow_invalid: node `s`: flow `broken` has a fault: see flows/broken.yaml");
 }
 
