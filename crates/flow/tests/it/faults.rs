@@ -200,7 +200,7 @@ fn sub_flows_and_portals_are_checked_too() {
     insta::assert_snapshot!(faults_on(document, &compile_inputs), @r"
     nodes.none: there is no flow `outer` (there are: flow, inner) [unknown_flow]
     nodes.help.retry: node `help`: `retry` says nothing about a `sub_flow` (give it to the nodes that do the work) [flow_invalid]
-    nodes.help: sub-flow `inner`: a flow is its own part: flow -> inner -> flow [flow_circular]
+    nodes.help: sub-flow `inner`: a flow contains itself: flow -> inner -> flow [flow_circular]
     edges.1: sub-flow `help` has no output `text` (the sub-flow declares no `outputs`) [flow_unknown_port]
     nodes.in: nothing comes out of portal `p` [flow_portal_open]
     nodes.out: nothing goes into portal `q` [flow_portal_open]

@@ -30,7 +30,7 @@ async fn tls_needs_both_files() {
         "`server.tls_cert` is set, and `server.tls_key` is not"
     );
     let both = [("server.tls_cert", "c.pem"), ("server.tls_key", "k.pem")];
-    assert!(text(refusal(&ground, &both).await).starts_with("`server.tls_cert`: `c.pem` can't be used"));
+    assert!(text(refusal(&ground, &both).await).starts_with("`server.tls_cert`: cannot use `c.pem`"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
