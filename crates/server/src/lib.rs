@@ -5,12 +5,12 @@
 //!
 //! ```text
 //! limits ─▶ who calls (Caller) ─▶ route ─┬─▶ sessions, threads, passes …: read or write the store, answer
-//!                                        ├─▶ turns: Runs drives the agent ─▶ events ─▶ EventWriter ─▶ store ─▶ SSE
+//!                                        ├─▶ turns: RunningTurns drives the agent ─▶ events ─▶ EventWriter ─▶ store ─▶ SSE
 //!                                        └─▶ flows: Drivers drives runs ─▶ their logs in the store ─▶ SSE
 //! ```
 //!
 //! A turn belongs to the server, not to the connection that requested it. All its events go through the
-//! [event_writer](event_writer), which commits them to the store before they are published, so a client can continue
+//! `event_writer`, which commits them to the store before they are published, so a client can continue
 //! after any event, on any instance. Nothing here reads the environment; time, names and secrets are passed in.
 
 mod app;

@@ -5,7 +5,7 @@
 //! request:
 //!
 //! ```text
-//! request ─▶ which model or prompt ─▶ which session ─▶ recognise ─▶ place (continue, branch, import) ─▶ run ─▶ answer, stream
+//! request ─▶ which model or prompt ─▶ which session ─▶ recognise ─▶ locate (continue, branch, import) ─▶ run ─▶ answer, stream
 //! ```
 //!
 //! Without a session the same path runs on a store in memory that is thrown away.

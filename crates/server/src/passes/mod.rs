@@ -1,7 +1,7 @@
 //! Passes: the request and Explanation of every model call, stored so they can be shown, compared and sent again.
 //!
 //! A pass is one record in a stream of its session, numbered like events; its id is `session.number`. Its content is
-//! split into [chunks](chunks), each stored once under its hash: if the next call of a long conversation adds two
+//! split into [chunks], each stored once under its hash: if the next call of a long conversation adds two
 //! messages, it adds two chunks. Records and chunks are pruned after `passes_retention_hours`.
 
 mod chunks;
