@@ -47,7 +47,17 @@ pub(crate) fn node() -> Result<(), String> {
 pub(crate) fn lint() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     arrows()?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+    features()
+}
+
+/// The features of the facade that applications choose alone; together they are what the workspace builds.
+const FEATURES: [&str; 4] = ["", "http", "sqlite", "flow"];
+
+/// Checks that the facade builds with each choice of features.
+fn features() -> Result<(), String> {
+    let facade = ["check", "--locked", "-p", "contexture", "--no-default-features", "--features"];
+    FEATURES.iter().try_for_each(|it| cargo(&[&facade[..], &[it]].concat()))
 }
 
 /// Checks that dependencies between crates point down only.
@@ -109,4 +119,25 @@ fn cargo_with(env: &[(&str, String)], args: &[&str]) -> Result<(), String> {
 fn cargo_program() -> String {
     // Set by cargo for the programs it runs: the same toolchain does the rest.
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::process::Command;
+
+    use super::cargo_program;
+
+    /// The most crates that an application compiles for composing alone.
+    const MOST_CRATES: usize = 90;
+
+    #[test]
+    fn the_facade_without_features_is_small() {
+        let args = ["tree", "--locked", "-p", "contexture", "--no-default-features", "-e", "normal"];
+        let output = Command::new(cargo_program()).args(args).args(["--prefix", "none"]).output().unwrap();
+        let listed = String::from_utf8(output.stdout).unwrap();
+        let names: BTreeSet<&str> = listed.lines().filter_map(|it| it.split(' ').next()).collect();
+        assert!(names.contains("contexture-compose"), "{listed}");
+        assert!(names.len() <= MOST_CRATES, "{} crates: {names:?}", names.len());
+    }
 }
