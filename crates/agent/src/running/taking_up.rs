@@ -29,7 +29,7 @@ impl Running {
         let Some((message, left)) = unanswered(&items) else { return self.go(pass).await };
         let waiting = Waiting::read(&items);
         let is_asked = waiting.is_about(&left);
-        // Nothing runs until all calls are decided, so these calls did not run.
+        // No call of a suspended turn runs until all of them are decided.
         if is_asked && (taken_up.how == ResumePolicy::RepeatCalls || !waiting.is_over()) {
             return self.go_on(waiting).await;
         }
