@@ -41,7 +41,7 @@ pub enum AgentError {
         /// The name of the tool.
         tool: String,
     },
-    /// No model is configured.
+    /// Neither the run, the thread, the prompt nor the configuration names a model.
     #[error("no model is named: neither by the call, nor by the thread, the prompt or the configuration")]
     NoModel,
     /// A guardrail blocked the input or the output.

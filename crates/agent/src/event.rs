@@ -82,7 +82,7 @@ pub enum Event {
         /// Why it was rejected.
         reason: String,
     },
-    /// A check has a warning; the run continues.
+    /// A check or the engine warns; the run continues.
     #[serde(rename = "warning")]
     Warning {
         /// The source of the warning, such as `guardrail:tone`.
@@ -136,7 +136,7 @@ pub enum Event {
     TurnEnd {
         /// The status of the turn.
         status: TurnStatus,
-        /// Why the turn stopped, was suspended or failed; `None` if the model simply answered.
+        /// Why the turn stopped early or was suspended; `None` if the model answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// The total usage of the run.

@@ -140,7 +140,7 @@ impl Running {
     pub(crate) async fn resolve_with_room(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let resolved = match before {
             Some(_) => self.resolve(before).await,
-            // The turn has just begun, and ageing was decided then.
+            // The run begins or resumes a turn here; ageing was decided when the turn began.
             None => self.resolve_as_it_is(None).await,
         };
         self.fitted(resolved, before).await
