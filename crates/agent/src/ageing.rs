@@ -1,7 +1,7 @@
-//! What of a thread is old: large tool results that become previews, and hidden context that is left out.
+//! Decides which parts of a thread are old: large tool results become previews, and hidden context is left out.
 //!
-//! Either changes earlier bytes, so that the provider can't read what follows from its cache. So nothing grows old by
-//! itself: the planner weighs what it saves against what it breaks, and what was decided is in the log and in the Explanation.
+//! Both change earlier bytes, so the provider can't read what follows from its cache. Nothing ages by itself: the
+//! planner weighs what an edit saves against what it breaks, and each decision is in the log and in the Explanation.
 
 use contexture_compose::{Edit, EditDecision, Prospect, forced, weigh};
 use contexture_history::compaction::{Candidate, Exceeds, ResultLimits, candidates};
@@ -9,25 +9,25 @@ use contexture_history::{Body, Item, Seq, TurnNo};
 use contexture_message::{TokenCounter, Tokens};
 use contexture_session::{NewItem, SessionError, Snapshot, State, Thread};
 
-/// What was decided.
+/// The decisions about ageing.
 #[derive(Debug, Default)]
 pub(crate) struct Ageing {
     pub(crate) decisions: Vec<EditDecision>,
-    /// What is appended, if something grows old.
+    /// The item to append, if anything ages.
     pub(crate) record: Option<NewItem>,
 }
 
-/// What decides about it.
+/// The conditions of the decision.
 pub(crate) struct Terms<'a> {
     pub(crate) limits: &'a ResultLimits,
-    /// Hidden context older than so many turns may be left out.
+    /// Hidden context older than this many turns may be left out.
     pub(crate) hidden_turns: Option<usize>,
     pub(crate) prospect: &'a Prospect,
-    /// Why it must be, if it must.
+    /// The reason, if ageing is forced.
     pub(crate) must: Option<&'a str>,
 }
 
-/// Decides what is old from now on.
+/// Decides which items count as old from now on.
 pub(crate) async fn ageing(
     thread: &Thread,
     snapshot: &Snapshot,
@@ -64,7 +64,7 @@ impl Terms<'_> {
     }
 }
 
-/// Returns what previews of all but the newest results would save. Only turns that are large enough are looked into.
+/// Returns what previews of all but the newest results would save. Only turns that are large enough are examined.
 fn results_edit(snapshot: &Snapshot, limits: &ResultLimits, counter: &dyn TokenCounter) -> Option<Edit> {
     let turns = snapshot.turns();
     let total: usize = turns.iter().map(|it| it.n_tool_results()).sum();
@@ -92,8 +92,8 @@ fn results_edit(snapshot: &Snapshot, limits: &ResultLimits, counter: &dyn TokenC
     (saves > Tokens(0)).then_some(Edit { name, saves, behind })
 }
 
-/// Returns the last position whose results are old if as many as the limits say stay recent. Results of one message grow
-/// old together.
+/// Returns the last position whose results are old if the limits' number of recent results is kept. Results of one
+/// message age together.
 fn old_results(items: &[Item], limits: &ResultLimits) -> Seq {
     let n_results = |it: &Item| {
         let message = it.body.as_message().filter(|_| it.visibility.history);
@@ -111,12 +111,12 @@ fn old_results(items: &[Item], limits: &ResultLimits) -> Seq {
     old
 }
 
-/// Hidden context that is older than is kept.
+/// Hidden context that is older than the limit.
 struct Hidden {
     edit: Edit,
-    /// Up to where it is old.
+    /// The last position that is old.
     last: Seq,
-    /// Whether some of it is more than twice as old as may be: the cache may delay a policy, but not for ever.
+    /// Whether some of it is more than twice as old as allowed: the cache may delay a policy, but not forever.
     is_overdue: bool,
 }
 

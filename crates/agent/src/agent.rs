@@ -1,4 +1,4 @@
-//! An agent: a model, tools, checks, and how they are treated.
+//! An agent: a model, tools and checks, with their configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,33 +18,33 @@ use crate::own_tools::OwnTools;
 use crate::tool::{Tool, ToolRefused, Tools};
 use crate::watcher::Watcher;
 
-/// Makes secrets that nobody can guess.
+/// Generates unguessable secrets.
 pub trait Secrets: Send + Sync {
     /// Returns a new secret: at least 128 random bits as letters and digits.
     fn next(&self) -> String;
 }
 
-/// How an agent behaves.
+/// The configuration of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentConfig {
-    /// The model to call where neither the run, the thread nor the prompt names one: `provider/model`.
+    /// The default model, `provider/model`, if neither the run, the thread nor the prompt names one.
     pub model: Option<String>,
-    /// The most model calls of a run, answers that are made again included, where the prompt's `stop_when` does not say.
+    /// The maximum number of model calls in a run, retries included. A limit in the prompt's `stop_when` overrides it.
     pub max_steps: u32,
-    /// How long a tool call may take, where the tool does not say.
+    /// How long a tool call may take, unless the tool sets a timeout.
     pub tool_timeout: Duration,
-    /// How many tool calls of a round run at the same time.
+    /// How many tool calls of a round run concurrently.
     pub concurrent_tools: usize,
     /// Larger tool results are kept in the log and shown to the model as a preview.
     pub max_result_bytes: usize,
-    /// How often an answer that fails a constraint is made again.
+    /// How often the model may retry an answer that fails a constraint.
     pub constraint_retries: u32,
-    /// How often an answer that does not fit its schema is made again.
+    /// How often the model may retry an answer that does not match its schema.
     pub output_repairs: u32,
     /// When and how conversations are compacted.
     pub compaction: CompactionConfig,
-    /// Whether the model may read what a request does not show, with the tools `read_tool_result` and `recall`. They are
-    /// offered once there is something to read with them, unless another tool has the name.
+    /// Whether the model may read what a request does not show, with the tools `read_tool_result` and `recall`. They
+    /// are offered once there is something to read, unless another tool has the same name.
     pub own_tools: bool,
 }
 
@@ -80,13 +80,13 @@ pub(crate) struct Inner {
     pub(crate) config: AgentConfig,
     /// Tools that every run offers.
     pub(crate) offered: Tools,
-    /// The same, as passes share them.
+    /// The offered tools in the form that passes share.
     pub(crate) shared: Vec<SharedTool>,
-    /// What runs tools that a prompt declares without a function.
+    /// Tools that run what a prompt declares without a function.
     pub(crate) executors: Tools,
-    /// Tools of the engine's own, if they are switched on.
+    /// The engine's own tools, if enabled.
     pub(crate) own: Option<OwnTools>,
-    /// What wraps the calls of every run.
+    /// Middleware around the tool calls of every run.
     pub(crate) layers: Vec<Layer>,
     pub(crate) middleware: BTreeMap<String, Arc<dyn Middleware>>,
     pub(crate) constraints: BTreeMap<String, Arc<dyn ConstraintCheck>>,
@@ -106,7 +106,7 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Starts the making of an agent. Time and secrets are handed in: the library has neither of its own.
+    /// Returns a builder for an agent. The caller supplies time and secrets; the library has no default for them.
     pub fn builder(
         model: impl Model + 'static,
         time: Arc<dyn Time>,
@@ -141,13 +141,13 @@ impl Agent {
         &self.0.model
     }
 
-    /// Returns how the agent behaves.
+    /// Returns the agent's configuration.
     pub fn config(&self) -> &AgentConfig {
         &self.0.config
     }
 }
 
-/// Builds an [`Agent`]; `build` says what is wrong with its tools.
+/// Builds an [`Agent`]. Errors about tools are returned by `build`.
 #[must_use]
 pub struct AgentBuilder {
     inner: Inner,
@@ -155,7 +155,7 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// Returns the agent, or the first tool that was refused.
+    /// Returns the agent, or the error of the first tool that was refused.
     pub fn build(mut self) -> Result<Agent, ToolRefused> {
         if let Some(refused) = self.refused {
             return Err(refused);
@@ -166,37 +166,37 @@ impl AgentBuilder {
         Ok(Agent(Arc::new(self.inner)))
     }
 
-    /// Sets how the agent behaves.
+    /// Sets the agent's configuration.
     pub fn config(mut self, config: AgentConfig) -> Self {
         self.inner.config = config;
         self
     }
 
-    /// Sets what is known of models.
+    /// Sets the catalogue of known models.
     pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
         self.inner.catalogue = catalogue;
         self
     }
 
-    /// Sets other ports for the composition than the prompts' own.
+    /// Sets the composition engine to use instead of the prompts' own.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.inner.engine = Some(engine);
         self
     }
 
-    /// Sets who summarises; by default the model of the conversation does.
+    /// Sets the summarizer; by default the model of the conversation summarises.
     pub fn summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
         self.inner.summarizer = Some(Arc::new(summarizer));
         self
     }
 
-    /// Sets who hears of every model call.
+    /// Sets the watcher that is notified of every model call.
     pub fn watcher(mut self, watcher: impl Watcher + 'static) -> Self {
         self.inner.watcher = Some(Arc::new(watcher));
         self
     }
 
-    /// Sets where work is done that keeps a thread busy; by default where it comes up.
+    /// Sets where CPU-bound work runs; by default it runs in place.
     pub fn offload(mut self, offload: impl Offload + 'static) -> Self {
         self.inner.offload = Arc::new(offload);
         self
@@ -209,15 +209,16 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds what runs a tool that prompts declare by its definition only, as prompt files do. A prompt that is made in Rust
-    /// brings the tool itself along.
+    /// Adds a tool that runs what prompts only declare by definition, as prompt files do. A prompt built in Rust
+    /// brings its own tools.
     pub fn executor(mut self, tool: Tool) -> Self {
         let added = self.inner.executors.add(tool);
         self.refused = self.refused.or(added.err());
         self
     }
 
-    /// Wraps the calls of all tools that fit one of the patterns (`*` stands for any text; no pattern means all).
+    /// Wraps the calls of all tools that match one of the patterns (`*` matches any text; no patterns match all
+    /// tools).
     pub fn wrap<P: Into<String>>(
         mut self,
         patterns: impl IntoIterator<Item = P>,
@@ -234,13 +235,13 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds the function behind the constraints of that id.
+    /// Adds the check that runs for constraints with that id.
     pub fn constraint(mut self, id: impl Into<String>, check: impl ConstraintCheck + 'static) -> Self {
         self.inner.constraints.insert(id.into(), Arc::new(check));
         self
     }
 
-    /// Adds the function behind the guardrails of that id.
+    /// Adds the check that runs for guardrails with that id.
     pub fn guardrail(mut self, id: impl Into<String>, check: impl GuardrailCheck + 'static) -> Self {
         self.inner.guardrails.insert(id.into(), Arc::new(check));
         self

@@ -1,8 +1,9 @@
-//! Approval: what is asked, what is decided, and how both stand in the log.
+//! Approval: requests, decisions, and how both are recorded in the log.
 //!
-//! A run that needs a decision appends a record of itself and one request for each call that waits, and suspends its
-//! turn. Calls of the client's tools wait in the same way: the record names them, and their results are appended. The token that decides a request is told once, to whoever runs the turn; the log holds its hash. A decision is
-//! appended like anything else, so that it survives a restart and can't be made twice.
+//! A run that needs a decision appends a record of itself and one request for each waiting call, and suspends its
+//! turn. Calls to client tools wait in the same way: the record names them, and their results are appended. The token
+//! that decides a request is returned once, to the caller that runs the turn; the log holds only its hash. Decisions
+//! are appended to the log, so that they survive a restart and can't be made twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,35 +18,35 @@ use sha2::{Digest, Sha256};
 use crate::run::RunSpec;
 use crate::words::calls_of;
 
-/// The kinds of application items that this module writes.
+/// The kinds of application items that this module appends.
 const RUN: &str = "contexture.run";
 const REQUEST: &str = "contexture.approval";
 const DECISION: &str = "contexture.approval_decision";
 
-/// What a person is asked.
+/// A request for a person's approval of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
-    /// Names the request.
+    /// The id of the request.
     pub id: String,
-    /// Whoever has it may decide. It is told once and stored nowhere.
+    /// The secret that authorizes a decision. It is returned once and not stored.
     pub token: String,
-    /// The call that waits.
+    /// The id of the waiting call.
     pub call_id: String,
-    /// Its tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub arguments: Value,
 }
 
-/// What was decided.
+/// The decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The call may run.
     Approve,
-    /// The call may not run; the model is told so.
+    /// The call may not run, and the model is informed.
     Deny {
-        /// Why, where it was said.
+        /// The reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -54,73 +55,73 @@ pub enum Verdict {
 /// A decision about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The request.
+    /// The id of the request.
     pub approval: String,
-    /// Its token.
+    /// The token of the request.
     pub token: String,
-    /// What was decided.
+    /// The decision itself.
     pub verdict: Verdict,
 }
 
 impl Decision {
-    /// Takes apart what was decided and what proves that its maker may.
+    /// Splits the decision into its verdict and its proof.
     pub(crate) fn ruling(self) -> Ruling {
         Ruling { approval: self.approval, proof: Proof::Token(self.token), verdict: self.verdict }
     }
 }
 
-/// A decision, and by what right it is made.
+/// A decision and the proof that it is authorized.
 pub(crate) struct Ruling {
     pub(crate) approval: String,
     pub(crate) proof: Proof,
     pub(crate) verdict: Verdict,
 }
 
-/// By what right a decision is made.
+/// The proof that a decision is authorized.
 pub(crate) enum Proof {
-    /// Its maker has the token of the request.
+    /// The token of the request.
     Token(String),
-    /// The owner of the turn says so.
+    /// The decision comes from the owner of the turn.
     Owner,
 }
 
 impl Proof {
     fn is_of(&self, record: &Record) -> bool {
         match self {
-            // Hashes are compared, not tokens: how long it takes tells nothing about the token.
+            // Compares hashes instead of tokens, so that timing reveals nothing about the token.
             Proof::Token(token) => record.token_sha256 == hash(token),
             Proof::Owner => true,
         }
     }
 }
 
-/// Why a decision changed nothing.
+/// Why a decision was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalError {
-    /// No turn of the thread waits for this request.
+    /// No turn of the thread waits for this approval.
     #[error("nothing waits for approval `{approval}` on thread `{thread}`")]
     NotWaiting {
-        /// The request.
+        /// The id of the request.
         approval: String,
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
-    /// The token is not the request's.
+    /// The token does not belong to the request.
     #[error("the token does not belong to approval `{approval}`")]
     Forged {
-        /// The request.
+        /// The id of the request.
         approval: String,
     },
-    /// It was decided before.
+    /// The request was already decided.
     #[error("approval `{approval}` was decided before")]
     Decided {
-        /// The request.
+        /// The id of the request.
         approval: String,
     },
-    /// The turn was begun by another prompt.
+    /// Another prompt began the turn.
     #[error("the turn that waits was begun by prompt `{theirs}`, not by `{ours}`")]
     OtherPrompt {
-        /// The prompt of the turn.
+        /// The prompt that began the turn.
         theirs: String,
         /// The prompt that was given.
         ours: String,
@@ -139,7 +140,7 @@ impl ApprovalError {
     }
 }
 
-/// What a run must remember to go on in another process.
+/// What another process needs to continue a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) prompt: String,
@@ -155,7 +156,7 @@ pub(crate) struct RunRecord {
     pub(crate) cost: Option<f64>,
 }
 
-/// Reads what the prompt says beside the user. Older logs hold it as one text.
+/// Reads the prompt's own messages. Older logs hold them as one text.
 fn read_words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<[Message]>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -170,7 +171,7 @@ fn read_words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<[
     }))
 }
 
-/// A request as it stands in the log.
+/// A request as recorded in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -184,7 +185,7 @@ struct DecisionRecord {
     verdict: Verdict,
 }
 
-/// A request and what was decided about it, if anything was.
+/// A request and its decision, if there is one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     record: Record,
@@ -211,7 +212,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Reads what a turn waits for from its items; the newest suspension counts.
+    /// Reads what a turn waits for from its items, as of its latest suspension.
     pub(crate) fn read(items: &[Item]) -> Waiting {
         let mut waiting = Waiting::default();
         for item in items {
@@ -236,7 +237,7 @@ impl Waiting {
         }
     }
 
-    /// Says why a decision changes nothing, if so.
+    /// Returns an error if the decision is not valid for this turn.
     pub(crate) fn admit(&self, ruling: &Ruling, thread: &str) -> Result<(), ApprovalError> {
         let approval = ruling.approval.clone();
         let asked = self.asked.iter().find(|it| it.record.id == approval);
@@ -248,7 +249,7 @@ impl Waiting {
         }
     }
 
-    /// Whether any of these calls waited.
+    /// Whether the turn was suspended for any of these calls.
     pub(crate) fn is_about(&self, calls: &[ToolCall]) -> bool {
         let waits = |id: &String| {
             self.run.client_calls.contains(id) || self.asked.iter().any(|it| it.call().id == *id)
@@ -256,23 +257,23 @@ impl Waiting {
         calls.iter().any(|it| waits(&it.id))
     }
 
-    /// Returns what was decided about a call, if anything was.
+    /// Returns the decision about a call, if there is one.
     pub(crate) fn verdict(&self, call: &str) -> Option<&Verdict> {
         self.asked.iter().find(|it| it.call().id == call)?.verdict.as_ref()
     }
 
-    /// Whether every request has its decision.
+    /// Whether every request is decided.
     pub(crate) fn is_decided(&self) -> bool {
         self.asked.iter().all(|it| it.verdict.is_some())
     }
 
-    /// Whether nothing is missing any more.
+    /// Whether all decisions and results have arrived.
     pub(crate) fn is_over(&self) -> bool {
         self.is_decided() && self.client.is_empty()
     }
 }
 
-/// Returns the calls of these ids that have no result among the items.
+/// Returns the calls with these ids that have no result among the items.
 fn unanswered(items: &[Item], ids: &[String]) -> Vec<ToolCall> {
     if ids.is_empty() {
         return Vec::new();
@@ -303,7 +304,7 @@ fn hash(token: &str) -> String {
     Sha256::digest(token.as_bytes()).iter().map(|it| format!("{it:02x}")).collect()
 }
 
-/// Returns what a run appends when it suspends.
+/// Returns the items that a run appends when it is suspended.
 pub(crate) fn suspension(run: &RunRecord, requests: &[ApprovalRequest]) -> Vec<NewItem> {
     let record = NewItem::application(RUN, json!(run)).visibility(Visibility::NONE);
     let requests = requests.iter().map(|it| {
@@ -315,7 +316,7 @@ pub(crate) fn suspension(run: &RunRecord, requests: &[ApprovalRequest]) -> Vec<N
     [record].into_iter().chain(requests).collect()
 }
 
-/// Returns what is appended for a decision.
+/// Returns the item that records a decision.
 pub(crate) fn decided(ruling: &Ruling) -> NewItem {
     let record = DecisionRecord { id: ruling.approval.clone(), verdict: ruling.verdict.clone() };
     NewItem::application(DECISION, json!(record))

@@ -1,4 +1,4 @@
-//! Answers that were not good enough: on record and sent with what was said about them, but not part of the history.
+//! Rejected answers: recorded, and sent to the model with the feedback on them, but not part of the history.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use serde_json::json;
 
 const KIND: &str = "contexture.attempt";
 
-/// An answer that was not good enough.
+/// A rejected answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
     pub(crate) message: Arc<Message>,
-    /// What the model was told about it.
+    /// The feedback that the model got.
     pub(crate) feedback: String,
-    /// How many messages the turn had before it.
+    /// How many messages the turn had before the attempt.
     #[serde(default)]
     pub(crate) place: usize,
 }
 
 impl Attempt {
-    /// Returns the attempt as it is appended.
+    /// Returns the item that records the attempt.
     pub(crate) fn item(&self) -> NewItem {
         NewItem::application(KIND, json!(self)).visibility(Visibility::NONE)
     }
@@ -47,8 +47,8 @@ impl Attempt {
     }
 }
 
-/// Returns what a model answered, as an item of a turn's log holds it: also an answer that was not good enough and is no
-/// part of the history.
+/// Returns the model's answer that an item of the log holds, including rejected answers, which are not part of the
+/// history.
 ///
 /// ```
 /// use contexture_agent::answer_in;
@@ -66,10 +66,10 @@ pub fn answer_in(body: &Body) -> Option<Arc<Message>> {
     }
 }
 
-/// Puts attempts and their feedback where they were made among the messages of a turn, so that a new message never
-/// changes what stands before it.
+/// Inserts attempts and their feedback among the messages of a turn, where they were made, so that a new message never
+/// changes what precedes it.
 pub(crate) fn woven(mut messages: Vec<Arc<Message>>, attempts: &[Attempt]) -> Vec<Arc<Message>> {
-    // From the last one: what is put in does not move the places before it.
+    // From the last to the first, so that an insertion does not shift the places still to come.
     for Attempt { message, feedback, place } in attempts.iter().rev() {
         let place = (*place).min(messages.len());
         messages.splice(place..place, [Arc::clone(message), Arc::new(Message::user(feedback.as_str()))]);

@@ -1,8 +1,8 @@
-//! Calls of tools outside of any model's turn.
+//! Tool calls outside of a turn.
 //!
-//! Whoever makes them says which tool runs, such as a step of a flow. What protects a tool in a turn protects it here too:
-//! arguments are validated, the agent's own middleware is around the call, its time is limited, and a call that needs
-//! approval runs only for a caller who says that it was given. Nothing is written to the thread.
+//! The caller chooses the tool, for example in a step of a flow. A tool is protected as in a turn: arguments are
+//! validated, the agent's own middleware wraps the call, its time is limited, and a call that needs approval runs only
+//! if the caller states that it was approved. Nothing is written to the thread.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,79 +19,79 @@ use crate::invoke::{CallFailure, Site, span, timed_out, too_deep};
 use crate::middleware::Denied;
 use crate::tool::Tool;
 
-/// A call of one of the agent's tools outside of a turn.
+/// A call to one of the agent's tools outside of a turn.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRequest {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub arguments: Value,
-    /// What the tool knows the call by. Where a call may be made again, give it the same id.
+    /// The id by which the tool knows the call. A repeated call should have the same id.
     pub call_id: String,
-    /// Whether somebody who may has approved this very call.
+    /// Whether an authorized person has approved this exact call.
     pub approved: bool,
-    /// Stops the call when it is cancelled.
+    /// Stops the call when cancelled.
     pub cancel: CancellationToken,
 }
 
 impl ToolRequest {
-    /// Returns a call that nobody has approved.
+    /// Returns a call that is not approved.
     pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
         Self { tool: tool.into(), arguments, ..Self::default() }
     }
 }
 
-/// Why a call outside of a turn gave no value.
+/// Why a call outside of a turn returned no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolCallError {
     /// The agent has no such tool.
     #[error("the agent has no tool `{tool}`")]
     Unknown {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// The arguments do not fit the tool's schema. It was not run.
+    /// The arguments do not match the tool's schema. The tool did not run.
     #[error("tool `{tool}`: {faults}")]
     Invalid {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// What is wrong with the arguments.
         faults: String,
     },
-    /// Somebody must approve the call first. It was not run.
+    /// The call needs approval first. The tool did not run.
     #[error("a call of tool `{tool}` with these arguments needs approval")]
     NeedsApproval {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
     /// Middleware denied the call.
     #[error("a call of tool `{tool}` was denied{}", because(.reason.as_deref()))]
     Denied {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// Why, where it was said.
+        /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// The tool failed or panicked, or gave what nobody can hold.
+    /// The tool failed or panicked, or its value is nested too deep.
     #[error("tool `{tool}`: {reason}")]
     Failed {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// What it says.
+        /// The error message.
         reason: String,
     },
     /// The call took too long.
     #[error("{}", timed_out(.tool, *.timeout))]
     TimedOut {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// How long it may take.
+        /// The timeout of the call.
         timeout: Duration,
     },
     /// The call was cancelled.
     #[error("a call of tool `{tool}` was cancelled")]
     Cancelled {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
 }
@@ -130,21 +130,21 @@ impl ToolCallError {
 }
 
 impl Agent {
-    /// Returns the names of the tools that can be called, in order: those that every run offers, and those that run where a
-    /// prompt declares them.
+    /// Returns the names of the tools that can be called, sorted: those that every run offers, and those registered as
+    /// executors.
     pub fn tool_names(&self) -> Vec<&str> {
         let tools = self.0.offered.iter().chain(self.0.executors.iter());
         tools.map(Tool::name).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether somebody must approve a call before it is run; an error if it would not be run anyway.
+    /// Whether a call needs approval before it runs. Returns an error if the call would not run anyway.
     pub fn needs_approval(&self, tool: &str, arguments: &Value) -> Result<bool, ToolCallError> {
         Ok(self.callable(tool, arguments)?.asks(arguments))
     }
 
-    /// Runs one of the agent's tools outside of any model's turn, and returns its raw value. The agent's own middleware
-    /// ([`AgentBuilder::wrap`](crate::AgentBuilder::wrap)) is around the call; that of a prompt is not. The tool sees the
-    /// newest turn of the thread, and nothing is written to the thread.
+    /// Runs one of the agent's tools outside of a turn and returns its raw value. The agent's own middleware
+    /// ([`AgentBuilder::wrap`](crate::AgentBuilder::wrap)) wraps the call; that of a prompt does not. The tool sees
+    /// the latest turn of the thread. Nothing is written to the thread.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -205,7 +205,7 @@ impl Agent {
         })
     }
 
-    /// Returns the tool that a call may run.
+    /// Returns the tool for a call, if it exists and accepts the arguments.
     fn callable(&self, name: &str, arguments: &Value) -> Result<&Tool, ToolCallError> {
         let unknown = || ToolCallError::Unknown { tool: name.to_owned() };
         let invalid = |faults| ToolCallError::Invalid { tool: name.to_owned(), faults };

@@ -1,4 +1,4 @@
-//! Runs work of others whose panic must not end more than the work.
+//! Contains panics of models, checks and entries.
 
 use std::panic::AssertUnwindSafe;
 
@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use crate::AgentError;
 
-/// Waits for work, and makes a panic in it an error like any other.
+/// Awaits work and turns a panic in it into an error.
 pub(crate) async fn catch_panic<T, E: From<AgentError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {

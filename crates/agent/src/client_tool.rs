@@ -1,7 +1,7 @@
-//! Tools that the client runs: what it hands in, and what is refused.
+//! Tools that the client runs: their results, and the errors about them.
 //!
-//! A call of such a tool suspends its turn like one that needs approval: durably, with all that another process needs to
-//! go on. The results come with [`Agent::answer`](crate::Agent::answer), each once.
+//! A call to such a tool suspends its turn like one that needs approval: durably, with everything another process
+//! needs to continue. The results arrive with [`Agent::answer`](crate::Agent::answer), each once.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::approval::Waiting;
 
-/// Results for calls that the client ran.
+/// The results of calls that the client ran.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerRequest {
-    /// The results by the ids of their calls, in any order. Some may come later: the turn waits for them.
+    /// The results by call id, in any order. Some may follow later: the turn waits for them.
     pub results: Vec<(String, ToolOutput)>,
-    /// The tools that the client offers from now on; by default those that it offered before.
+    /// The tools that the client offers from now on; by default the same as before.
     pub client_tools: Option<Vec<ToolDefinition>>,
-    /// The model from now on; by default the one of the run that waits.
+    /// The model to use from now on; by default that of the suspended run.
     pub model: Option<String>,
-    /// The settings from now on; by default those of the run that waits.
+    /// The settings to use from now on; by default those of the suspended run.
     pub settings: Option<Settings>,
-    /// Stops the run when it is cancelled.
+    /// Stops the run when cancelled.
     pub cancel: CancellationToken,
 }
 
@@ -33,7 +33,7 @@ impl AnswerRequest {
     }
 }
 
-/// Returns the calls of a suspended turn that wait for the client, read from the turn's items.
+/// Returns the calls of a suspended turn that the client must run, read from the turn's items.
 ///
 /// ```
 /// assert!(contexture_agent::waiting_calls(&[]).is_empty());
@@ -42,33 +42,33 @@ pub fn waiting_calls(items: &[Item]) -> Vec<ToolCall> {
     Waiting::read(items).client
 }
 
-/// Why the client's tools or their results were refused. Nothing was written.
+/// Why the client's tools or results were rejected. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientToolError {
-    /// A tool of that name runs here, or the client names it twice.
+    /// Another tool has that name, or the client offers it twice.
     #[error("there is another tool `{tool}`: the client can't offer one of this name")]
     Collision {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// No turn of the thread waits for tools of the client.
+    /// No turn of the thread waits for client tools.
     #[error("no turn of thread `{thread}` waits for results of tools")]
     NotWaiting {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
-    /// The call is unknown, or has its result.
+    /// The call is unknown or already has its result.
     #[error("nothing waits for a result of call `{call}` on thread `{thread}`")]
     Unexpected {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
-    /// The turn was begun by another prompt.
+    /// Another prompt began the turn.
     #[error("the turn that waits was begun by prompt `{theirs}`, not by `{ours}`")]
     OtherPrompt {
-        /// The prompt of the turn.
+        /// The prompt that began the turn.
         theirs: String,
         /// The prompt that was given.
         ours: String,
@@ -88,7 +88,7 @@ impl ClientToolError {
     }
 }
 
-/// Says why results change nothing, if so: each call gets one.
+/// Returns an error if the turn does not wait for these results, or has two for the same call.
 pub(crate) fn admit(
     waiting: &Waiting,
     results: &[(String, ToolOutput)],

@@ -1,4 +1,4 @@
-//! Hears a model out: hands on what it says, and gives the whole answer or what was said before it broke off.
+//! Collects a model's answer: forwards its deltas, and returns the whole answer or the text before a failure.
 
 use contexture_message::{Answer, Delta};
 use contexture_model::{Deltas, ModelError, ModelErrorKind};
@@ -10,7 +10,7 @@ use crate::running::Break;
 use crate::words::spoken;
 use crate::{AgentError, Event};
 
-/// Hears a model out. What was said before it broke off is kept.
+/// Collects the answer of a model. If the stream breaks off, the streamed text is kept.
 pub(crate) async fn collect_answer(
     stream: Deltas,
     sink: Sink,
@@ -27,13 +27,13 @@ pub(crate) async fn collect_answer(
                     sink.send(Event::TextDelta { text });
                 }
             }
-            // Thinking may say what the answer must not.
+            // Thinking may reveal what the answer must not.
             Ok(Delta::Thinking(_)) if holds_back => {}
             Ok(Delta::Thinking(text)) => sink.send(Event::ThinkingDelta { text }),
-            // Calls are told when they are whole.
+            // Calls are reported once they are complete.
             Ok(Delta::Call { .. } | Delta::Arguments { .. }) => {}
             Ok(Delta::Done(answer)) => {
-                // Not every model tells its words before the whole.
+                // Some models send no text deltas before the complete answer.
                 let untold = Some(answer.joined_text()).filter(|it| said_so_far.is_empty() && !it.is_empty());
                 if let Some(text) = untold.filter(|_| !holds_back) {
                     sink.send(Event::TextDelta { text });

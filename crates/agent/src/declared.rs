@@ -1,17 +1,18 @@
-//! What of a call's arguments its tool has declared. The rest is the model's own idea, and is not sent to anybody.
+//! Filters a call's arguments by what its tool declares. Anything else was made up by the model and is not sent.
 //!
-//! The rule, in full:
+//! The rules:
 //!
-//! 1. A property is declared by `properties`, by a pattern of `patternProperties` that fits, or by an `additionalProperties`
-//!    that is there and not `false`; also behind `$ref`, `allOf`, `anyOf`, `oneOf`, `then`, `else` and `dependentSchemas`.
-//! 2. What is declared is kept as far as its own schema declares what is in it, to any depth.
-//! 3. A value whose schema says nothing of what is in it is kept as it is. The arguments themselves are not such a value: of
-//!    a tool that declares none, none is sent.
+//! 1. A property is declared by `properties`, by a matching pattern of `patternProperties`, or by an
+//!    `additionalProperties` that is present and not `false`; also behind `$ref`, `allOf`, `anyOf`, `oneOf`, `then`,
+//!    `else` and `dependentSchemas`.
+//! 2. A declared property is kept as far as its schema declares its contents, to any depth.
+//! 3. A value whose schema says nothing about its contents is kept unchanged. This does not apply to the arguments
+//!    themselves: if a tool declares none, none are sent.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// How many schemas are looked at for one value: more are only behind references that multiply.
+/// The maximum number of schemas examined for one value. Only references that multiply lead to more.
 const MAX_SCHEMAS: usize = 500;
 
 /// Returns the arguments that `parameters` declares.
@@ -28,7 +29,7 @@ fn kept(root: &Value, schemas: &[&Value], map: &Map<String, Value>) -> Map<Strin
     each.collect()
 }
 
-/// Returns what the schemas of a value declare of it.
+/// Returns the part of a value that its schemas declare.
 fn pruned(root: &Value, schemas: Vec<&Value>, value: &Value) -> Value {
     const OF_OBJECTS: [&str; 4] =
         ["properties", "patternProperties", "additionalProperties", "unevaluatedProperties"];
@@ -55,11 +56,11 @@ fn pruned(root: &Value, schemas: Vec<&Value>, value: &Value) -> Value {
     }
 }
 
-/// Returns what a schema says of a property.
+/// Returns the schema of a property, if the schema declares it.
 fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let of_pattern = || {
         let patterns = schema.get("patternProperties")?.as_object()?;
-        // A pattern that can't be looked at declares nothing.
+        // A pattern that does not compile declares nothing.
         let fits = |pattern: &str| Regex::new(pattern).is_ok_and(|it| it.is_match(key));
         patterns.iter().find(|(pattern, _)| fits(pattern)).map(|(_, it)| it)
     };
@@ -72,7 +73,7 @@ fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
         .or_else(|| of_others("unevaluatedProperties"))
 }
 
-/// Returns what a schema says of an item.
+/// Returns the schema of a list item, if the schema declares it.
 fn item(schema: &Value, idx: usize) -> Option<&Value> {
     let first = |keyword: &str| schema.get(keyword)?.as_array()?.get(idx);
     let rest = |keyword: &str| schema.get(keyword).filter(|it| it.is_object());
@@ -82,7 +83,7 @@ fn item(schema: &Value, idx: usize) -> Option<&Value> {
         .or_else(|| rest("additionalItems"))
 }
 
-/// Returns schemas with all that they apply to the same value.
+/// Returns schemas together with all subschemas that apply to the same value.
 fn flat<'a>(root: &'a Value, schemas: Vec<&'a Value>) -> Vec<&'a Value> {
     let mut all: Vec<&Value> = schemas;
     let mut idx = 0;

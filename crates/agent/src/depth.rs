@@ -1,12 +1,12 @@
 //! Values that are nested deeper than a log can hold.
 //!
-//! Stores refuse what they could not read back, and code that walks a value level by level ends the process on one that is
-//! deep enough. So a value from outside is looked at first, and one that is too deep is taken apart before it is dropped.
+//! Stores refuse values that they could not read back, and code that recurses into a very deep value overflows the
+//! stack. External values are therefore checked first, and one that is too deep is dismantled before it is dropped.
 
 use contexture_message::ToolOutput;
 use serde_json::Value;
 
-/// How deep a value may be: what stores take, without the levels that items put around it.
+/// The maximum depth of a value: what stores accept, minus the levels that items add around it.
 pub(crate) const MAX_DEPTH: usize = 96;
 
 /// Whether a value is nested too deep.
@@ -14,7 +14,7 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     is_deeper(value, MAX_DEPTH)
 }
 
-/// Whether what a model would see is nested too deep.
+/// Whether an output for the model is nested too deep.
 pub(crate) fn is_output_too_deep(output: &ToolOutput) -> bool {
     match output {
         ToolOutput::Json(value) | ToolOutput::ErrorJson(value) => is_too_deep(value),
@@ -25,7 +25,7 @@ pub(crate) fn is_output_too_deep(output: &ToolOutput) -> bool {
     }
 }
 
-/// Recursion ends at the limit.
+/// Whether a value has more than `left` levels. The recursion stops at the limit.
 fn is_deeper(value: &Value, left: usize) -> bool {
     let Some(left) = left.checked_sub(1) else { return true };
     match value {
@@ -35,7 +35,7 @@ fn is_deeper(value: &Value, left: usize) -> bool {
     }
 }
 
-/// Drops a value level by level: dropping it whole would need a stack as deep as the value.
+/// Drops a value level by level, because dropping it at once would need a stack as deep as the value.
 pub(crate) fn take_apart(value: Value) {
     let mut left = vec![value];
     while let Some(value) = left.pop() {

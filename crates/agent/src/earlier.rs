@@ -1,16 +1,16 @@
-//! Turns that the same key began before: one that came to its end is replayed, one that did not may go on.
+//! Turns that an earlier run began with the same key: a finished one is replayed, an unfinished one may be resumed.
 //!
-//! How a turn goes on whose writer was lost, that failed or that was interrupted, in full:
+//! The rules for a turn that failed, was interrupted or lost its writer:
 //!
-//! 1. What the log has of it stands: the user's message and its envelopes are not appended again, and a call that has its
-//!    result is never run again.
-//! 2. Calls of its last answer without a result are closed or repeated, as [`ResumePolicy`] says. Those that wait for a person or
-//!    for the client wait on.
-//! 3. An answer that broke off is made anew, whole. What was said of it stays in the log, and is not sent while it is the
-//!    last thing that was said: a model would take it for the beginning of its answer.
-//! 4. Steps that were made before count toward the limits; tokens and cost are counted anew.
+//! 1. The log is kept: the user's message and its envelopes are not appended again, and a call with a result never
+//!    runs again.
+//! 2. Unanswered calls of the last answer are closed or repeated, as [`ResumePolicy`] says. Calls that wait for a
+//!    person or for the client keep waiting.
+//! 3. An incomplete answer is generated again from the start. The partial text stays in the log, but is not sent while
+//!    it is the last message: a model would take it for the beginning of its answer.
+//! 4. Earlier steps count toward the limits; tokens and cost start from zero.
 //!
-//! A turn that is complete or waits is never gone on with here.
+//! Complete and suspended turns are never resumed here.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::setting::Setting;
 use crate::words::{calls_of, text_of};
 use crate::{AgentError, output};
 
-/// What becomes of tool calls without a result when a turn goes on. Whether they ran, nobody knows.
+/// What to do with unanswered tool calls when a turn is resumed. It is unknown whether they ran.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -74,21 +74,21 @@ use crate::{AgentError, output};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumePolicy {
-    /// They are answered with an `interrupted` error, and the model decides what to do about it. Nothing runs twice.
+    /// Answers them with an `interrupted` error and lets the model decide what to do. No call runs twice.
     CloseCalls,
-    /// They are run, for tools that may run twice. Those that need approval still do, unless it was given.
+    /// Runs them again, for tools that may run twice. Calls that need approval still need it, unless it was given.
     RepeatCalls,
 }
 
-/// How a turn is taken up again.
+/// How to resume a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Resumption {
     pub(crate) how: ResumePolicy,
-    /// Whether the request has words of the user. If not, the prompt's own are in the log in their place.
+    /// Whether the request has a user message. If not, the log has the prompt's own messages in its place.
     pub(crate) has_user: bool,
 }
 
-/// Whether a key has begun a turn on a thread.
+/// Returns whether the key has already begun a turn on the thread.
 pub(crate) async fn is_known(
     thread: &Thread,
     key: Option<&str>,
@@ -99,7 +99,7 @@ pub(crate) async fn is_known(
     Ok(looked_up.ok_or(AgentError::Cancelled)??.is_some())
 }
 
-/// Runs a turn to its end that had begun before.
+/// Resumes a turn and runs it to its end.
 pub(crate) async fn take_up(
     setting: Setting,
     turn: RunningTurn,
@@ -113,7 +113,7 @@ pub(crate) async fn take_up(
     running.settle(result).await
 }
 
-/// What a run gives when the same key had its turn before.
+/// Returns the outcome of a run whose turn had already finished under the same key.
 pub(crate) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome) -> Outcome {
     let message = outcome.items.iter().rev().find_map(|it| match &it.body {
         Body::Message(message) if message.role == Role::Assistant => Some(Arc::clone(message)),
@@ -139,7 +139,7 @@ pub(crate) fn replayed(thread: &ThreadId, prompt: &Prompt, outcome: TurnOutcome)
     }
 }
 
-/// Reads the value of an answer again. One that fits no more was made for another schema.
+/// Parses the value of a replayed answer. A value that no longer matches belongs to an older schema.
 fn value_of(prompt: &Prompt, answer: &Message) -> Option<Value> {
     let schema = prompt.definition().output.as_ref().filter(|_| calls_of(answer).next().is_none())?;
     let validator = SchemaValidator::new(schema.value()).ok()?;

@@ -1,11 +1,11 @@
-//! Why a run did not come to its end.
+//! The errors of a run.
 
 use contexture_model::ModelError;
 use contexture_session::SessionError;
 
 use crate::{ApprovalError, ClientToolError, ConstraintFailure};
 
-/// Why a run did not come to its end. Whatever was said until then is in the log, unless the log can't be written.
+/// Why a run failed. Everything up to then is in the log, unless the log can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The prompt can't be resolved.
@@ -14,23 +14,23 @@ pub enum AgentError {
     /// The thread can't be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The end of the turn could not be recorded, so the turn is open until another writer closes it; or it was taken over,
-    /// and another writer has closed it.
+    /// The end of the turn could not be recorded. The turn is open until another writer closes it, or another writer
+    /// took it over and closed it.
     #[error("the end of the turn is not on record: {0}")]
     Unrecorded(#[source] SessionError),
     /// The model did not answer.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A decision was refused.
+    /// A decision was rejected.
     #[error(transparent)]
     Approval(#[from] ApprovalError),
-    /// The client's tools or their results were refused.
+    /// The client's tools or results were rejected.
     #[error(transparent)]
     ClientTool(#[from] ClientToolError),
     /// The run names a tool that the agent does not have. Nothing was written.
     #[error("the agent has no tool `{tool}`")]
     NoSuchTool {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
     /// The prompt offers a tool that nothing can run. The model was not called, and nothing was written.
@@ -38,33 +38,33 @@ pub enum AgentError {
         "nothing can run the tool `{tool}` that the prompt offers: give it with its function, or as the agent's executor"
     )]
     NoExecutor {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// Nothing says which model to call.
+    /// Neither the run, the thread, the prompt nor the configuration names a model.
     #[error("no model is named: neither by the call, nor by the thread, the prompt or the configuration")]
     NoModel,
-    /// A guardrail blocked what went in or came out.
+    /// A guardrail blocked the input or the output.
     #[error("guardrail `{id}` blocked the {side}: {reason}")]
     Blocked {
-        /// The guardrail.
+        /// The id of the guardrail.
         id: String,
         /// `input` or `output`.
         side: &'static str,
-        /// Why.
+        /// The reason that the guardrail gave.
         reason: String,
     },
-    /// The answer still fails checks after all retries.
+    /// The answer still fails constraints after all retries.
     #[error("the answer fails {} after {attempts} attempts", listed(.failures))]
     Constraints {
-        /// What failed.
+        /// The failed constraints.
         failures: Vec<ConstraintFailure>,
         /// How often the model tried.
         attempts: u32,
         /// The last answer.
         output: String,
     },
-    /// The answer still does not fit its schema after all repairs.
+    /// The answer still does not match its schema after all repairs.
     #[error("the answer does not fit its schema after {attempts} attempts: {}", .faults.join("; "))]
     OutputInvalid {
         /// What is wrong with it.
@@ -74,13 +74,13 @@ pub enum AgentError {
         /// The last answer.
         output: String,
     },
-    /// The run ended without the answer that was asked for.
+    /// The run ended without an answer.
     #[error("the run ended without an answer: {ended}")]
     NoAnswer {
         /// Why it ended, such as `suspended`.
         ended: &'static str,
     },
-    /// A check, guardrail, middleware or schema that nobody can run.
+    /// A check, guardrail, middleware or schema is unknown or invalid.
     #[error("{source_of}: {reason}")]
     Unknown {
         /// What it is, such as `constraint:short`.
@@ -88,7 +88,7 @@ pub enum AgentError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A model, check or entry panicked. What it said then is not told: it may quote anything.
+    /// A model, check or entry panicked. The panic message is left out, because it may contain anything.
     #[error("a model, check or entry panicked")]
     Panicked,
     /// The run was cancelled.
@@ -122,7 +122,7 @@ impl AgentError {
         }
     }
 
-    /// Whether a stop was asked for, as opposed to something that broke.
+    /// Whether the run was cancelled, as opposed to failed.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, AgentError::Cancelled)
     }

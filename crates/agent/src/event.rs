@@ -1,4 +1,4 @@
-//! What happens during a run, as it happens.
+//! The events of a run.
 
 use contexture_compose::PrefixChange;
 use contexture_history::TurnStatus;
@@ -9,39 +9,39 @@ use serde_json::Value;
 
 use crate::{ApprovalRequest, CompactionReport};
 
-/// Who runs a tool call.
+/// Where a tool call runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunsOn {
-    /// The agent's own process.
+    /// In the agent's process.
     #[default]
     Server,
-    /// The client: the turn is suspended until it has sent the result.
+    /// On the client: the turn is suspended until the client sends the result.
     Client,
 }
 
-/// Something that happened during a run. Deltas only: no event says again what others said before.
+/// An event of a run. Events are deltas: none repeats what an earlier one contained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
-    /// The turn is on record and runs.
+    /// The turn is recorded and running.
     #[serde(rename = "turn.start")]
     TurnStart {
-        /// The thread it runs on.
+        /// The id of the thread.
         thread: String,
         /// The turn, such as `t7`.
         turn: String,
     },
-    /// More text of the model.
+    /// More text from the model.
     #[serde(rename = "text.delta")]
     TextDelta {
-        /// The next piece.
+        /// The next piece of text.
         text: String,
     },
-    /// More readable thinking of the model.
+    /// More readable thinking from the model.
     #[serde(rename = "thinking.delta")]
     ThinkingDelta {
-        /// The next piece.
+        /// The next piece of thinking.
         text: String,
     },
     /// The model calls a tool.
@@ -49,11 +49,11 @@ pub enum Event {
     ToolCall {
         /// The call's id.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// Its arguments.
+        /// The arguments of the call.
         arguments: Value,
-        /// Who runs it.
+        /// Where the call runs.
         #[serde(default)]
         runs: RunsOn,
     },
@@ -62,95 +62,95 @@ pub enum Event {
     ToolResult {
         /// The call's id.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// What the model gets to see.
+        /// The output that the model sees.
         output: ToolOutput,
-        /// What the tool gave the application, where it is not the same.
+        /// The raw value for the application, if it differs from the output.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         raw: Option<Value>,
     },
-    /// A person must decide before the run goes on.
+    /// A person must decide before the run continues.
     #[serde(rename = "approval.required")]
     ApprovalRequired {
-        /// What is asked.
+        /// The approval that is requested.
         approval: ApprovalRequest,
     },
-    /// An answer was not good enough and is made again; text that was streamed for it does not count.
+    /// An answer was rejected and the model tries again. Discard the text that was streamed for it.
     #[serde(rename = "attempt.discarded")]
     AttemptDiscarded {
-        /// What was wrong with it.
+        /// Why it was rejected.
         reason: String,
     },
-    /// A check has something to say, and the run goes on.
+    /// A check or the engine warns; the run continues.
     #[serde(rename = "warning")]
     Warning {
-        /// Who says it, such as `guardrail:tone`.
+        /// The source of the warning, such as `guardrail:tone`.
         source: String,
-        /// What it says.
+        /// The text of the warning.
         message: String,
     },
-    /// The oldest turns are summarised before the turn's first call.
+    /// A summary of the oldest turns begins, before the turn's first call.
     #[serde(rename = "context_compaction_start")]
     ContextCompactionStart {
         /// How the range is chosen.
         strategy: Strategy,
-        /// What set it off.
+        /// What triggered the compaction.
         trigger: Trigger,
-        /// How many messages of the conversation the model reads before.
+        /// How many messages of the conversation the model read before.
         messages_before: usize,
-        /// What they cost, as they are shown.
+        /// The cost of these messages as shown to the model.
         tokens_before: Tokens,
     },
-    /// That came to an end.
+    /// The compaction at the start of the turn ended.
     #[serde(rename = "context_compaction_end")]
     ContextCompactionEnd(CompactionReport),
-    /// Something was summarised between two calls.
+    /// A range was compacted between two calls.
     #[serde(rename = "compaction")]
     Compaction(CompactionReport),
-    /// What the newest model call cost.
+    /// The usage of the latest model call.
     #[serde(rename = "context_usage")]
     ContextUsage {
-        /// What the model read.
+        /// The tokens that the model read.
         input_tokens: u64,
-        /// What it wrote.
+        /// The tokens that the model wrote.
         output_tokens: u64,
-        /// How much of the input it read from the provider's cache; none where the provider does not report it.
+        /// The input tokens read from the provider's cache; `None` if the provider does not report them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache_read_tokens: Option<u64>,
-        /// How much it should have read from there, if it is known what was sent before and what was read.
+        /// The forecast of `cache_read_tokens`, if the previous request is known and the provider reports cache reads.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache_forecast_tokens: Option<u64>,
-        /// Where the request differs from what was sent before, if it does before that one's end.
+        /// The first difference from the previous request, if it comes before the end of that request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache_break: Option<PrefixChange>,
-        /// The share of the model's usable window that the input took.
+        /// The share of the model's usable window that the input took, in percent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget_used_pct: Option<f64>,
-        /// Whether nothing is known of the model's window, so that it is a guess.
+        /// Whether the model's window is unknown and therefore assumed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         window_assumed: bool,
     },
-    /// The turn ended or waits.
+    /// The turn ended or was suspended.
     #[serde(rename = "turn.end")]
     TurnEnd {
-        /// What became of it.
+        /// The status of the turn.
         status: TurnStatus,
-        /// Why, where there is something to say.
+        /// Why the turn stopped early or was suspended; `None` if the model answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// What all calls of the turn cost together.
+        /// The total usage of the run.
         usage: Usage,
-        /// The calls that a suspended turn waits for the client to run.
+        /// The calls that a suspended turn expects the client to run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         client_calls: Vec<ToolCall>,
     },
-    /// The run failed; nothing follows.
+    /// The run failed. This is the last event.
     #[serde(rename = "error")]
     Error {
-        /// The stable code.
+        /// The stable code of the error.
         code: String,
-        /// What went wrong.
+        /// The error message.
         message: String,
     },
 }

@@ -1,6 +1,7 @@
-//! Fills in templates.
+//! Fills in text templates.
 
-/// Puts values into the `{…}` of a template, without its last line break. A value is never searched, whatever it holds.
+/// Replaces each `{…}` of a template with its value and drops the last line break. Values are not searched for
+/// placeholders themselves.
 pub(crate) fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut rest = template.trim_end_matches('\n');
     let mut out = String::with_capacity(rest.len() + values.iter().map(|(_, it)| it.len()).sum::<usize>());

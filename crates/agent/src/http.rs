@@ -1,11 +1,12 @@
-//! Tools that are HTTP calls, declared in a project.
+//! Tools that make HTTP calls, declared in a project.
 //!
-//! `{name}` in the address is an argument of the call, percent-encoded; it can stand anywhere behind the host, never in
-//! it, and no argument makes a step such as `..` in the path. Arguments that the address does not use go into the query of
-//! GET, HEAD and DELETE, and into a JSON body otherwise; those only that the tool declares (`declared.rs`), and none of the
-//! name of something that the address says itself. What comes back is a JSON value if the server says so, or else
-//! text; any status besides 200 to 299 is a failure, a redirect that was not followed included.
-//! Who makes the call is handed in as an [`HttpCaller`]: nothing here opens a socket or knows a secret.
+//! `{name}` in the URL is an argument of the call, percent-encoded. It may appear anywhere after the host, never in
+//! it, and no argument can produce a path segment such as `..`. Arguments that the URL does not use go into the query
+//! of GET, HEAD and DELETE, and into a JSON body otherwise. Only arguments that the tool declares (`declared.rs`) are
+//! sent, and none that repeats a query key of the URL. A response is a JSON value if the server says so, otherwise
+//! text; any status outside 200 to 299 is a failure, including a redirect that was not followed.
+//!
+//! The calls are made by an [`HttpCaller`]: nothing here opens a socket or knows a secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,25 +20,25 @@ use serde_json::{Map, Value};
 use crate::declared::declared;
 use crate::tool::{Tool, ToolRefused};
 
-/// An HTTP call, as a project declares it beside a tool.
+/// An HTTP call, as a project declares it for a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTool {
     /// `GET` (the default), `POST`, `PUT`, `PATCH`, `DELETE` or `HEAD`.
     #[serde(default = "get")]
     pub method: String,
-    /// The address, with `{name}` for arguments.
+    /// The URL, with `{name}` for arguments.
     pub url: String,
-    /// Headers that are sent as they are.
+    /// Headers that are sent unchanged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Headers whose values are secrets, by the name of the environment variable that holds them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub header_env: BTreeMap<String, String>,
-    /// Which part of a JSON answer is the tool's value: a JSON Pointer such as `/data/items`.
+    /// The part of a JSON response that is the tool's value: a JSON Pointer such as `/data/items`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// The largest answer that is read, in bytes; by default 1 MiB.
+    /// The largest response to read, in bytes; 1 MiB by default.
     #[serde(default = "one_mebibyte")]
     pub max_bytes: usize,
 }
@@ -50,44 +51,44 @@ fn one_mebibyte() -> usize {
     1024 * 1024
 }
 
-/// A call that is ready to be made.
+/// An HTTP call, ready to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
     /// The method.
     pub method: String,
-    /// The whole address.
+    /// The complete URL.
     pub url: String,
-    /// Headers that are sent as they are.
+    /// Headers that are sent unchanged.
     pub headers: BTreeMap<String, String>,
-    /// Headers whose values are secrets, by the name under which the caller knows them.
+    /// Headers whose values are secrets, by the names under which the caller looks them up.
     pub secret_headers: BTreeMap<String, String>,
     /// The JSON body, if there is one.
     pub body: Option<Value>,
-    /// The largest answer that may be read; a larger one is a failure.
+    /// The largest response to read, in bytes; a larger one is a failure.
     pub max_bytes: usize,
 }
 
-/// What came back.
+/// The response to an HTTP call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpReply {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// The media type, where the server named one.
+    /// The media type, if the server sent one.
     pub content_type: Option<String>,
-    /// The body.
+    /// The body of the response.
     pub body: Vec<u8>,
 }
 
 /// Makes HTTP calls.
 ///
-/// Implementors promise to look up secrets by name, to send them to the named host only (no redirects to others), to
-/// read no more than `max_bytes`, and never to put a secret into an error.
+/// Implementations must look up secrets by name, send them only to the named host (no redirects to others), read no
+/// more than `max_bytes`, and never put a secret into an error.
 pub trait HttpCaller: Send + Sync {
     /// Makes a call.
     fn call(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpReply, BoxError>>;
 }
 
-/// A declaration that makes no sense.
+/// An invalid declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct HttpToolInvalid(String);
@@ -106,7 +107,7 @@ impl HttpTool {
         let host = start.strip_prefix("https://").or_else(|| start.strip_prefix("http://"));
         match host {
             None => return invalid(format!("`{}` does not begin with http:// or https://", self.url)),
-            // Otherwise an argument would choose whom a secret is sent to.
+            // Otherwise an argument could choose the host that receives a secret.
             Some(host) if pieces.len() > 1 && !host.contains(['/', '?']) => {
                 return invalid("arguments can stand behind the host, not in it".to_owned());
             }
@@ -148,12 +149,12 @@ impl HttpTool {
         }
     }
 
-    /// Whether arguments go into the query.
+    /// Whether arguments go into the query rather than the body.
     fn is_in_query(&self) -> bool {
         ["GET", "HEAD", "DELETE"].contains(&self.method.as_str())
     }
 
-    /// Returns the call for a tool's arguments, as far as its parameters declare them.
+    /// Returns the call for a tool's arguments. Arguments that the parameters do not declare are left out.
     pub fn request(&self, parameters: &Value, arguments: &Value) -> Result<HttpRequest, BoxError> {
         let mut rest = declared(parameters, arguments);
         let mut url = String::new();
@@ -170,13 +171,13 @@ impl HttpTool {
                 }
             }
         }
-        // The whole is looked at: several arguments together can make what none of them is.
+        // Checks the whole URL: several arguments together can form a segment that none of them is.
         if has_dots(&url) {
             return Err(format!("the arguments make a step of `.` or `..` in the address: `{url}`").into());
         }
         let in_query = self.is_in_query();
         if in_query {
-            // Also where any argument is declared: what the address says is not said twice.
+            // The URL takes precedence over arguments, even where the schema allows any argument.
             rest.retain(|key, _| !said_by(&self.url, key));
         }
         if in_query && !rest.is_empty() {
@@ -196,7 +197,7 @@ impl HttpTool {
         })
     }
 
-    /// Returns the tool's value in what came back.
+    /// Extracts the tool's value from a response.
     pub fn value(&self, reply: &HttpReply) -> Result<Value, BoxError> {
         let text = String::from_utf8_lossy(&reply.body);
         if !(200..300).contains(&reply.status) {
@@ -204,7 +205,7 @@ impl HttpTool {
             return Err(format!("status {}: {shown}", reply.status).into());
         }
         let is_json = reply.content_type.as_deref().is_some_and(|it| it.contains("json"));
-        // Whoever picks a part of the answer relies on its being JSON, whatever the server calls it.
+        // A tool with `result` expects JSON, whatever content type the server sends.
         if (!is_json && self.result.is_none()) || text.is_empty() {
             return Ok(Value::String(text.into_owned()));
         }
@@ -268,14 +269,14 @@ fn pieces(url: &str) -> Result<Vec<Piece<'_>>, HttpToolInvalid> {
     Ok(pieces)
 }
 
-/// Whether the query of an address has a key. Servers differ in whether they tell `a` and `A` apart, so they are the same.
+/// Whether the query of a URL has a key. The comparison ignores case, because some servers do.
 fn said_by(url: &str, key: &str) -> bool {
     let query = url.split_once('?').map_or("", |(_, it)| it);
     let keys = query.split('&').map(|it| it.split('=').next().unwrap_or_default());
     keys.into_iter().any(|it| decoded(it).eq_ignore_ascii_case(key))
 }
 
-/// Undoes percent-encoding, as far as there is any.
+/// Decodes percent-encoding and `+`, where present.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -288,13 +289,13 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether a header can be sent as it is: RFC 9110's token, and a value without control characters.
+/// Whether a header can be sent unchanged: the name is an RFC 9110 token, the value has no control characters.
 fn is_header(name: &str, value: &str) -> bool {
     let of_name = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
     !name.is_empty() && name.chars().all(of_name) && !value.chars().any(|it| it.is_control() && it != '\t')
 }
 
-/// Whether a path has a step that leads elsewhere; clients take `..` out together with the step before it.
+/// Whether the path has a `.` or `..` segment, which clients resolve to a different path.
 fn has_dots(url: &str) -> bool {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.split(['/', '\\']).any(|it| it == "." || it == "..")
@@ -308,7 +309,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Percent-encodes everything but RFC 3986's unreserved characters, so that no argument can end its place.
+/// Percent-encodes everything but RFC 3986's unreserved characters, so that no argument can escape its place.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! One call of a tool on its way through middleware, with its limit of time.
+//! One tool call through its middleware, with its timeout.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::depth::{MAX_DEPTH, is_too_deep, take_apart};
 use crate::middleware::{Layer, LayerKind, Middleware, Next};
 use crate::tool::{Invocation, Tool};
 
-/// Where calls are made, and what is around them.
+/// The context of tool calls: the agent, the middleware and the thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
     pub(crate) agent: &'a Inner,
     pub(crate) layers: &'a [Layer],
     pub(crate) thread: &'a Thread,
     pub(crate) turn: TurnNo,
-    /// How many tokens a result may have to be shown whole.
+    /// The largest result that is shown in full, in tokens.
     pub(crate) result_tokens: Tokens,
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// Why a call gave no value.
+/// Why a call returned no value.
 pub(crate) enum CallFailure {
     /// The run was cancelled.
     Cancelled,
@@ -38,14 +38,14 @@ pub(crate) enum CallFailure {
     Panicked,
     /// The value is nested too deep.
     TooDeep,
-    /// It took too long.
+    /// The call took longer than this timeout.
     TimedOut(Duration),
     /// The tool failed, or middleware denied the call.
     Failed(BoxError),
 }
 
 impl Site<'_> {
-    /// Makes a call whose arguments fit the tool.
+    /// Runs a call whose arguments are already validated.
     pub(crate) async fn value(&self, tool: &Tool, call: &ToolCall) -> Result<Value, CallFailure> {
         let cancelled = std::pin::pin!(self.cancel.cancelled());
         let work = AssertUnwindSafe(self.timed(tool, call)).catch_unwind();
@@ -84,7 +84,7 @@ impl Site<'_> {
             result_tokens: self.result_tokens,
             cancel: self.cancel.child_token(),
         };
-        // A tool may have spawned work of its own: it hears when nobody waits any more.
+        // A tool may have spawned other work; the token tells it when the call is over.
         let _stop = invocation.cancel.clone().drop_guard();
         match select(Next::new(&custom, tool).run(invocation), self.agent.time.sleep(timeout)).await {
             Either::Left((result, _)) => result.map_err(CallFailure::Failed),
@@ -93,7 +93,7 @@ impl Site<'_> {
     }
 }
 
-/// Returns the span of a call.
+/// Returns the tracing span of a call.
 pub(crate) fn span(call: &ToolCall) -> tracing::Span {
     tracing::info_span!(
         "execute_tool",

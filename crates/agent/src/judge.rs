@@ -1,7 +1,8 @@
 //! Judges a final answer: against the output schema first, then against the constraints.
 //!
-//! An answer stands, or is made again with feedback, a bounded number of times and within the limits of the run; after that
-//! the run fails with the last answer. All failing asserts are told in one message. Failing suggestions are remarks and change nothing.
+//! An answer is accepted or retried with feedback, a bounded number of times and within the limits of the run; after
+//! that the run fails with the last answer. All failed asserts are reported in one message. Failed suggestions become
+//! remarks and change nothing.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::offload::{Offload, offloaded};
 use crate::outcome::Remark;
 use crate::{AgentError, ConstraintFailure, output};
 
-/// The checks of a run, and how often answers failed them.
+/// The checks of a run, and how often answers have failed them.
 pub(crate) struct Judge {
     schema: Option<(Arc<Value>, SchemaValidator)>,
     offload: Arc<dyn Offload>,
@@ -25,16 +26,16 @@ pub(crate) struct Judge {
     retries: Tries,
 }
 
-/// What becomes of a final answer.
+/// The verdict about a final answer.
 pub(crate) enum Judged {
-    /// It stands; its value, where there is a schema.
+    /// The answer is accepted, with its value if there is a schema.
     Stands(Option<Value>),
-    /// It is made again, with this feedback.
+    /// The model must try again, with this feedback.
     Again(String),
 }
 
 impl Judge {
-    /// Returns the judge of a run, who knows its output schema and no constraint yet.
+    /// Returns the judge of a run. It has the output schema, but no constraints yet.
     pub(crate) async fn new(agent: &Inner, pass: &Pass) -> Result<Self, AgentError> {
         let config = &agent.config;
         let schema = pass.request().output.clone();
@@ -52,7 +53,7 @@ impl Judge {
         })
     }
 
-    /// Finds the constraints that a pass brings: entries that change between steps may bring others.
+    /// Loads the constraints of a pass, which may differ from those of the step before.
     pub(crate) fn follow(&mut self, agent: &Inner, pass: &Pass) -> Result<(), AgentError> {
         let definitions = &pass.extras().constraints;
         if *definitions != self.definitions {
@@ -63,13 +64,13 @@ impl Judge {
         Ok(())
     }
 
-    /// Whether an answer may have to be made again although it was well-formed: then nothing of it is streamed.
+    /// Whether a well-formed answer may still be rejected. If so, it must not be streamed before it is judged.
     pub(crate) fn asserts(&self) -> bool {
         self.constraints.asserts()
     }
 
-    /// Judges an answer, and says what suggestions have to say. Where no further step is allowed (`may_repeat`), what is not
-    /// good enough fails at once.
+    /// Judges an answer and returns the remarks of suggestions. If no further step is allowed (`may_repeat`), a
+    /// rejected answer is an error.
     pub(crate) async fn judge(
         &mut self,
         answer: &Answer,
@@ -111,7 +112,7 @@ fn feedback(failures: &[ConstraintFailure]) -> String {
     template.replacen("{failures}", &output::listed(&each), 1)
 }
 
-/// Compiles a schema; a large one elsewhere, because other turns wait for this thread.
+/// Compiles a schema. A large one is offloaded, so that it does not block other turns on this thread.
 async fn compiled(schema: &Arc<Value>, offload: &dyn Offload) -> Result<SchemaValidator, AgentError> {
     const SMALL: usize = 16 * 1024;
     let refused = |reason: String| AgentError::Unknown { source_of: "output".to_owned(), reason };
@@ -126,7 +127,7 @@ async fn compiled(schema: &Arc<Value>, offload: &dyn Offload) -> Result<SchemaVa
     offloaded(offload, compile).await.ok_or_else(late)?.map_err(|err| refused(err.to_string()))
 }
 
-/// How often something was tried again, and how often it may be.
+/// How often an answer was retried, and the limit.
 struct Tries {
     made: u32,
     most: u32,
@@ -137,7 +138,7 @@ impl Tries {
         Self { made: 0, most }
     }
 
-    /// Has the answer made again, or gives up after so many attempts.
+    /// Lets the model try again, or fails once the limit is reached.
     fn again(
         &mut self,
         may_repeat: bool,

@@ -1,8 +1,8 @@
 //! The agent loop: resolve, call the model, run tools, check, record, repeat.
 //!
-//! An [`Agent`] runs a Prompt on a Thread: [`Agent::run`] gives a [`Run`], a stream of [`Event`]s whose end is an
-//! [`Outcome`]. A turn is durable from its first append on; whatever way it ends, every tool call in the log has its
-//! result, or gets one when the log is read.
+//! An [`Agent`] runs a Prompt on a Thread: [`Agent::run`] returns a [`Run`], a stream of [`Event`]s that ends with an
+//! [`Outcome`]. A turn is durable from its first append. However it ends, every tool call in the log has its result,
+//! or gets one when the log is read.
 //!
 //! ```text
 //! resolve ─▶ input guardrails ─▶ begin ─▶ call ─▶ output guardrails ─┬─▶ structured output ─▶ constraints ─▶ complete

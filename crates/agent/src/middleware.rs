@@ -1,9 +1,8 @@
-//! What wraps tool calls: `before`, `around`, `after` and `on_error`, by tool name or pattern.
+//! Middleware around tool calls: `before`, `around`, `after` and `on_error`, by tool name or pattern.
 //!
-//! Middleware nests: the first one is outermost. `before` runs from the outside in, then `around`, then the tool;
-//! `after` and `on_error` run from the inside out. A prompt's `tool_middleware` names one that the agent knows by its
-//! id, or one of the kinds that are built in: `{kind: approval}`, `{kind: deny, reason: …}`, `{kind: timeout,
-//! seconds: …}`.
+//! Middleware nests: the first one is outermost. `before` and `around` run from the outside in, then the tool; `after`
+//! and `on_error` run from the inside out. A prompt's `tool_middleware` refers to middleware of the agent by its id,
+//! or to a built-in kind: `{kind: approval}`, `{kind: deny, reason: …}`, `{kind: timeout, seconds: …}`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,37 +15,37 @@ use serde_json::{Map, Value};
 use crate::AgentError;
 use crate::tool::{Invocation, Tool};
 
-/// What becomes of a call before it is run.
+/// What to do with a call before it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Before {
-    /// It is run.
+    /// Run it.
     Run,
-    /// It is run with other arguments, which must fit the tool's schema too.
+    /// Run it with other arguments, which must match the tool's schema too.
     RunWith(Value),
-    /// It is not run; this is its value.
+    /// Do not run it, and use this as its value.
     Answer(Value),
-    /// It is not run; the model is told that it was denied.
+    /// Do not run it, and tell the model that it was denied, with this reason.
     Deny(Option<String>),
 }
 
-/// Something that wraps tool calls. Every method has a default that changes nothing.
+/// Wraps tool calls. The default of every method changes nothing.
 pub trait Middleware: Send + Sync {
-    /// Looks at a call before it is run.
+    /// Decides about a call before it runs.
     fn before<'a>(&'a self, _call: &'a Invocation) -> BoxFuture<'a, Result<Before, BoxError>> {
         async { Ok(Before::Run) }.boxed()
     }
 
-    /// Runs a call, or does not.
+    /// Runs a call through `next`, or skips it.
     fn around<'a>(&'a self, call: Invocation, next: Next<'a>) -> BoxFuture<'a, Result<Value, BoxError>> {
         next.run(call)
     }
 
-    /// Looks at what a call gave, and may change it.
+    /// Receives the value of a call and may change it.
     fn after<'a>(&'a self, _call: &'a Invocation, value: Value) -> BoxFuture<'a, Result<Value, BoxError>> {
         async { Ok(value) }.boxed()
     }
 
-    /// Looks at why a call failed, and may give a value instead.
+    /// Receives the error of a call and may return a value instead.
     fn on_error<'a>(
         &'a self,
         _call: &'a Invocation,
@@ -56,8 +55,8 @@ pub trait Middleware: Send + Sync {
     }
 }
 
-/// Returns middleware for the tools that fit one of the patterns (`*` stands for any text; no pattern means all), for a
-/// prompt to bring along.
+/// Returns middleware that a prompt carries itself, for tools that match one of the patterns (`*` matches any text; no
+/// patterns match all tools).
 pub fn tool_middleware<P: Into<String>>(
     id: impl Into<String>,
     patterns: impl IntoIterator<Item = P>,
@@ -68,7 +67,7 @@ pub fn tool_middleware<P: Into<String>>(
     ToolMiddleware { id: id.into(), tools, spec: Map::new(), runner: Some(Runner::new(middleware)) }
 }
 
-/// The rest of the way to a tool.
+/// The remaining middleware and the tool.
 #[derive(Clone, Copy)]
 pub struct Next<'a> {
     layers: &'a [Arc<dyn Middleware>],
@@ -80,7 +79,7 @@ impl<'a> Next<'a> {
         Self { layers, tool }
     }
 
-    /// Goes on to the tool.
+    /// Runs the remaining middleware and the tool.
     pub fn run(self, call: Invocation) -> BoxFuture<'a, Result<Value, BoxError>> {
         let Some((layer, layers)) = self.layers.split_first() else { return self.tool.run(call) };
         let next = Next { layers, tool: self.tool };
@@ -96,7 +95,7 @@ impl<'a> Next<'a> {
             };
             match layer.around(call.clone(), next).await {
                 Ok(value) => layer.after(&call, value).await,
-                // A denial is a decision, not a failure that could be mended.
+                // A denial is a decision, so `on_error` can't turn it into a value.
                 Err(err) if err.is::<Denied>() => Err(err),
                 Err(err) => layer.on_error(&call, err).await,
             }
@@ -110,14 +109,14 @@ fn with_arguments(mut call: Invocation, arguments: Value) -> Invocation {
     call
 }
 
-/// The call was not allowed.
+/// Middleware denied the call.
 #[derive(Debug, thiserror::Error)]
 #[error("denied")]
 pub(crate) struct Denied {
     pub(crate) reason: Option<String>,
 }
 
-/// Middleware with the tools it is for.
+/// Middleware and the tools it applies to.
 #[derive(Clone)]
 pub(crate) struct Layer {
     pub(crate) patterns: Vec<String>,
@@ -138,19 +137,19 @@ impl Layer {
     }
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any text.
+/// Whether a name matches a pattern, in which `*` matches any text.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
-            // Recursion ends with the stars of the author's own pattern.
+            // Recursion is bounded by the number of stars in the pattern.
             rest.is_empty()
                 || name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| fits(rest, &name[at..]))
         }),
     }
 }
 
-/// The kinds that are built in.
+/// The built-in kinds.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum BuiltIn {
@@ -172,8 +171,8 @@ impl Middleware for Deny {
     }
 }
 
-/// Checks the definition of one that is built in, such as when a project is loaded. Others are known by their id when
-/// they are run.
+/// Validates the definition of a built-in kind, for example when a project is loaded. Others are looked up by id at
+/// run time.
 pub fn check_middleware(definition: &ToolMiddleware) -> Result<(), String> {
     match definition.spec.contains_key("kind") {
         true => built_in(definition).map(drop),
@@ -193,7 +192,7 @@ fn built_in(definition: &ToolMiddleware) -> Result<LayerKind, String> {
     }
 }
 
-/// Finds what a prompt's definition stands for.
+/// Returns the layer for a prompt's definition.
 pub(crate) fn layer(
     definition: &ToolMiddleware,
     known: impl Fn(&str) -> Option<Arc<dyn Middleware>>,

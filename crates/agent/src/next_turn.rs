@@ -1,4 +1,4 @@
-//! What the next turn would send, without sending it.
+//! Previews the next turn without sending anything.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::turn::open;
 use crate::{Agent, AgentError, reminders};
 
 impl Agent {
-    /// Returns the request that the next turn on a thread would send first. No model is called and nothing is written.
+    /// Returns the first request that the next turn on a thread would send. No model is called and nothing is written.
     ///
-    /// Without a message of the user it is the request without what will be said. Entries are evaluated and input guardrails
-    /// run, as they would. Room that the turn would have to make first, such as by a compaction, is not made.
+    /// Without a user message, the request ends with the history. Entries are evaluated and input guardrails run, as
+    /// in a real turn. Room that the turn would have to make first, for example by a compaction, is not made.
     pub async fn preview<In, Out>(
         &self,
         prompt: &Prompt<In, Out>,
@@ -41,7 +41,7 @@ impl Agent {
         else {
             return Ok(opening.pass);
         };
-        // Nothing is evaluated a second time: only the envelope of the reminders is new.
+        // Nothing is evaluated a second time, since only the envelope of the reminders is new.
         setting.repeats = Some(opening.pass);
         setting.resolve(&before, InFlight::Recorded(turn), None).await
     }

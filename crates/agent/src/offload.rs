@@ -1,29 +1,29 @@
-//! Work that keeps a thread busy, away from the threads on which all turns make progress.
+//! Moves CPU-bound work away from the threads that run the turns.
 
 use contexture_compose::BoxFuture;
 use futures::channel::oneshot;
 
-/// Runs work that keeps a thread busy.
+/// Runs CPU-bound work.
 ///
-/// Implementors promise that the future comes to its end, with the work done or given up on, and that work which is
-/// given up on does not pile up. Callers rely on nothing but that: they find out themselves whether the work was done.
+/// Implementations must complete the future, whether the work was done or abandoned, and must not let abandoned work
+/// pile up. Callers rely on nothing else: they check themselves whether the work was done.
 pub trait Offload: Send + Sync {
-    /// Runs `work`, and waits for it.
+    /// Runs `work` and waits for it.
     fn run(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()>;
 }
 
-/// Runs work elsewhere and returns what came of it; nothing if it was given up on.
+/// Offloads work and returns its result, or `None` if it was abandoned.
 pub(crate) async fn offloaded<T: Send + 'static>(
     offload: &dyn Offload,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (say, mut said) = oneshot::channel();
-    // Nobody may be waiting any more.
+    // The receiver may be gone by then, which is fine.
     offload.run(Box::new(move || drop(say.send(work())))).await;
     said.try_recv().ok().flatten()
 }
 
-/// Runs work where it is: for programs that have nothing else to do.
+/// Runs work on the current thread, for programs that have nothing else to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InPlace;
 

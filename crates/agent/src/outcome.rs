@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The outcome of a run.
 
 use std::sync::Arc;
 
@@ -11,37 +11,37 @@ use serde_json::Value;
 
 use crate::{AgentError, ApprovalRequest, CompactionReport};
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The thread it ran on.
+    /// The id of the thread.
     pub thread: ThreadId,
-    /// Its turn.
+    /// The number of the turn.
     pub turn: TurnNo,
-    /// What became of the turn.
+    /// The status of the turn.
     pub status: TurnStatus,
     /// Why the loop ended.
     pub ended: Ended,
-    /// The model's last message, if it said anything.
+    /// The model's last message, if there is one.
     pub message: Option<Arc<Message>>,
-    /// The answer as a value, where the prompt has an output schema and the model answered.
+    /// The structured answer, if the prompt has an output schema and the model answered.
     pub output: Option<Value>,
-    /// How often the model was called.
+    /// The number of model calls.
     pub steps: u32,
-    /// What all calls cost together.
+    /// The total usage of all calls.
     pub usage: Usage,
-    /// The same in money, if the prices are known.
+    /// The total cost, if the prices are known.
     pub cost: Option<f64>,
-    /// What checks had to say.
+    /// Warnings of checks and of the engine.
     pub remarks: Vec<Remark>,
-    /// What waits for a decision, with the tokens that decide it. They are told once: where a turn is replayed, or waits on
-    /// after one of several decisions, see [`Pending::of`](crate::Pending::of).
+    /// The pending approvals with the tokens that decide them. They are returned once: for a replayed turn, or one
+    /// that still waits after one of several decisions, see [`Pending::of`](crate::Pending::of).
     pub approvals: Vec<ApprovalRequest>,
-    /// Calls that the client runs; [`Agent::answer`](crate::Agent::answer) takes their results.
+    /// The calls that the client must run; pass their results to [`Agent::answer`](crate::Agent::answer).
     pub client_calls: Vec<ToolCall>,
-    /// Every pass of the run: what the model saw, and why.
+    /// Every pass of the run: what the model saw and why.
     pub passes: Vec<Pass>,
-    /// What was summarised to make room.
+    /// The compactions made for the run.
     pub compactions: Vec<CompactionReport>,
 }
 
@@ -51,7 +51,7 @@ impl Outcome {
         self.message.as_deref().map(crate::words::text_of).unwrap_or_default()
     }
 
-    /// Returns the answer as a type: that of the prompt's output schema, or a `String` where it has none.
+    /// Deserializes the answer: into the type of the prompt's output schema, or a `String` if it has none.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
         if self.message.is_none() || !matches!(self.ended, Ended::Answered | Ended::Replayed) {
             return Err(AgentError::NoAnswer { ended: self.ended.as_str() });
@@ -70,24 +70,24 @@ impl Outcome {
 pub enum Ended {
     /// The model answered.
     Answered,
-    /// The most steps were made.
+    /// The run reached this limit on steps.
     MaxSteps(u32),
-    /// A tool was called that ends the run.
+    /// The model called this tool, which ends the run.
     ToolCalled(String),
-    /// The most tokens were used.
+    /// The run reached its token limit.
     MaxTokens,
-    /// The most money was spent.
+    /// The run reached its cost limit.
     MaxCost,
-    /// A person must decide.
+    /// A person must decide about a call.
     Suspended,
-    /// The client must run tools; a person may have to decide as well.
+    /// The client must run tools. A person may have to decide as well.
     ClientTools,
-    /// The same idempotency key had its turn before; nothing was run.
+    /// An earlier run with the same idempotency key had this outcome; nothing ran.
     Replayed,
 }
 
 impl Ended {
-    /// Returns the reason in a word, such as `answered`.
+    /// Returns the stable name of the reason, such as `answered`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Ended::Answered => "answered",
@@ -102,11 +102,11 @@ impl Ended {
     }
 }
 
-/// What a check had to say about a run that went on.
+/// A warning about a run that continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Who says it, such as `constraint:short`.
+    /// The source of the warning, such as `constraint:short`.
     pub source: String,
-    /// What it says.
+    /// The text of the warning.
     pub message: String,
 }

@@ -1,11 +1,11 @@
-//! Structured output: from the model's text to a value that fits the prompt's schema, or to what is wrong with it.
+//! Structured output: from the model's text to a value that matches the prompt's schema, or to a list of errors.
 
 use contexture_compose::SchemaValidator;
 use serde_json::Value;
 
 use crate::offload::{Offload, offloaded};
 
-/// Reads a value from an answer: JSON, alone or in a fence of Markdown.
+/// Parses the JSON value of an answer, bare or in a Markdown code fence.
 pub(crate) fn json(text: &str) -> Result<Value, String> {
     let text = text.trim();
     let inner = text
@@ -15,14 +15,15 @@ pub(crate) fn json(text: &str) -> Result<Value, String> {
     serde_json::from_str(inner.unwrap_or(text)).map_err(|err| format!("it is not JSON: {err}"))
 }
 
-/// Lists what is wrong with a value, with places. Values are shown short: they may be secret or huge.
+/// Lists what is wrong with a value, with paths. Values are masked, since they may be secret or huge.
 pub(crate) fn faults(validator: &SchemaValidator, value: &Value) -> Vec<String> {
     let shown =
         |path: String, fault: String| if path.is_empty() { fault } else { format!("{path}: {fault}") };
     validator.faults(value).into_iter().map(|it| shown(it.path, it.masked)).collect()
 }
 
-/// Reads and checks an answer. What takes more than a moment is done elsewhere: other turns wait for this thread.
+/// Parses and validates an answer. A long validation is offloaded, so that it does not block other turns on this
+/// thread.
 pub(crate) async fn checked(
     validator: &SchemaValidator,
     text: &str,
@@ -42,7 +43,7 @@ fn fitting(validator: &SchemaValidator, value: Value) -> Result<Value, Vec<Strin
     if faults.is_empty() { Ok(value) } else { Err(faults) }
 }
 
-/// Returns what the model is told about an answer that does not fit.
+/// Returns the feedback for the model about an invalid answer.
 pub(crate) fn feedback(faults: &[String], schema: &Value) -> String {
     include_str!("templates/output_feedback.txt")
         .trim_end()
@@ -50,7 +51,7 @@ pub(crate) fn feedback(faults: &[String], schema: &Value) -> String {
         .replacen("{faults}", &listed(faults), 1)
 }
 
-/// Returns one line for each fault.
+/// Formats the errors as a list, one per line.
 pub(crate) fn listed(faults: &[String]) -> String {
     faults.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n")
 }

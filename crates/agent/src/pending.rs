@@ -1,4 +1,4 @@
-//! What a suspended turn waits for, for whoever wants to show it.
+//! What a suspended turn waits for, for display.
 
 use contexture_history::{TurnNo, TurnStatus};
 use contexture_message::ToolCall;
@@ -13,34 +13,34 @@ use crate::resume::items_since;
 /// What a suspended turn waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pending {
-    /// The turn.
+    /// The number of the turn.
     #[serde(skip)]
     pub turn: TurnNo,
-    /// The prompt that began it; only with it the turn can go on.
+    /// The prompt that began the turn; only the same prompt can continue it.
     pub prompt: String,
-    /// What a person must decide.
+    /// The approvals that the turn was suspended for.
     pub approvals: Vec<PendingApproval>,
     /// Calls whose results the client has not sent yet.
     pub client_calls: Vec<ToolCall>,
 }
 
-/// A call that a person must decide about. The token that decides it was told once and is stored nowhere.
+/// A call that needs a person's decision. The token that decides it was returned once and is not stored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PendingApproval {
-    /// Names the request.
+    /// The id of the request.
     pub id: String,
-    /// The call that waits.
+    /// The id of the waiting call.
     pub call_id: String,
-    /// Its tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub arguments: Value,
-    /// Whether it was decided; the turn goes on once all are.
+    /// Whether it is decided. The turn continues once nothing is pending.
     pub decided: bool,
 }
 
 impl Pending {
-    /// Reads what a thread's suspended turn waits for; nothing if none is.
+    /// Returns what the thread's suspended turn waits for, or `None` if no turn is suspended.
     pub async fn of(thread: &Thread) -> Result<Option<Pending>, AgentError> {
         let snapshot = thread.refresh().await?;
         let open = snapshot.state().open.filter(|it| it.status == TurnStatus::Suspended);

@@ -1,8 +1,8 @@
-//! The frozen prefix: what its blocks said is pinned in the thread, and said again byte for byte.
+//! The frozen prefix: the text of its blocks is pinned in the thread and sent again byte for byte.
 //!
-//! A pinned block is not evaluated again because its time ran out or its definition changed. It is when the provider's
-//! cache is lost anyway: after a compaction or a reset, with another model, or after a pause longer than the cache lives;
-//! or when someone asks for it.
+//! A pinned block is not evaluated again when it expires or its definition changes. It is evaluated again when the
+//! provider's cache is lost anyway (after a compaction or a reset, with another model, or after a pause longer than
+//! the cache lifetime), or on request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use serde_json::json;
 
 const KEY: &str = "contexture.pins";
 
-/// What is pinned in a thread.
+/// The pins of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Pins {
     model: String,
-    /// How many archives there were, and where the history began.
+    /// The number of archives and the start of the history when the blocks were pinned.
     archives: u64,
     history_after: Seq,
-    /// The blocks of each prompt.
+    /// The pinned blocks of each prompt.
     prompts: BTreeMap<String, BTreeMap<String, Pinned>>,
 }
 
@@ -33,15 +33,15 @@ struct Pinned {
     body: Arc<str>,
 }
 
-/// What decides whether pins still hold.
+/// The facts that decide whether pins are still valid.
 pub(crate) struct Moment<'a> {
     pub(crate) thread: &'a Snapshot,
     pub(crate) model: &'a str,
-    /// How long nothing was appended.
+    /// How long ago the last item was appended.
     pub(crate) idle: Duration,
-    /// How long the provider's cache lives.
+    /// The lifetime of the provider's cache.
     pub(crate) lifetime: Duration,
-    /// Someone asked for other bytes.
+    /// Whether a new prefix was requested.
     pub(crate) refresh: bool,
 }
 
@@ -57,14 +57,14 @@ impl Moment<'_> {
         holds.then_some(pins)
     }
 
-    /// Returns what is pinned for a prompt.
+    /// Returns the pinned blocks of a prompt.
     pub(crate) fn pinned(&self, prompt: &str) -> BTreeMap<String, Arc<str>> {
         let mut pins = self.pins().unwrap_or_default();
         let blocks = pins.prompts.remove(prompt).unwrap_or_default();
         blocks.into_iter().map(|(name, it)| (name, it.body)).collect()
     }
 
-    /// Returns the record of what a pass pins, if it is not on record yet.
+    /// Returns the record of what a pass pins, if the thread does not have it yet.
     pub(crate) fn record(&self, pass: &Pass) -> Option<NewItem> {
         let said = pass.cached_blocks();
         if said.is_empty() {
@@ -86,12 +86,12 @@ impl Moment<'_> {
     }
 }
 
-/// Takes all pins away: the next turn evaluates its prefix anew.
+/// Returns the item that removes all pins, so that the next turn evaluates its prefix again.
 pub(crate) fn unpinned() -> NewItem {
     NewItem::note(KEY, Some(json!({"anew": true})))
 }
 
-/// Whether someone took all pins away, and nothing was pinned since.
+/// Whether all pins were removed and nothing was pinned since.
 pub(crate) fn is_unpinned(thread: &Snapshot) -> bool {
     thread.note(KEY).is_some_and(|it| it["anew"] == true)
 }

@@ -1,30 +1,30 @@
 //! Keeps huge tool results out of the prompt.
 //!
-//! In comes what the model would see and the most bytes it may have, out comes the same or a preview: the beginning and
-//! the end with a note between them. Nothing is counted in tokens and nothing is serialised twice: a result of 50 MB
-//! costs a look at its size.
+//! An output within the byte limit stays as it is; a larger one becomes a preview: the beginning and the end, with a
+//! note between them. No tokens are counted and nothing is serialised twice, so a result of 50 MB costs little more
+//! than a look at its size.
 
 use contexture_message::{File, Image, MediaSource, Part, ToolOutput};
 use serde_json::Value;
 
 use crate::filled::filled;
 
-/// A tool's output in the size in which the model may see it.
+/// A tool's output, bounded to what the model may see.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bounded {
     pub(crate) output: ToolOutput,
-    /// The whole text, where the model sees a preview of it.
+    /// The full text, if the model sees a preview of it.
     pub(crate) whole: Option<String>,
 }
 
-/// How large a result may be, and by which handle the whole is found.
+/// The size limit of a result, and the handle of its full text.
 #[derive(Clone, Copy)]
 struct Size<'a> {
     max: usize,
     handle: &'a str,
 }
 
-/// Bounds an output to about `max` bytes. The preview names the handle by which the whole can be read.
+/// Bounds an output to about `max` bytes. The preview names the handle under which the full text can be read.
 pub(crate) fn bounded(output: ToolOutput, max: usize, handle: &str) -> Bounded {
     let size = Size { max, handle };
     match output {
@@ -59,8 +59,8 @@ fn cut_json(
     }
 }
 
-/// Bounds all texts together and all media together: where the texts are too long, one preview stands in the place of the
-/// first.
+/// Bounds all texts together and all media together. If the texts are too long, one preview replaces the first of
+/// them.
 fn content(parts: Vec<Part>, size: Size<'_>) -> Bounded {
     let texts = parts.iter().filter_map(|it| match it {
         Part::Text { text } => Some(text.as_str()),
@@ -94,7 +94,7 @@ fn content(parts: Vec<Part>, size: Size<'_>) -> Bounded {
     Bounded { output, whole }
 }
 
-/// 32 MB of base64, what the most generous provider takes in a request: what is larger never was of use.
+/// 32 MB of base64, the most that any provider accepts in a request. Larger media would be of no use.
 const MAX_MEDIA: usize = 32_000_000;
 
 fn too_large(kind: &str, data: &str) -> Part {
@@ -102,7 +102,7 @@ fn too_large(kind: &str, data: &str) -> Part {
     Part::text(template.replace("{kind}", kind).replace("{bytes}", &(data.len() / 4 * 3).to_string()))
 }
 
-/// Returns the beginning and the end of a text, about `max` bytes together.
+/// Returns the beginning and the end of a text, together about `max` bytes.
 fn preview(text: &str, Size { max, handle }: Size<'_>) -> String {
     let max = max.min(PREVIEW);
     let head = &text[..floor(text, max / 4 * 3)];
@@ -118,7 +118,7 @@ fn preview(text: &str, Size { max, handle }: Size<'_>) -> String {
     filled(include_str!("templates/preview.txt"), &values)
 }
 
-/// How much of a result that is too large is shown.
+/// The size of a preview, in bytes.
 const PREVIEW: usize = 8 * 1024;
 
 fn floor(text: &str, at: usize) -> usize {

@@ -1,4 +1,4 @@
-//! Reminders of one turn, in a hidden envelope of their own.
+//! Reminders for one turn, in a separate hidden envelope.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::outcome::Remark;
 const MOST: usize = 16;
 const MOST_CHARS: usize = 2_000;
 
-/// Returns the envelope with the reminders, if there are any, and remarks on what did not fit into it.
+/// Returns the envelope with the reminders, if there are any. Adds a remark for each one that was cut or left out.
 pub(crate) fn envelope(reminders: &[String], remarks: &mut Vec<Remark>) -> Option<NewItem> {
     text(reminders, remarks).map(|it| NewItem::envelope(EnvelopeTag::SystemReminders, it))
 }
 
-/// Resolves a prompt as a run with these reminders would: what is shown is what would be sent. `in_flight_turn` of the
-/// options, or `in_flight`, holds what the user says, if anything.
+/// Resolves a prompt as a run with these reminders would: the result is what would be sent. The user's message, if
+/// any, is in `in_flight_turn` or `in_flight` of the options.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -45,7 +45,8 @@ pub async fn resolve_reminded(
     if text(reminders, &mut Vec::new()).is_none() {
         return prompt.resolve(options).await;
     }
-    // A turn with reminders is resolved as it is on record: with the envelope of its blocks, and theirs behind it.
+    // A turn with reminders is resolved as it will be recorded: with the envelope of its blocks, then that of the
+    // reminders.
     let pass = prompt.resolve(options.clone()).await?;
     let said = options.in_flight_turn.as_ref().map(Turn::messages).unwrap_or_default();
     let said: Vec<Message> = said.iter().chain(&options.in_flight).map(|it| (**it).clone()).collect();
@@ -55,7 +56,8 @@ pub async fn resolve_reminded(
     prompt.resolve(ResolveOptions { in_flight_turn: Some(turn), enclosed: true, ..recorded }).await
 }
 
-/// Returns a turn as it will be on record with its reminders: what is said, the envelope of a pass, and theirs behind it.
+/// Returns a turn as it will be recorded with its reminders: its messages, the envelope of the pass, then the
+/// reminders.
 pub(crate) fn recorded(number: TurnNo, said: &[Message], pass: &Pass, reminders: &[String]) -> Option<Turn> {
     let reminding = text(reminders, &mut Vec::new())?;
     let said = said.iter().map(|it| Body::Message(Arc::new(it.clone())));
@@ -67,7 +69,7 @@ pub(crate) fn recorded(number: TurnNo, said: &[Message], pass: &Pass, reminders:
     Some(turn.with_status(TurnStatus::InFlight))
 }
 
-/// Returns an item whose tokens are counted by the pass.
+/// Returns an item without a token count: the pass counts it.
 fn uncounted(body: Body) -> Item {
     let cost = Cost { counter: Arc::from(""), tokens: Tokens(0) };
     let (seq, turn, at) = (Seq(1), TurnNo(1), Timestamp(0));

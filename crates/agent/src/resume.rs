@@ -1,7 +1,7 @@
-//! How a suspended turn goes on: a decision or results come from outside, in any process.
+//! Continues a suspended turn with a decision or results from outside, in any process.
 //!
-//! What comes is checked against the log twice: before the turn is taken up again, so that a wrong reply writes nothing,
-//! and after, because somebody else may have replied meanwhile.
+//! The reply is checked against the log twice: before the turn is resumed, so that an invalid reply writes nothing,
+//! and after, because another process may have replied in the meantime.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ use crate::turn::watch;
 use crate::words::result_items;
 use crate::{AgentError, ApprovalError, ClientToolError, Event};
 
-/// What comes from outside to a turn that waits.
+/// A reply to a suspended turn.
 pub(crate) enum Reply {
-    /// Somebody decided about a call.
+    /// A person's decision about a call.
     Decision(Ruling),
-    /// The client ran calls.
+    /// The results of calls that the client ran.
     Results(AnswerRequest),
 }
 
 impl Reply {
-    /// Says why the reply changes nothing, if so.
+    /// Returns an error if the turn does not accept the reply.
     fn admit(&self, waiting: &Waiting, thread: &str, prompt: &str) -> Result<(), AgentError> {
         match self {
             Reply::Decision(ruling) => waiting.admit(ruling, thread)?,
@@ -60,7 +60,7 @@ impl Reply {
         }
     }
 
-    /// Returns what the reply puts on record, and the events that tell of it.
+    /// Returns the items that record the reply, and the events that announce it.
     fn items(&self, waiting: &Waiting, max_bytes: usize) -> (Vec<NewItem>, Vec<Event>) {
         match self {
             Reply::Decision(ruling) => (vec![approval::decided(ruling)], Vec::new()),
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-/// Returns the results in the order of their calls, whatever order they came in.
+/// Returns the results in the order of their calls, whatever order they arrived in.
 fn in_call_order(waiting: &Waiting, request: &AnswerRequest, max_bytes: usize) -> Vec<Answered> {
     let each = waiting.client.iter().filter_map(|call| {
         let (_, output) = request.results.iter().find(|(id, _)| *id == call.id)?;
@@ -82,7 +82,7 @@ fn in_call_order(waiting: &Waiting, request: &AnswerRequest, max_bytes: usize) -
     each.collect()
 }
 
-/// Takes a reply, and runs the turn to its end once nothing is missing.
+/// Records a reply, and runs the turn to its end once no other reply is missing.
 pub(crate) async fn go_on(
     agent: Arc<Inner>,
     prompt: Prompt,
@@ -110,7 +110,7 @@ async fn resume(
     let waiting = Waiting::read(&items_since(&thread, open.began).await?);
     reply.admit(&waiting, &name, prompt.id())?;
     let mut setting = setting_of(agent, prompt, &waiting.run, &reply);
-    // Another process may have another agent, without a tool that the run was begun with.
+    // The agent in this process may lack a tool that the run began with.
     setting.named_tools()?;
     if matches!(reply, Reply::Results(AnswerRequest { client_tools: Some(_), .. })) {
         setting.check_client_tools(&snapshot).await?;
@@ -120,7 +120,7 @@ async fn resume(
         Err(SessionError::NotSuspended { .. }) => return Err(reply.not_waiting(&name)),
         turn => turn?,
     };
-    // Somebody else may have replied while this one waited for its turn.
+    // Another process may have replied while this one waited for the turn.
     let admitted = match items_since(&thread, open.began).await.map(|it| Waiting::read(&it)) {
         _ if cancel.is_cancelled() => Err((AgentError::Cancelled, waiting)),
         Ok(now) => match reply.admit(&now, &name, setting.prompt.id()) {
@@ -153,7 +153,7 @@ async fn resume(
     running.settle(result).await
 }
 
-/// Returns what the rest of the turn has in common with what was before, and what the reply changes of it.
+/// Returns the setting that the run began with, changed by what the reply overrides.
 fn setting_of(agent: Arc<Inner>, prompt: Prompt, run: &RunRecord, reply: &Reply) -> Setting {
     let RunRecord { spec, own_words, .. } = run.clone();
     let mut setting = Setting { own_words, ..Setting::new(agent, prompt, spec) };

@@ -1,8 +1,8 @@
-//! One round of tool calls: run together, answered in the order of the calls.
+//! One round of tool calls: run concurrently, answered in the order of the calls.
 //!
-//! Every call gets exactly one output, whatever happens to it: its value, an error that the model can read (unknown
-//! tool, wrong arguments, failure, panic, time-out), a denial, or `interrupted` when the run is cancelled. Calls run at the
-//! same time, besides tools that want to be alone.
+//! Every call gets exactly one output, whatever happens: its value, an error that the model can read (unknown tool,
+//! invalid arguments, failure, panic, timeout), a denial, or `interrupted` if the run is cancelled. Calls run
+//! concurrently, except for tools that must run alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,10 +21,10 @@ use crate::preview::bounded;
 use crate::run::Sink;
 use crate::tool::Tool;
 
-/// What the calls of one round have in common.
+/// What the calls of one round share.
 pub(crate) struct Round<'a> {
     pub(crate) site: Site<'a>,
-    /// What was sent: only tools that were offered can be called.
+    /// The pass that was sent. Only tools that it offers can be called.
     pub(crate) pass: &'a Pass,
     pub(crate) sink: &'a Sink,
 }
@@ -34,12 +34,12 @@ pub(crate) struct Round<'a> {
 pub(crate) struct Answered {
     pub(crate) call: ToolCall,
     pub(crate) output: ToolOutput,
-    /// The whole text of the output, where the model sees a preview.
+    /// The full text of the output, if the model sees a preview.
     pub(crate) whole: Option<String>,
 }
 
 impl Answered {
-    /// Returns a call with what its client says it gave, in the size in which the model may see it.
+    /// Returns a call with the output that the client sent, bounded to what the model may see.
     pub(crate) fn from_outside(call: &ToolCall, output: ToolOutput, max_bytes: usize) -> Self {
         let output = match is_output_too_deep(&output) {
             true => ToolOutput::failure(output_too_deep(&call.name)),
@@ -53,7 +53,7 @@ impl Answered {
         Self { call: call.clone(), output: bounded.output, whole: bounded.whole }
     }
 
-    /// Returns the event that tells of it.
+    /// Returns the event that announces the result.
     pub(crate) fn event(&self, raw: Option<Value>) -> Event {
         let (id, name) = (self.call.id.clone(), self.call.name.clone());
         Event::ToolResult { id, name, output: self.output.clone(), raw }
@@ -61,20 +61,20 @@ impl Answered {
 }
 
 impl<'a> Round<'a> {
-    /// Whether a person must decide before the call is run. Calls that would fail anyway are not asked about.
+    /// Whether a person must approve the call before it runs. Calls that would fail anyway need no approval.
     pub(crate) fn asks(&self, call: &ToolCall) -> bool {
         let Ok(tool) = self.runnable(call) else { return false };
         let wrapped = |it: &&Layer| it.is_for(&call.name) && matches!(it.middleware, LayerKind::Approval);
         tool.asks(&call.arguments) || self.site.layers.iter().any(|it| wrapped(&it))
     }
 
-    /// Runs calls, as many at a time as the agent allows.
+    /// Runs calls, as many concurrently as the agent allows.
     pub(crate) async fn run(&self, calls: &[ToolCall]) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(calls.len());
         let is_alone = |call: &ToolCall| self.tool(&call.name).is_some_and(|it| it.alone);
-        // Each chunk runs together: calls side by side, or a single one that wants to be alone.
+        // Each chunk is either a series of concurrent calls or a single call that must run alone.
         for chunk in calls.chunk_by(|a, b| !is_alone(a) && !is_alone(b)) {
-            // Boxed and listed: an iterator of futures that borrow would keep the whole run on one thread.
+            // Boxed and collected, because an iterator of borrowing futures would make the run's future not `Send`.
             let running: Vec<BoxFuture<'_, Answered>> = chunk.iter().map(|it| self.one(it).boxed()).collect();
             let together = self.site.agent.config.concurrent_tools.max(1);
             answered.extend(stream::iter(running).buffered(together).collect::<Vec<_>>().await);
@@ -94,7 +94,7 @@ impl<'a> Round<'a> {
         answered
     }
 
-    /// Returns what the model sees, and the raw value where the call gave one.
+    /// Returns the output for the model, and the raw value if the call succeeded.
     async fn output(&self, call: &ToolCall) -> (ToolOutput, Option<Value>) {
         let tool = match self.runnable(call) {
             Ok(tool) => tool,
@@ -118,7 +118,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Returns the tool that a call may run, or what the model is told.
+    /// Returns the tool for a call, or the error for the model.
     fn runnable(&self, call: &ToolCall) -> Result<&'a Tool, String> {
         let request = self.pass.request();
         if !request.tools.iter().any(|it| it.name == call.name) {
@@ -134,14 +134,14 @@ impl<'a> Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    /// Returns the tool of that name: what its owner brought along, or else what the agent knows.
+    /// Returns the tool with that name: the one that the pass carries, or else the agent's.
     fn tool(&self, name: &str) -> Option<&'a Tool> {
         let brought = self.pass.tool(name).and_then(SharedTool::runner).and_then(Runner::get);
         brought.or_else(|| self.site.agent.tool(name))
     }
 }
 
-/// Whether the model sees a value as it is.
+/// Whether the output shows the model the raw value unchanged.
 fn is_same(output: &ToolOutput, value: &Value) -> bool {
     match output {
         ToolOutput::Json(shown) => shown == value,

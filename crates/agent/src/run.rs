@@ -1,4 +1,4 @@
-//! A run from outside: what goes in, the stream of events, the outcome.
+//! The public side of a run: the request, the stream of events and the outcome.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,62 +19,62 @@ use crate::resume::{self, Reply};
 use crate::turn;
 use crate::{Agent, AgentError, Event, Outcome, ResumePolicy};
 
-/// What a run is asked for. A turn that waits keeps it in the log, so that any process can resume it.
+/// The parameters of a run. A suspended turn keeps them in the log, so that any process can resume it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunSpec {
     /// The prompt's input, a JSON object.
     pub input: Value,
-    /// Who the run is for.
+    /// The scope of the run, such as its tenant and user.
     pub scope: Scope,
-    /// The model, `provider/model`; wins over the thread's and the prompt's.
+    /// The model, `provider/model`. It overrides the thread's and the prompt's.
     pub model: Option<String>,
-    /// Settings that win over the prompt's.
+    /// Settings that override the prompt's.
     pub settings: Settings,
-    /// Tools that the client runs, offered beside those that run here. A call of one suspends the turn until
+    /// Tools that the client runs, offered beside those of the server. A call to one suspends the turn until
     /// [`Agent::answer`] brings its result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ToolDefinition>,
-    /// Tools of the agent that this run offers beside those of the prompt. One that the prompt declares is offered as the
-    /// prompt declares it; one that the agent does not have is refused before anything is written.
+    /// Tools of the agent that this run offers beside the prompt's. If the prompt declares one of them, its
+    /// declaration is used. A name that the agent does not have is an error, raised before anything is written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// System instructions for this run only, in the place of the thread's own; an empty text stands for none. The thread's
-    /// stay as they are: what is kept of these is in hidden records of what was sent and of a turn that waits.
+    /// System instructions for this run only, replacing the thread's; an empty text means none. The thread's stay
+    /// unchanged: these are kept only in the hidden records of sent requests and suspended turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
 }
 
-/// One run of a prompt: what it is asked for, and how the turn begins.
+/// One run of a prompt: its parameters, and how the turn begins.
 #[derive(Clone, Debug, Default)]
 pub struct RunRequest {
-    /// What the run is asked for.
+    /// The parameters of the run.
     pub spec: RunSpec,
-    /// What the user says, whatever role the message names. Without it, the prompt's own `user` text begins the turn;
-    /// without that, the model answers what the thread ends with.
+    /// The user's message, sent with the user role whatever role it names. Without it, the prompt's own `user` text
+    /// begins the turn; without that, the model continues from the end of the thread.
     pub user: Option<Message>,
-    /// Hidden context that belongs to the user's message, and is on record with it.
+    /// Hidden context that belongs to the user's message and is recorded with it.
     pub items: Vec<NewItem>,
-    /// Blocks of this request, for the hidden envelope of the user's message: they are on record with it, and replayed.
+    /// Inline blocks for the hidden envelope of the user's message. They are recorded with it and replayed.
     pub blocks: Vec<InlineBlock>,
-    /// Reminders for this turn, in a hidden envelope of their own behind it: at most 16, each of 2,000 characters at most.
+    /// Reminders for this turn, in a separate hidden envelope after it: at most 16, each of at most 2,000 characters.
     pub reminders: Vec<String>,
-    /// Evaluates the frozen prefix again, although what it said is pinned.
+    /// Evaluates the frozen prefix again, although it is pinned.
     pub refresh: bool,
-    /// The same key again gives the outcome of the first run, not a second one.
+    /// The idempotency key. A second run with the same key returns the outcome of the first.
     pub key: Option<String>,
-    /// Resumes the turn of that key if it did not come to its end: its writer was lost, it failed or it was interrupted.
-    /// Give the rest of the request as it was. What the log has of the turn stands; a turn that is complete or waits is
-    /// replayed as ever. Does nothing without a key.
+    /// Resumes the turn of that key if it did not finish: it failed, was interrupted or lost its writer. Repeat the
+    /// rest of the request unchanged. What the log has of the turn is kept; a complete or suspended turn is still
+    /// replayed. Has no effect without a key.
     pub resume: Option<ResumePolicy>,
-    /// What happens when a turn is already running on the thread.
+    /// What to do if a turn is already running on the thread.
     pub policy: Policy,
-    /// Stops the run when it is cancelled.
+    /// Stops the run when cancelled.
     pub cancel: CancellationToken,
 }
 
 impl RunRequest {
-    /// Returns a request with what the user says.
+    /// Returns a request with a user message.
     ///
     /// ```
     /// use contexture_agent::RunRequest;
@@ -93,7 +93,7 @@ impl RunRequest {
         self.with(|it| it.spec.input = input)
     }
 
-    /// Sets who the run is for.
+    /// Sets the scope of the run.
     #[must_use]
     pub fn scope(self, scope: Scope) -> Self {
         self.with(|it| it.spec.scope = scope)
@@ -105,7 +105,7 @@ impl RunRequest {
         self.with(|it| it.spec.model = Some(model.into()))
     }
 
-    /// Sets settings that win over the prompt's.
+    /// Sets settings that override the prompt's.
     #[must_use]
     pub fn settings(self, settings: Settings) -> Self {
         self.with(|it| it.spec.settings = settings)
@@ -117,7 +117,7 @@ impl RunRequest {
         self.with(|it| it.spec.client_tools = tools)
     }
 
-    /// Sets the names of the agent's tools that this run offers beside those of the prompt.
+    /// Sets the names of the agent's tools that this run offers beside the prompt's.
     #[must_use]
     pub fn tools(self, tools: Vec<String>) -> Self {
         self.with(|it| it.spec.tools = tools)
@@ -142,15 +142,15 @@ impl RunRequest {
 }
 
 impl Agent {
-    /// Runs a prompt on a thread: one turn, to its end. Nothing happens until the run is polled; dropping it interrupts the
-    /// turn.
+    /// Runs a prompt on a thread: one turn, to its end. Nothing happens until the run is polled; dropping it
+    /// interrupts the turn.
     pub fn run<In, Out>(&self, prompt: &Prompt<In, Out>, thread: &Thread, request: RunRequest) -> Run {
         let (agent, prompt, thread) = (self.0.clone(), prompt.untyped(), thread.clone());
         Run::new(|sink| Box::pin(turn::run(agent, prompt, thread, request, sink)))
     }
 
-    /// Decides about a call that waits for approval. Once everything is decided the turn goes on to its end, in whatever
-    /// process this is. A forged or repeated decision changes nothing.
+    /// Decides about a call that waits for approval. Once all calls are decided, the turn continues to its end in this
+    /// process. A forged or repeated decision changes nothing.
     pub fn decide<In, Out>(
         &self,
         prompt: &Prompt<In, Out>,
@@ -161,12 +161,12 @@ impl Agent {
         self.go_on(prompt, thread, Reply::Decision(decision.ruling()), cancel)
     }
 
-    /// Decides about a call that waits for approval without its token. Besides that it is [`Agent::decide`]: a repeated
-    /// decision changes nothing.
+    /// Decides about a call that waits for approval, without its token. Otherwise it works like [`Agent::decide`]: a
+    /// repeated decision changes nothing.
     ///
-    /// This is for the owner of a turn only: code that began it, holds the thread itself and has made sure in its own way
-    /// that whoever decides may do so, such as a flow whose wait was answered. Never hand on to it what comes from outside
-    /// with nothing but the id of an approval: ids are no secrets.
+    /// Only the owner of a turn may use this: code that began the turn, holds the thread, and has authorized the
+    /// person who decides by other means, such as a flow whose wait was answered. Never pass on an external request
+    /// that has only the id of an approval: ids are not secret.
     pub fn decide_as_owner<In, Out>(
         &self,
         prompt: &Prompt<In, Out>,
@@ -179,10 +179,11 @@ impl Agent {
         self.go_on(prompt, thread, Reply::Decision(ruling), cancel)
     }
 
-    /// Takes the results of calls that the client ran. Once nothing is missing any more the turn goes on to its end, in
-    /// whatever process this is. A result for a call that does not wait is refused, and nothing of the request counts.
+    /// Takes the results of calls that the client ran. Once none is missing, the turn continues to its end in this
+    /// process. A result for a call that is not waiting is an error, and then the whole request is rejected.
     ///
-    /// A request of its own: steps, tokens and cost are counted anew, because the client decides how often it goes on.
+    /// Counts as a new request: steps, tokens and cost start from zero, because the client decides how often to
+    /// continue.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -239,12 +240,12 @@ impl Agent {
     }
 }
 
-/// Where events go. Nobody listening is no trouble.
+/// The sender of a run's events. Events without a receiver are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink(UnboundedSender<Event>);
 
 impl Sink {
-    /// Returns a sink whose events go nowhere.
+    /// Returns a sink that drops its events.
     pub(crate) fn unheard() -> Self {
         Self(unbounded().0)
     }
@@ -256,9 +257,9 @@ impl Sink {
 
 type Work = BoxFuture<'static, Result<Outcome, AgentError>>;
 
-/// A run: a stream of events, and at its end the outcome.
+/// A run: a stream of events that ends with the outcome.
 ///
-/// The run goes on only while it is polled, so that a consumer that is slow slows it down instead of filling memory.
+/// A run makes progress only while it is polled, so a slow consumer slows it down instead of filling memory.
 #[must_use = "a run does nothing unless it is polled"]
 pub struct Run {
     events: UnboundedReceiver<Event>,
@@ -272,15 +273,15 @@ impl Run {
         Self { events, work: Some(work(Sink(sender))), outcome: None }
     }
 
-    /// Waits for the next event; nothing comes behind the last one.
+    /// Waits for the next event; returns `None` after the last one.
     pub async fn next_event(&mut self) -> Option<Event> {
         self.next().await
     }
 
-    /// Waits for the end of the run. Events that nobody took are dropped.
+    /// Waits for the end of the run. Events that were not read are dropped.
     pub async fn outcome(mut self) -> Result<Outcome, AgentError> {
         while self.next().await.is_some() {}
-        // The stream ends when the work is done, and not before.
+        // The stream ends only when the work is done, so the outcome is always set here.
         self.outcome.unwrap_or(Err(AgentError::Cancelled))
     }
 }
@@ -296,7 +297,7 @@ impl Stream for Run {
             }
             let Some(work) = &mut run.work else { return Poll::Ready(None) };
             match work.as_mut().poll(cx) {
-                // What was said last is still to be handed out.
+                // The last events are still in the channel and are returned next.
                 Poll::Ready(outcome) => (run.outcome, run.work) = (Some(outcome), None),
                 Poll::Pending => {
                     return match run.events.poll_next_unpin(cx) {

@@ -1,7 +1,7 @@
-//! What was sent last on a thread, for the forecast of its next call.
+//! The last request sent on a thread, used to forecast the cache use of the next call.
 //!
-//! This process remembers it as it was. For others, the thread keeps the tools and the system message, written anew
-//! only when they change; which messages followed, the log says.
+//! This process remembers the exact request. For other processes, the thread records the tools and the system message
+//! whenever they change; the messages that followed are in the log.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use serde_json::json;
 
 const KEY: &str = "contexture.sent";
 
-/// What was sent, as a thread keeps it.
+/// The last request as the thread records it.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// How the messages were read then: how many archives there were, where the history began, what was old.
+    /// How the log was read then: the number of archives, the start of the history, and what counted as old.
     view: (u64, Seq, Seq, Seq),
     sent: Sent,
 }
 
-/// Returns what was sent last, as far as it is known.
+/// Returns the last request, as far as it is known.
 pub(crate) fn last(thread: &Thread, snapshot: &Snapshot) -> Option<Arc<Sent>> {
     thread.remembered::<Sent>().or_else(|| kept(snapshot).map(|it| Arc::new(it.sent)))
 }
@@ -35,12 +35,12 @@ fn kept(snapshot: &Snapshot) -> Option<Kept> {
 
 fn view(snapshot: &Snapshot) -> (u64, Seq, Seq, Seq) {
     let state = snapshot.state();
-    // What was prepended since then stands where the history began.
+    // Items prepended since then change where the history begins.
     let began = state.prepended().unwrap_or(state.history_after);
     (state.n_archives, began, state.aged_results, state.aged_hidden)
 }
 
-/// How many messages of the log the last call read: all but the answer to it.
+/// Returns how many messages of the log the last call read: all but its answer.
 fn n_sent(snapshot: &Snapshot) -> usize {
     let mut messages: usize = snapshot.turns().iter().map(|it| it.messages().len()).sum();
     let last = snapshot.turns().last().and_then(|it| it.messages().last());
@@ -48,7 +48,7 @@ fn n_sent(snapshot: &Snapshot) -> usize {
     messages
 }
 
-/// Returns the record of what was sent, if the thread does not have it yet.
+/// Returns the record of the last request, if the thread does not have it yet.
 pub(crate) fn record(snapshot: &Snapshot, sent: &Sent) -> Option<NewItem> {
     let view = view(snapshot);
     let is_known = kept(snapshot).is_some_and(|it| it.view == view && it.sent.has_same_prefix(sent));

@@ -1,4 +1,4 @@
-//! What all passes of a run have in common, and how they are resolved.
+//! What all passes of a run share, and how they are resolved.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,55 +26,55 @@ use crate::run::RunSpec;
 use crate::words::{text_of, with_text};
 use crate::{AgentError, ClientToolError, prefix, sent};
 
-/// How long the cache of a model lives of which nothing is known: most keep it for five minutes.
+/// Assumed cache lifetime of a model whose cache rules are unknown. Most providers keep a prefix for five minutes.
 const ASSUMED_LIFETIME_S: u64 = 300;
 
-/// What all passes of a run have in common.
+/// What all passes of a run share.
 pub(crate) struct Setting {
     pub(crate) agent: Arc<Inner>,
     pub(crate) prompt: Prompt,
     pub(crate) spec: RunSpec,
-    /// What the prompt itself says beside the user's message, once that is settled: the same in all passes of the turn.
+    /// The prompt's own messages beside the user's, once guarded. They stay the same in all passes of the turn.
     pub(crate) own_words: Option<Arc<[Message]>>,
-    /// The pass that this one is made again from: nothing in it is evaluated a second time.
+    /// The pass to repeat, if any: nothing in it is evaluated a second time.
     pub(crate) repeats: Option<Pass>,
-    /// Blocks of the request. On record, they are in the turn's envelope.
+    /// Inline blocks of the request. Once recorded, they are part of the turn's envelope.
     pub(crate) blocks: Vec<InlineBlock>,
-    /// What is known of the provider's cache.
+    /// The state of the provider's cache.
     pub(crate) cache: CacheState,
-    /// What the thread has learned of the model, once it was asked.
+    /// What the thread has learned about the model's limits, once loaded.
     pub(crate) learned: Option<Learned>,
-    /// Whether what was learned is left aside: nothing fits it, and the provider may take more all the same.
+    /// Whether to ignore the learned limits: nothing fits them, and the provider may accept more after all.
     pub(crate) is_daring: bool,
-    /// What is shown shorter than the limits say, where the thread does not have it on record yet.
+    /// Caps on shown results and messages that the thread has not recorded yet.
     pub(crate) caps: Option<Arc<Caps>>,
 }
 
-/// What is known of the provider's cache before a call.
+/// What is known about the provider's cache before a call.
 #[derive(Default)]
 pub(crate) struct CacheState {
-    /// What was sent last.
+    /// The last request that was sent.
     pub(crate) previous: Option<Arc<Sent>>,
-    /// How long ago; nothing while the turn runs.
+    /// How long ago it was sent; `None` while the turn runs.
     pub(crate) idle: Option<Duration>,
-    /// Someone asked for a new prefix.
+    /// Whether a new prefix was requested.
     pub(crate) refresh: bool,
-    /// The prefix was pinned in this turn: whatever was a reason to make it anew is none any more.
+    /// Whether the prefix was pinned in this turn. If so, the reasons to evaluate it again no longer apply.
     pub(crate) is_pinned: bool,
-    /// Which edits of earlier bytes were weighed.
+    /// The decisions about edits to bytes that were sent before.
     pub(crate) edits: Vec<EditDecision>,
 }
 
-/// The turn that runs.
+/// The turn in flight.
 pub(crate) enum InFlight {
-    /// Before anything of it is on record.
+    /// Not recorded yet.
     Said(Turn),
-    /// As it is on record, with its envelopes.
+    /// As recorded, with its envelopes.
     Recorded(Turn),
 }
 
 impl Setting {
-    /// Returns the setting of a run before anything was looked at.
+    /// Returns the initial setting of a run, before the thread is read.
     pub(crate) fn new(agent: Arc<Inner>, prompt: Prompt, spec: RunSpec) -> Self {
         Self {
             agent,
@@ -90,7 +90,7 @@ impl Setting {
         }
     }
 
-    /// Resolves the prompt for a thread, with what has happened in the running turn.
+    /// Resolves the prompt for a thread and its turn in flight.
     pub(crate) async fn resolve(
         &self,
         thread: &Snapshot,
@@ -100,8 +100,7 @@ impl Setting {
         Ok(self.prompt.resolve(self.options(thread, in_flight, before)?).await?)
     }
 
-    /// Sends what the prompt itself says in the user's place through the input guardrails. Says whether any of it was
-    /// rewritten.
+    /// Runs the input guardrails on messages. Returns the messages and whether any of them was rewritten.
     pub(crate) async fn guard_words(
         &self,
         pass: &Pass,
@@ -121,7 +120,7 @@ impl Setting {
         Ok((guarded, is_rewritten))
     }
 
-    /// Resolves the prompt without anything that was said: what a request to summarise it begins with.
+    /// Resolves the prompt without any history: the start of a request for a summary.
     pub(crate) async fn resolve_bare(&self, thread: &Snapshot) -> Result<Pass, AgentError> {
         let none = InFlight::Recorded(Turn::new("in_flight", Vec::new()));
         let options = ResolveOptions { history: Vec::new(), ..self.options(thread, none, None)? };
@@ -159,7 +158,7 @@ impl Setting {
             cache_rules: facts.cache,
             settings: self.spec.settings.clone(),
             tools: self.offered_tools(),
-            // Spare, so that what the prompt declares stands as it is; a tool of the user's wins over one of the engine's.
+            // Spare tools never replace what the prompt declares; the run's tools come before the engine's.
             spare_tools: self.named_tools()?.into_iter().chain(own.always).collect(),
             result_reader: own.with_previews,
             history: history.map(|it| (**it).clone()).collect(),
@@ -178,13 +177,13 @@ impl Setting {
         })
     }
 
-    /// Returns the tools that every pass offers: those of the agent, and those of the client.
+    /// Returns the tools that every pass offers: the agent's and the client's.
     fn offered_tools(&self) -> Vec<SharedTool> {
         let of_client = self.spec.client_tools.iter().cloned().map(SharedTool::new);
         self.agent.shared.iter().cloned().chain(of_client).collect()
     }
 
-    /// Refuses a pass that offers a tool which nothing can run.
+    /// Returns an error if a pass offers a tool that nothing can run.
     pub(crate) fn check_tools(&self, pass: &Pass) -> Result<(), AgentError> {
         let is_runnable = |name: &str| {
             let tool = pass.tool(name).and_then(SharedTool::runner);
@@ -196,7 +195,7 @@ impl Setting {
         }
     }
 
-    /// Returns the tools that the run names, or which of them the agent does not have.
+    /// Returns the tools that the run names, or an error for the first one that the agent does not have.
     pub(crate) fn named_tools(&self) -> Result<Vec<SharedTool>, AgentError> {
         let each = self.spec.tools.iter().map(|name| match self.agent.tool(name) {
             Some(tool) => Ok(SharedTool::from(tool.clone())),
@@ -205,12 +204,12 @@ impl Setting {
         each.collect()
     }
 
-    /// Whether the client runs a tool.
+    /// Whether the client runs the tool.
     pub(crate) fn is_of_client(&self, tool: &str) -> bool {
         self.spec.client_tools.iter().any(|it| it.name == tool)
     }
 
-    /// Refuses tools of the client that have the name of another.
+    /// Returns an error if a client tool has the name of another tool.
     pub(crate) async fn check_client_tools(&mut self, thread: &Snapshot) -> Result<(), AgentError> {
         let mut names = BTreeSet::new();
         let is_named = |name: &str| self.spec.tools.iter().any(|it| it == name);
@@ -219,7 +218,7 @@ impl Setting {
         if let Some(tool) = twice {
             return Err(ClientToolError::Collision { tool: tool.name.clone() }.into());
         }
-        // A tool that could be run where a prompt declares it collides only if this prompt does.
+        // An executor collides only if this prompt declares its tool.
         if !names.iter().any(|it| self.agent.executors.get(it).is_some()) {
             return Ok(());
         }
@@ -233,15 +232,14 @@ impl Setting {
         }
     }
 
-    /// Returns the model that is called on a thread, if any is named.
+    /// Returns the model to call on a thread: the run's, the thread's, the prompt's or the agent's, in that order.
     pub(crate) fn model_on(&self, thread: &Snapshot) -> Option<String> {
         let chosen = thread.model().map(|it| format!("{}/{}", it.provider, it.model));
         let own = self.prompt.definition().model.clone();
         self.spec.model.clone().or(chosen).or(own).or_else(|| self.agent.config.model.clone())
     }
 
-    /// Returns the records of what a pass pins on a thread and which of the engine's tools it offers, if they are not on
-    /// record yet.
+    /// Returns the records of what a pass pins and which of the engine's tools it offers, if the thread lacks them.
     pub(crate) fn pins(&self, thread: &Snapshot, pass: &Pass) -> Vec<NewItem> {
         let model = self.model_on(thread);
         let pins = model.and_then(|it| self.moment(thread, &it).record(pass));
@@ -249,7 +247,7 @@ impl Setting {
         pins.into_iter().chain(own).collect()
     }
 
-    /// Looks at the thread before a turn begins or goes on.
+    /// Reads the state of the thread's cache and limits before a turn begins or is resumed.
     pub(crate) fn look(&mut self, thread: &Thread, snapshot: &Snapshot) {
         let idle = self.agent.time.now().0.saturating_sub(snapshot.state().updated.0);
         self.cache.idle = Some(Duration::from_millis(u64::try_from(idle).unwrap_or(0)));
@@ -258,12 +256,12 @@ impl Setting {
         self.recall_limits(snapshot);
     }
 
-    /// Takes over what the thread has learned of its model.
+    /// Loads what the thread has learned about its model.
     pub(crate) fn recall_limits(&mut self, snapshot: &Snapshot) {
         self.learned = self.model_on(snapshot).map(|it| Learned::of(snapshot, &it));
     }
 
-    /// Decides what of a thread is old from now on. `must` says why it must be, if it must.
+    /// Decides which items of a thread count as old from now on. `must` is the reason if ageing is forced.
     pub(crate) async fn age(
         &mut self,
         thread: &Thread,
@@ -272,7 +270,7 @@ impl Setting {
         let snapshot = thread.get();
         let facts = self.facts(&self.model_on(&snapshot).unwrap_or_default());
         let config = &self.agent.config.compaction;
-        // Where nothing is known of a cache, there may be one all the same: servers that keep prefixes are common.
+        // An unknown model may still have a cache: servers that cache prefixes are common.
         let rules =
             facts.cache.unwrap_or(CacheRules { lifetime_s: ASSUMED_LIFETIME_S, ..CacheRules::default() });
         let prospect =
@@ -285,14 +283,14 @@ impl Setting {
         };
         let Ageing { decisions, record } = ageing(thread, &snapshot, &terms).await?;
         match must {
-            // One more reason for bytes that change, besides those of this turn.
+            // A forced edit is added to the decisions already made in this turn.
             Some(_) => self.cache.edits.extend(decisions.into_iter().filter(|_| record.is_some())),
             None => self.cache.edits = decisions,
         }
         Ok(record)
     }
 
-    /// Says what holds of the frozen prefix.
+    /// Returns the facts that decide whether the frozen prefix is still valid.
     fn moment<'a>(&self, thread: &'a Snapshot, model: &'a str) -> Moment<'a> {
         let lifetime = self.facts(model).cache.map_or(ASSUMED_LIFETIME_S, |it| it.lifetime_s);
         let CacheState { idle, refresh, is_pinned, .. } = self.cache;
@@ -305,31 +303,31 @@ impl Setting {
         }
     }
 
-    /// Returns what a model can take, corrected by what the thread has learned of it.
+    /// Returns the limits of a model, corrected by what the thread has learned about it.
     fn limits(&self, model: &str) -> ModelLimits {
         self.learned.filter(|_| !self.is_daring).unwrap_or_default().limits(self.facts(model))
     }
 
-    /// Leaves aside what was learned of the model's limits, once. Says whether that changes anything.
+    /// Ignores the learned limits from now on. Returns whether this changes anything, which it does at most once.
     pub(crate) fn dare(&mut self) -> bool {
         let is_limited = self.learned.is_some_and(|it| it.is_guess());
         !std::mem::replace(&mut self.is_daring, true) && is_limited
     }
 
-    /// Returns how many tokens a request may have by our count.
+    /// Returns how many tokens a request may have, by our count.
     pub(crate) fn usable(&self, pass: &Pass) -> Option<Tokens> {
         let request = pass.request();
         let limits = self.limits(request.model.as_deref().unwrap_or_default());
         limits.input_tokens(&request.settings).filter(|it| it.0 > 0)
     }
 
-    /// Returns how many tokens a request on a thread may have by our count, before there is one.
+    /// Returns how many tokens a request on a thread may have, by our count, before a pass exists.
     pub(crate) fn usable_on(&self, thread: &Snapshot) -> Option<Tokens> {
         let settings = self.prompt.definition().settings.clone().overridden_by(&self.spec.settings);
         self.limits(&self.model_on(thread)?).input_tokens(&settings).filter(|it| it.0 > 0)
     }
 
-    /// Returns how many of the provider's own tokens a request may have, and whether that is a guess.
+    /// Returns how many of the provider's tokens a request may have, and whether the window is assumed.
     pub(crate) fn window(&self, pass: &Pass) -> (Option<Tokens>, bool) {
         let request = pass.request();
         let (facts, is_assumed) = self.facts(request.model.as_deref().unwrap_or_default()).with_window();
@@ -337,12 +335,12 @@ impl Setting {
         (limits.input_tokens(&request.settings).filter(|it| it.0 > 0), is_assumed)
     }
 
-    /// Returns what is shown shorter than the limits say.
+    /// Returns the caps on shown results and messages.
     pub(crate) fn caps(&self, thread: &Snapshot) -> Arc<Caps> {
         self.caps.clone().unwrap_or_else(|| caps::of(thread))
     }
 
-    /// Returns how large results are shown.
+    /// Returns the limits of shown tool results.
     pub(crate) fn results(&self, thread: &Snapshot) -> ResultLimits {
         let facts = self.facts(&self.model_on(thread).unwrap_or_default());
         let limits = self.agent.config.compaction.result_limits(thread, facts);
@@ -352,7 +350,7 @@ impl Setting {
         }
     }
 
-    /// Returns who counts the request for a summary, and how many tokens it may have.
+    /// Returns the counter for a summary request, and how many tokens the request may have.
     pub(crate) fn summary_room(
         &self,
         thread: &Snapshot,
@@ -374,19 +372,19 @@ impl Setting {
         (counter, room)
     }
 
-    /// Takes in what was reported for a request.
+    /// Learns from the reported usage of a request.
     pub(crate) fn answered(&mut self, pass: &Pass, reported: u64) {
         let learned = self.learned.get_or_insert_default();
         learned.answered(pass.total_tokens(), reported, pass.is_counted_exactly());
     }
 
-    /// Takes in that a request was refused, and returns the record of it.
+    /// Learns from a refused request and returns the record of it.
     pub(crate) fn refused(&mut self, thread: &Snapshot, counted: Tokens, refusal: &str) -> Option<NewItem> {
         self.learned.get_or_insert_default().refused(counted, refusal);
         self.learned_record(thread, None)
     }
 
-    /// Returns the record of what was learned of the model, if it is not on record yet.
+    /// Returns the record of what was learned about the model, if the thread does not have it yet.
     pub(crate) fn learned_record(&self, thread: &Snapshot, pass: Option<&Pass>) -> Option<NewItem> {
         let usable = pass.and_then(|it| self.window(it).0);
         self.learned?.record(thread, &self.model_on(thread)?, usable)

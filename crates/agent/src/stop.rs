@@ -1,24 +1,24 @@
-//! When the loop ends although the model would go on.
+//! Stop conditions: when the loop ends although the model would continue.
 //!
-//! In come the conditions of a prompt and what the run has used so far, out comes the first condition that holds. The
-//! conditions are OR-ed. A prompt that names no number of steps gets the agent's default.
+//! Takes the conditions of a prompt and the usage of the run so far, and returns the first condition that holds. The
+//! conditions are OR-ed. A prompt without a step limit gets the agent's default.
 
 use contexture_compose::StopCondition;
 use contexture_message::{ToolCall, Usage};
 
 use crate::{Ended, Remark};
 
-/// What a run has used after a step.
+/// The usage of a run after a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress<'a> {
     pub(crate) steps: u32,
     pub(crate) tokens: u64,
     pub(crate) cost: Option<f64>,
-    /// The calls of the newest step.
+    /// The calls of the latest step.
     pub(crate) calls: &'a [ToolCall],
 }
 
-/// Returns why the loop ends now, if it does.
+/// Returns the reason to stop now, if there is one.
 pub(crate) fn stop(conditions: &[StopCondition], max_steps: u32, progress: Progress<'_>) -> Option<Ended> {
     let own = conditions.iter().any(|it| matches!(it, StopCondition::MaxSteps(_)));
     let default = (!own && progress.steps >= max_steps).then_some(Ended::MaxSteps(max_steps));
@@ -37,7 +37,7 @@ fn holds(condition: &StopCondition, progress: Progress<'_>) -> Option<Ended> {
     }
 }
 
-/// Says that a limit can't be kept, if nothing tells what was used of it.
+/// Returns a warning if a limit can't be enforced because the usage it depends on is unknown.
 pub(crate) fn unkept(condition: &StopCondition, usage: Usage, cost: Option<f64>) -> Option<Remark> {
     let message = match condition {
         StopCondition::MaxCost(_) if cost.is_none() => {

@@ -1,7 +1,7 @@
-//! Tools that run here: their definition, their function, and how they are treated.
+//! Tools that run in the agent's process: their definition, their function and their options.
 //!
-//! A tool has two outputs. Its function gives the raw value, for the application; `to_model_output` makes of it what
-//! the model sees (by default a string becomes text and anything else JSON). Arguments are validated against the
+//! A tool has two outputs. Its function returns the raw value, for the application; `to_model_output` converts it to
+//! what the model sees (by default a string becomes text and anything else JSON). Arguments are validated against the
 //! tool's schema before its function is called.
 
 use std::collections::BTreeMap;
@@ -26,15 +26,15 @@ use tokio_util::sync::CancellationToken;
 pub struct Invocation {
     /// The model's call; its arguments have been validated.
     pub call: ToolCall,
-    /// The thread on which it was made.
+    /// The thread of the call.
     pub thread: ThreadId,
-    /// The turn in which it was made.
+    /// The turn of the call.
     pub turn: TurnNo,
-    /// Cancelled when the run is; a tool that is not done by then is dropped.
+    /// Cancelled together with the run. A tool that is still running then is dropped.
     pub cancel: CancellationToken,
-    /// The thread itself, for the engine's own tools to read.
+    /// The thread, which the engine's own tools read.
     pub(crate) log: Thread,
-    /// How many tokens a result may have to be shown whole.
+    /// The largest result that is shown in full, in tokens.
     pub(crate) result_tokens: Tokens,
 }
 
@@ -42,9 +42,9 @@ type RunFn = dyn Fn(Invocation) -> BoxFuture<'static, Result<Value, BoxError>> +
 type OutputFn = dyn Fn(&Value) -> ToolOutput + Send + Sync;
 type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
 
-/// A tool: what the model sees of it, and what runs it. Cheap to clone. Made by [`tool`] from a Rust function, or by
-/// [`Tool::new`] from a definition. Give it to the prompt, the context or the contributor that it belongs to, or to an
-/// agent for all of its runs.
+/// A tool: its definition for the model, and the function that runs it. Cheap to clone. Create it with [`tool`] from a
+/// Rust function, or with [`Tool::new`] from a definition. Give it to the prompt, context or contributor that needs
+/// it, or to an agent for all of its runs.
 ///
 /// ```
 /// use contexture_agent::tool;
@@ -64,7 +64,7 @@ type ApprovalFn = dyn Fn(&Value) -> bool + Send + Sync;
 #[derive(Clone)]
 pub struct Tool {
     tool: Arc<ToolDefinition>,
-    /// What checks arguments, or why the schema can't be used.
+    /// The validator of the arguments, or the reason why the schema is invalid.
     validator: Result<SchemaValidator, String>,
     run: Arc<RunFn>,
     to_model: Arc<OutputFn>,
@@ -77,14 +77,14 @@ pub struct Tool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool `{name}`: {reason}")]
 pub struct ToolRefused {
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it was refused.
     pub reason: String,
 }
 
 impl Tool {
-    /// Returns a tool with a schema of its own, from a function that gets the whole call.
+    /// Returns a tool with an explicit definition, from a function that gets the whole call.
     pub fn new<F>(
         tool: ToolDefinition,
         function: impl Fn(Invocation) -> F + Send + Sync + 'static,
@@ -115,40 +115,40 @@ impl Tool {
         }
     }
 
-    /// Says why the tool can't be registered, if it can't.
+    /// Returns why the tool can't be registered, if it can't.
     pub(crate) fn refused(&self) -> Option<ToolRefused> {
         let fault = check_name(&self.tool.name).and(self.validator.as_ref().map(drop).map_err(Clone::clone));
         fault.err().map(|reason| ToolRefused { name: self.tool.name.clone(), reason })
     }
 
-    /// Says what the model sees of the raw value.
+    /// Sets how the raw value is converted to what the model sees.
     #[must_use]
     pub fn to_model_output(mut self, map: impl Fn(&Value) -> ToolOutput + Send + Sync + 'static) -> Self {
         self.to_model = Arc::new(map);
         self
     }
 
-    /// Lets a person decide before each call is run.
+    /// Requires a person's approval before each call.
     #[must_use]
     pub fn needs_approval(self) -> Self {
         self.needs_approval_if(|_| true)
     }
 
-    /// Lets a person decide before a call with such arguments is run.
+    /// Requires a person's approval for calls whose arguments satisfy the predicate.
     #[must_use]
     pub fn needs_approval_if(mut self, predicate: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
         self.approval = Some(Arc::new(predicate));
         self
     }
 
-    /// Says how long a call may take; by default as long as the agent's configuration says.
+    /// Sets how long a call may take; by default the agent's configuration decides.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Makes sure that no other call of the same round runs at the same time.
+    /// Runs calls of this tool alone: no other call of the same round runs at the same time.
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
@@ -166,7 +166,7 @@ impl Tool {
     }
 
     pub(crate) fn asks(&self, arguments: &Value) -> bool {
-        // Who can't say whether to ask is asked: nothing runs because a predicate broke.
+        // A predicate that panics counts as true: its failure must not let a call run without approval.
         let decides = |it: &Arc<ApprovalFn>| catch_unwind(AssertUnwindSafe(|| it(arguments))).unwrap_or(true);
         self.approval.as_ref().is_some_and(decides)
     }
@@ -179,7 +179,7 @@ impl Tool {
         (self.to_model)(value)
     }
 
-    /// Says what is wrong with the arguments of a call, if anything is.
+    /// Returns what is wrong with the arguments of a call, if anything is.
     pub(crate) fn argument_faults(&self, arguments: &Value) -> Option<String> {
         let validator = match &self.validator {
             Ok(validator) => validator,
@@ -189,7 +189,7 @@ impl Tool {
             && !validator.is_valid(arguments)
         {
             let shown: String = text.chars().take(200).collect();
-            // Arguments that were JSON are a text only because no log could hold them.
+            // Arguments that are valid JSON were turned into text only because they are nested too deep for the log.
             let fault = match serde_json::from_str::<IgnoredAny>(text) {
                 Ok(IgnoredAny) => "nested too deep",
                 Err(_) => "not JSON",
@@ -201,7 +201,7 @@ impl Tool {
     }
 }
 
-/// Returns a tool from an async function with typed arguments: the schema comes from the type.
+/// Returns a tool from an async function with typed arguments. The schema is derived from the type.
 pub fn tool<A, R, F>(
     name: impl Into<String>,
     description: impl Into<String>,
@@ -215,7 +215,7 @@ where
     let definition = ToolDefinition::new(name, description).parameters((**Schema::of::<A>().value()).clone());
     let function = Arc::new(function);
     Tool::unchecked(definition, move |invocation: Invocation| {
-        // The schema can't say everything that a type can: what is left to say, serde does.
+        // The schema can't express every rule of a type; serde checks the rest.
         let arguments = serde_json::from_value::<A>(invocation.call.arguments);
         let function = Arc::clone(&function);
         let work = arguments.map(|it| function(it));
@@ -235,7 +235,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// All providers take these names; some take more.
+/// Checks a name against what all providers accept; some accept more.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fine = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     match name {
@@ -251,7 +251,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 pub struct Tools(BTreeMap<String, Tool>);
 
 impl Tools {
-    /// Adds a tool; a second one of the same name is refused.
+    /// Adds a tool. Returns an error if the tool is invalid or its name is taken.
     pub fn add(&mut self, tool: Tool) -> Result<(), ToolRefused> {
         if let Some(refused) = tool.refused() {
             return Err(refused);
@@ -269,12 +269,12 @@ impl Tools {
         self.0.get(name)
     }
 
-    /// Returns all tools in the order of their names.
+    /// Returns all tools, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.0.values()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

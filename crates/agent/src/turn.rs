@@ -1,4 +1,4 @@
-//! How a turn begins.
+//! Starts a turn and runs it to its end.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     watch.over(begin(agent, prompt, thread, request, sink)).await
 }
 
-/// Watches over a run.
+/// Returns the span and the sinks that report the failure of a run.
 pub(crate) fn watch(prompt: &Prompt, thread: &ThreadId, sink: &Sink) -> Watch {
     Watch { span: run_span(prompt, thread), prompt: prompt.clone(), sink: sink.clone() }
 }
@@ -48,7 +48,7 @@ fn run_span(prompt: &Prompt, thread: &ThreadId) -> tracing::Span {
     )
 }
 
-/// Whoever hears of a run that fails.
+/// Reports the failure of a run to its span, the prompt's hooks and the event sink.
 pub(crate) struct Watch {
     span: tracing::Span,
     prompt: Prompt,
@@ -56,7 +56,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Waits for a run, and tells of its failure.
+    /// Awaits a run and reports its error, if it fails.
     pub(crate) async fn over(
         self,
         work: impl Future<Output = Result<Outcome, AgentError>>,
@@ -64,7 +64,7 @@ impl Watch {
         let result = catch_panic(work).instrument(self.span.clone()).await;
         if let Err(err) = &result {
             self.span.record("error.type", err.code());
-            // The prompt's own hooks were told of its own errors where they happened.
+            // The hooks of the prompt have already seen its composition errors.
             if !matches!(err, AgentError::Compose(_)) {
                 self.prompt.definition().hooks.failed(err);
             }
@@ -82,14 +82,14 @@ async fn begin(
     sink: Sink,
 ) -> Result<Outcome, AgentError> {
     let RunRequest { spec, user, items, blocks, reminders, refresh, key, resume, policy, cancel } = request;
-    // Whoever hands it in: what the user says has the user's rank. An empty message says nothing.
+    // User input always gets the user role, whatever role the caller set. A blank message counts as none.
     let user = user.filter(|it| !it.is_blank()).map(|it| Message { role: Role::User, ..it });
     let cache = CacheState { refresh, ..CacheState::default() };
     let mut setting = Setting { blocks, cache, ..Setting::new(agent, prompt, spec) };
     let place = thread.clone().with_policy(policy);
     let taken_up = resume.map(|how| Resumption { how, has_user: user.is_some() });
     if is_known(&place, key.as_deref(), &cancel).await? {
-        // What the turn begins with is in the log: nothing is resolved or guarded as if it were new.
+        // The log already has the input of this turn, so it is not resolved or guarded as if it were new.
         if taken_up.is_some() {
             setting.named_tools()?;
             setting.check_client_tools(&place.get()).await?;
@@ -100,7 +100,7 @@ async fn begin(
             taken_up.unwrap_or(Resumption { how: ResumePolicy::CloseCalls, has_user: user.is_some() });
         return match begun(&thread, config, &cancel).await? {
             Begun::Replayed(outcome) => Ok(replayed(thread.id(), &setting.prompt, outcome)),
-            // A key is never forgotten, so this is no new turn.
+            // Keys are never forgotten, so this cannot be a new turn.
             Begun::Resumed(turn) | Begun::Running(turn) => {
                 take_up(setting, turn, taken_up, sink, cancel).await
             }
@@ -118,21 +118,21 @@ async fn begin(
     let extra = items.len() + usize::from(reminding.is_some()) + usize::from(aged.is_some());
     let envelope = pass.envelope().map(|text| NewItem::envelope(EnvelopeTag::SystemContext, text));
     let said = words(user, envelope.into_iter().chain(reminding)).chain(items);
-    // What is shown shorter in the pass goes on record with the turn that it is for.
+    // The shortened views of this pass are recorded with the turn that needs them.
     let shorter = setting.caps.take().map(|it| caps::record(&it));
     let items: Vec<NewItem> = aged.into_iter().chain(shorter).chain(said).collect();
     let n_items = items.len() as u64;
     let config = TurnConfig { key, resume: resume.is_some(), policy, items };
     let turn = match (begun(&thread, config, &cancel).await?, taken_up) {
-        // Somebody else began it meanwhile, and was lost.
+        // Another process began the turn in the meantime and was lost.
         (Begun::Resumed(turn), Some(taken_up)) => {
             return take_up(setting, turn, taken_up, sink, cancel).await;
         }
         (Begun::Running(turn) | Begun::Resumed(turn), _) => turn,
         (Begun::Replayed(outcome), _) => return Ok(replayed(thread.id(), &setting.prompt, outcome)),
     };
-    // The pass stands unless somebody wrote meanwhile, or hidden context came along that it does not know, or a turn
-    // that was open before has ended with this one.
+    // The pass is still valid unless another writer appended something, the turn adds hidden context that the pass
+    // does not include, or beginning this turn ended one that was open.
     let now = turn.snapshot();
     let n_ended = u64::from(before.state().open.is_some());
     let end = before.state().end.plus(n_ended + 1 + n_items);
@@ -142,7 +142,7 @@ async fn begin(
     let pins = if is_next { setting.pins(&before, &pass) } else { Vec::new() };
     setting.cache.is_pinned = is_next;
     if !is_next {
-        // Whoever wrote meanwhile may have pinned the prefix, and has read the provider's cache.
+        // The other writer may have pinned the prefix and refreshed the provider's cache.
         setting.cache.idle = None;
         setting.cache.refresh = refresh || prefix::is_unpinned(&now);
     }
@@ -155,7 +155,7 @@ async fn begin(
         running.pin(pins).await?;
         let pass = match stands {
             true => pass,
-            // More is on record now than the pass knows of, but the call is the same: no one is asked a second time.
+            // The log has more than the pass knows, but the call is the same: nothing is evaluated a second time.
             false if is_same => running.resolve_again(&pass).await?,
             false => running.resolve_with_room(None).await?,
         };
@@ -166,24 +166,24 @@ async fn begin(
     running.settle(result).await
 }
 
-/// Begins a turn. It may have to wait for another one.
+/// Begins a turn, after any other turn that runs on the thread.
 async fn begun(thread: &Thread, config: TurnConfig, cancel: &CancellationToken) -> Result<Begun, AgentError> {
     let begun = cancel.run_until_cancelled(thread.begin(config)).await;
     Ok(begun.ok_or(AgentError::Cancelled)??)
 }
 
-/// What a turn begins with.
+/// The input of a turn, resolved and guarded.
 pub(crate) struct Opening {
-    /// The thread as it was then.
+    /// The thread before the turn.
     before: Arc<Snapshot>,
-    /// The record of what has grown old.
+    /// The record of items that count as old from now on.
     aged: Option<NewItem>,
     pub(crate) pass: Pass,
     pub(crate) user: Vec<Message>,
     remarks: Vec<Remark>,
 }
 
-/// Opens a turn; where what must be sent does not fit, room is made for it first.
+/// Opens a turn. If the required content does not fit, makes room for it first.
 async fn open_with_room(
     setting: &mut Setting,
     thread: &Thread,
@@ -209,9 +209,9 @@ async fn open_with_room(
     Ok((opened?, done))
 }
 
-/// Resolves the prompt and guards what goes in: the user's message, and what the prompt itself says beside it. Without a
-/// message the prompt's own become the user's. Either way they are settled for the whole turn, so that no later pass
-/// brings back what a guardrail took out.
+/// Resolves the prompt and guards the input: the user's message and the prompt's own messages. Without a user message,
+/// the prompt's own messages take its place. Both are fixed for the whole turn, so that no later pass brings back what
+/// a guardrail removed.
 pub(crate) async fn open(
     setting: &mut Setting,
     before: &Arc<Snapshot>,
@@ -224,7 +224,7 @@ pub(crate) async fn open(
     let (mut user, own) = if given.is_empty() { (own, Vec::new()) } else { (given, own) };
     let mut remarks = Vec::new();
     if user.is_empty() {
-        // Guardrails hear of a turn in which nothing is said, too.
+        // Guardrails also run for a turn without any input.
         user.push(Message::parts(Role::User, Vec::new()));
     }
     let (mut user, is_rewritten) = setting.guard_words(&pass, user, &mut remarks).await?;
@@ -239,12 +239,12 @@ pub(crate) async fn open(
     Ok(Opening { before, aged: None, pass, user, remarks })
 }
 
-/// Returns the turn before anything of it is on record, with the name that it will have.
+/// Returns the turn before any of it is recorded, under its future id.
 fn said(before: &Snapshot, user: &[Message]) -> Turn {
     Turn::new(before.turn().next().to_string(), user.to_vec())
 }
 
-/// Returns what is on record of the words with which a turn begins. The hidden envelopes belong to the first message.
+/// Returns the items that open a turn. The hidden envelopes follow the first message.
 fn words(user: Vec<Message>, envelopes: impl Iterator<Item = NewItem>) -> impl Iterator<Item = NewItem> {
     let mut user = user.into_iter().map(NewItem::from);
     user.next().into_iter().chain(envelopes).chain(user)

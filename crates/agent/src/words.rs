@@ -1,4 +1,4 @@
-//! From answers and results to what is appended, and the words of a message.
+//! Converts answers and results to items, and reads the text of messages.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::own_tools::has_preview;
 use crate::round::Answered;
 use crate::tool::check_name;
 
-/// Text that was said before the model broke off.
+/// Returns the item for text streamed before the model broke off, unless it is blank.
 pub(crate) fn spoken(text: String) -> Vec<NewItem> {
     let text = Some(text).filter(|it| !it.trim().is_empty());
     text.map(|it| NewItem::from(Message::assistant(it))).into_iter().collect()
 }
 
-/// An answer as an item, if it says anything.
+/// Returns the item for an answer, unless it is blank.
 pub(crate) fn said(message: &Arc<Message>) -> Vec<NewItem> {
     let message = Some(message).filter(|it| !it.is_blank());
     message.map(|it| NewItem::from(Arc::clone(it))).into_iter().collect()
 }
 
-/// The application item that holds a result whole.
+/// The kind of application item that holds the full text of a result.
 pub(crate) const TOOL_OUTPUT: &str = "contexture.tool_output";
 
-/// Results as one message, and before it what they hold whole where the model sees a preview.
+/// Returns the results as one message, preceded by the full texts of those that the model sees as a preview.
 pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
     let mut items: Vec<NewItem> = Vec::new();
     let mut parts = Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn result_items(answered: Vec<Answered>) -> Vec<NewItem> {
     items
 }
 
-/// Returns what the prompt itself says in the user's place.
+/// Returns the prompt's own user messages.
 pub(crate) fn own_messages(pass: &Pass) -> Vec<Message> {
     let is_own = |it: &&Segment| it.slot == Slot::User && it.source == Source::user() && it.fate.is_sent();
     let own = pass.segments().iter().filter(is_own);
@@ -68,7 +68,7 @@ pub(crate) fn text_of(message: &Message) -> String {
     texts.collect()
 }
 
-/// Puts another text in the place of all text of a message. Thinking goes too: it may say what was taken out.
+/// Replaces all text of a message. Thinking is removed too, since it may repeat what was taken out.
 pub(crate) fn with_text(message: Message, text: String) -> Message {
     let mut text = Some(Part::text(text));
     let content = message.content.into_iter().filter_map(|it| match it {
@@ -89,9 +89,9 @@ pub(crate) fn calls_of(message: &Message) -> impl Iterator<Item = &ToolCall> {
     })
 }
 
-/// Makes the calls of an answer fit for the record: ids that are missing or taken become others, because a result must
-/// belong to one call; arguments that are nested too deep become the text that they were; and names that a provider would
-/// refuse in every later request become others that are no tool's.
+/// Makes the calls of an answer fit for the log. Missing or duplicate ids are replaced, because a result must belong
+/// to one call. Arguments that are nested too deep become text. Names that a provider would refuse in every later
+/// request are replaced by names that belong to no tool.
 pub(crate) fn make_calls_recordable(
     message: &mut Message,
     snapshot: &Snapshot,
@@ -124,7 +124,7 @@ pub(crate) fn make_calls_recordable(
     }
 }
 
-/// Returns a name that every provider takes.
+/// Returns a name that every provider accepts.
 fn sendable(name: &str) -> String {
     const MOST: usize = 60;
     let fits = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };

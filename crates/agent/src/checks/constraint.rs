@@ -1,4 +1,4 @@
-//! Constraints: checks of the model's final answer. All run at once; failing asserts have the answer made again.
+//! Constraints: checks of the model's final answer. They run concurrently; a failed assert makes the model try again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::AgentError;
 pub struct Checked {
     /// The whole text.
     pub text: Arc<str>,
-    /// The answer as a value, where the prompt has an output schema.
+    /// The structured answer, if the prompt has an output schema.
     pub value: Option<Arc<Value>>,
-    /// The message itself.
+    /// The complete message.
     pub message: Arc<Message>,
 }
 
 /// Checks an answer; the error is the feedback that the model gets.
 pub trait ConstraintCheck: Send + Sync {
-    /// Returns what is wrong with the answer, in words for the model, if anything is.
+    /// Returns an error that tells the model what is wrong with the answer, if anything is.
     fn check(&self, answer: Checked) -> BoxFuture<'static, Result<(), String>>;
 }
 
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Returns a constraint with the function that checks it: a prompt that has it needs nothing from the agent. An answer that
-/// fails is made again; set [`mode`](Constraint::mode) where a remark is enough.
+/// Returns a constraint with the function that checks it, so that the prompt needs nothing from the agent. A failed
+/// check makes the model try again; set [`mode`](Constraint::mode) if a remark is enough.
 ///
 /// ```
 /// use contexture_agent::{Checked, constraint};
@@ -61,16 +61,16 @@ pub fn constraint(id: impl Into<String>, check: impl ConstraintCheck + 'static) 
     }
 }
 
-/// A constraint that an answer does not meet.
+/// A constraint that an answer fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstraintFailure {
-    /// The constraint.
+    /// The id of the constraint.
     pub id: String,
-    /// What is wrong, in words for the model.
+    /// What is wrong with the answer, as told to the model.
     pub feedback: String,
 }
 
-/// The constraints of a run, ready to check.
+/// The constraints of a run, ready to run.
 #[derive(Default)]
 pub(crate) struct Constraints(Vec<(String, ConstraintMode, Arc<dyn ConstraintCheck>)>);
 
@@ -80,22 +80,22 @@ impl fmt::Debug for Constraints {
     }
 }
 
-/// What the constraints say about an answer.
+/// The results of the constraints for an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Failing asserts: the answer does not stand.
+    /// Failed asserts: the answer is rejected.
     pub(crate) failures: Vec<ConstraintFailure>,
-    /// Failing suggestions: the answer stands.
+    /// Failed suggestions: the answer is accepted.
     pub(crate) suggestions: Vec<ConstraintFailure>,
 }
 
 impl Constraints {
-    /// Whether an answer may have to be made again.
+    /// Whether any constraint can reject an answer.
     pub(crate) fn asserts(&self) -> bool {
         self.0.iter().any(|(_, mode, _)| *mode == ConstraintMode::Assert)
     }
 
-    /// Checks an answer, everything at once; findings are in the order of the definitions.
+    /// Runs all checks concurrently. Findings are in the order of the definitions.
     pub(crate) async fn check(&self, answer: &Checked) -> Findings {
         let checks = self.0.iter().map(|(_, _, check)| check.check(answer.clone()));
         let mut findings = Findings::default();
@@ -111,7 +111,7 @@ impl Constraints {
     }
 }
 
-/// Finds what definitions stand for.
+/// Returns the checks for these definitions.
 pub(crate) fn constraints(
     definitions: &[Constraint],
     known: impl Fn(&str) -> Option<Arc<dyn ConstraintCheck>>,
@@ -130,8 +130,8 @@ pub(crate) fn constraints(
     each.collect::<Result<_, AgentError>>().map(Constraints)
 }
 
-/// Checks a definition that spells out its rules, such as when a project is loaded. Others are known by their id when
-/// they are run.
+/// Validates a definition with inline rules, for example when a project is loaded. Definitions without rules are
+/// looked up by id at run time.
 pub fn check_constraint(definition: &Constraint) -> Result<(), String> {
     match definition.spec.is_empty() {
         true => Ok(()),

@@ -1,7 +1,7 @@
-//! Guardrails: checks of what goes in and what comes out, one after the other.
+//! Guardrails: checks of input and output, run in sequence.
 //!
-//! A guardrail allows a text, blocks it, rewrites it for everyone after it, or warns. One that spells out its rules says
-//! with `action` what a broken rule means: `block` (the default), `warn`, or `rewrite` with a `replacement`.
+//! A guardrail allows a text, blocks it, rewrites it for all that follows, or warns. One with inline rules sets in
+//! `action` what a broken rule does: `block` (the default), `warn`, or `rewrite` with a `replacement`.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use serde_json::{Map, Value};
 use super::rules::Rules;
 use crate::{AgentError, Remark};
 
-/// What a guardrail says of a text.
+/// The verdict of a guardrail about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardrailVerdict {
-    /// It may pass.
+    /// The text passes.
     Allow,
-    /// It may not pass, for this reason.
+    /// The text is blocked for this reason.
     Block(String),
-    /// This passes in its place.
+    /// The text is replaced by this one.
     Rewrite(String),
-    /// It may pass, with this remark.
+    /// The text passes with this remark.
     Warn(String),
 }
 
 /// Checks a text.
 pub trait GuardrailCheck: Send + Sync {
-    /// Says what becomes of the text.
+    /// Returns the verdict about the text.
     fn check(&self, text: Arc<str>) -> BoxFuture<'static, GuardrailVerdict>;
 }
 
@@ -41,7 +41,7 @@ where
     }
 }
 
-/// Returns a guardrail with the function that checks one side: a prompt that has it needs nothing from the agent.
+/// Returns a guardrail with the function that checks one side, so that the prompt needs nothing from the agent.
 pub fn guardrail(
     id: impl Into<String>,
     on: GuardrailSide,
@@ -59,7 +59,7 @@ pub(crate) struct Guarded {
     pub(crate) remarks: Vec<Remark>,
 }
 
-/// Sends a text through the guardrails of one side, in order.
+/// Runs the guardrails of one side on a text, in order.
 pub(crate) async fn guard(
     definitions: &[Guardrail],
     side: GuardrailSide,
@@ -95,8 +95,8 @@ pub(crate) async fn guard(
     Ok(guarded)
 }
 
-/// Checks a definition that spells out its rules, such as when a project is loaded. Others are known by their id when
-/// they are run.
+/// Validates a definition with inline rules, for example when a project is loaded. Definitions without rules are
+/// looked up by id at run time.
 pub fn check_guardrail(definition: &Guardrail) -> Result<(), String> {
     match definition.spec.is_empty() {
         true => Ok(()),
@@ -151,7 +151,7 @@ impl SpelledOut {
             Action::Warn => GuardrailVerdict::Warn(reason()),
             Action::Rewrite => {
                 let replaced = self.rules.replaced(text, &self.replacement);
-                // Rules that no replacement can mend, such as a length, block.
+                // If a replacement does not fix the rule, such as a maximum length, the text is blocked.
                 match self.rules.broken(&replaced).is_empty() {
                     true => GuardrailVerdict::Rewrite(replaced),
                     false => GuardrailVerdict::Block(reason()),

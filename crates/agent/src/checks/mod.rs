@@ -1,7 +1,7 @@
-//! Checks of what goes in and what comes out: guardrails and constraints.
+//! Checks of input and output: guardrails and constraints.
 //!
-//! Prompts and contexts carry definitions; what runs is either a function that the agent knows by the definition's id,
-//! or the rules that the definition spells out itself (see [`rules`]).
+//! Prompts and contexts carry definitions. A definition runs a function registered with the agent under its id, or its
+//! own inline rules (see [`rules`]).
 
 mod constraint;
 mod guardrail;

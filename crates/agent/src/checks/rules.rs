@@ -1,4 +1,4 @@
-//! The rules that a definition can spell out itself, without any code.
+//! Inline rules of a definition, without any code.
 //!
 //! | key | holds if |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `one_of` | the trimmed text is one of these |
 //! | `schema` | the text is JSON that fits this JSON Schema |
 //!
-//! Several keys must all hold.
+//! All keys must hold.
 
 use contexture_compose::SchemaValidator;
 use regex::Regex;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::output;
 
-/// Rules, compiled.
+/// Compiled rules.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     contains: Vec<String>,
@@ -65,7 +65,7 @@ impl From<Texts> for Vec<String> {
 }
 
 impl Rules {
-    /// Reads the rules of a definition.
+    /// Compiles the rules of a definition.
     pub(crate) fn new(spec: Map<String, Value>) -> Result<Self, String> {
         if spec.is_empty() {
             return Err("it has no rules, and no function of this name is known".to_owned());
@@ -85,7 +85,7 @@ impl Rules {
         })
     }
 
-    /// Lists the rules that do not hold, as a model would be told.
+    /// Returns the broken rules, worded for the model.
     pub(crate) fn broken(&self, text: &str) -> Vec<String> {
         let mut broken = Vec::new();
         let missing = self.contains.iter().filter(|it| !text.contains(it.as_str()));
@@ -122,7 +122,7 @@ impl Rules {
         [least, most, most_words].into_iter().flatten().collect()
     }
 
-    /// Replaces what `not_matches` and `not_contains` find.
+    /// Replaces the matches of `not_matches` and `not_contains`.
     pub(crate) fn replaced(&self, text: &str, replacement: &str) -> String {
         let text = match &self.not_matches {
             Some(regex) => regex.replace_all(text, regex::NoExpand(replacement)).into_owned(),

@@ -1,4 +1,4 @@
-//! Compaction that someone asks for, outside of any turn.
+//! Compaction on request, outside of any turn.
 
 use std::sync::Arc;
 
@@ -14,18 +14,19 @@ use crate::run::{RunSpec, Sink};
 use crate::setting::{InFlight, Setting};
 use crate::{Agent, AgentError, prefix};
 
-/// What is known of a conversation that someone wants compacted.
+/// The parameters of a requested compaction.
 #[derive(Clone, Debug, Default)]
 pub struct CompactRequest {
-    /// What a run on it would be asked for.
+    /// The parameters of a run on this conversation.
     pub spec: RunSpec,
-    /// Stops waiting for the summary when it is cancelled; then nothing is changed.
+    /// Stops the compaction when cancelled; then nothing changes.
     pub cancel: CancellationToken,
 }
 
 impl Agent {
-    /// Summarises all of a thread but the newest rounds, or all of it where they are most of it, whatever it costs. Turns that
-    /// are appended meanwhile stay. The report says what came of it; where nothing is worth a summary, it says why.
+    /// Summarises all of a thread except the newest rounds, whatever that does to the cache. If that leaves nothing to
+    /// summarise, fewer rounds are kept, down to none. Turns appended in the meantime are not touched. The report
+    /// describes the result, or why nothing was summarised.
     pub async fn compact<In, Out>(
         &self,
         prompt: &Prompt<In, Out>,
@@ -41,7 +42,7 @@ impl Agent {
         cancel.run_until_cancelled(work).await.unwrap_or(Err(AgentError::Cancelled))
     }
 
-    /// Has the frozen prefix of a thread evaluated anew at its next turn, although it is pinned.
+    /// Makes the next turn of a thread evaluate the frozen prefix again, although it is pinned.
     pub async fn refresh(&self, thread: &Thread) -> Result<(), AgentError> {
         thread.add(vec![prefix::unpinned()]).await?;
         Ok(())

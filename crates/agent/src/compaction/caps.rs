@@ -1,6 +1,6 @@
-//! Which results and messages of a thread are shown shorter than the limits say.
+//! Caps: results and messages of a thread that are shown shorter than the limits require.
 //!
-//! They are kept in the thread: the same log gives the same bytes, in every process.
+//! They are kept in the thread, so the same log gives the same bytes in every process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use serde_json::json;
 
 const KEY: &str = "contexture.caps";
 
-/// Returns the caps that a thread has.
+/// Returns the caps recorded in a thread.
 pub(crate) fn of(thread: &Snapshot) -> Arc<Caps> {
     let caps = thread.note(KEY).and_then(|it| Caps::deserialize(&**it).ok());
     Arc::new(caps.unwrap_or_default())
 }
 
-/// Returns caps with others added, the lower one where both have one; those of what is not in `turns` any more are gone.
-/// Nothing if that changes nothing that is shown.
+/// Adds caps to others; if both have one for the same handle, the lower one is used. Caps for handles that are no
+/// longer in `turns` are removed. Returns `None` if no cap gets lower.
 pub(crate) fn with(caps: &Caps, new: Caps, turns: &[Turn]) -> Option<Caps> {
     let is_lower = |(handle, cap): (&String, &contexture_message::Tokens)| {
         caps.get(handle).is_none_or(|before| cap < before)
@@ -39,7 +39,7 @@ pub(crate) fn with(caps: &Caps, new: Caps, turns: &[Turn]) -> Option<Caps> {
     Some(all)
 }
 
-/// Returns the record of caps.
+/// Returns the item that records caps.
 pub(crate) fn record(caps: &Caps) -> NewItem {
     NewItem::note(KEY, Some(json!(caps)))
 }

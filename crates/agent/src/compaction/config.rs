@@ -1,4 +1,4 @@
-//! When and how a conversation is compacted.
+//! The configuration of compaction.
 
 use contexture_history::compaction::{PlanLimits, ResultLimits};
 use contexture_message::{Settings, Tokens};
@@ -8,42 +8,43 @@ use serde::{Deserialize, Serialize};
 
 use super::{Learned, caps};
 
-/// When and how a conversation is compacted. The names are those of `[compaction]` in a project's configuration.
+/// The configuration of compaction. The fields are named as in `[compaction]` of a project's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
-    /// Whether anything is summarised. Large tool results become previews in any case.
+    /// Whether to summarise at all. Large tool results become previews in any case.
     pub enabled: bool,
-    /// The model that summarises, `provider/model`; by default that of the conversation, which has read most of it before.
+    /// The model that summarises, `provider/model`. The default is the conversation's, which has most of the text in
+    /// its cache.
     pub model: Option<String>,
-    /// Larger tool results become a preview.
+    /// The limit for older tool results; larger ones become a preview.
     pub max_tokens_per_tool_result: Tokens,
-    /// So many of the newest tool results may be larger.
+    /// How many of the newest tool results get the higher limit below.
     pub keep_recent_tool_results: usize,
-    /// How large these may be.
+    /// The limit for these newest tool results.
     pub max_tokens_per_recent_tool_result: Tokens,
-    /// History larger than this is summarised at the start of a turn; by default so much that
-    /// the whole request has 80 % of the usable window.
+    /// History larger than this is summarised at the start of a turn. By default it is as much as makes the whole
+    /// request 80 % of the usable window.
     pub trigger_tokens: Option<Tokens>,
-    /// What is left of it then; by default a quarter of the trigger.
+    /// The size of the history after that; by default a quarter of the trigger.
     pub target_tokens: Option<Tokens>,
-    /// Shorter histories are never summarised at the start of a turn.
+    /// Histories with fewer messages are not summarised for their size at the start of a turn.
     pub min_messages: usize,
-    /// From this percentage of the window on, some rounds are summarised before the next call.
+    /// At this percentage of the window, some rounds are summarised before the next call.
     pub micro_trigger_pct: u8,
-    /// How many rounds these are.
+    /// How many rounds such a summary covers.
     pub micro_batch_groups: usize,
-    /// From this percentage of the window on, all that can be is summarised.
+    /// At this percentage of the window, everything that can be is summarised.
     pub full_trigger_pct: u8,
-    /// The newest rounds that stay as they are.
+    /// How many of the newest rounds a summary keeps as they are; fewer, if the request would not fit otherwise.
     pub preserve_recent_api_rounds: usize,
-    /// The most summaries within one turn.
+    /// The maximum number of summaries in one turn.
     pub max_reactive_compactions_per_request: u32,
-    /// How long a summary may take, in seconds.
+    /// The timeout of a summary, in seconds.
     pub summary_timeout_s: u32,
-    /// Hidden context older than so many turns may be left out; by default it stays.
+    /// Hidden context older than this many turns may be left out; by default it stays.
     pub hidden_context_turns: Option<usize>,
-    /// How many more calls a conversation is expected to have, when what an edit saves in each of them is weighed against
+    /// How many more calls a conversation is expected to have. Used to weigh what an edit saves in each call against
     /// the cache that it breaks.
     pub expected_calls: u32,
 }
@@ -74,14 +75,14 @@ impl Default for CompactionConfig {
 }
 
 impl CompactionConfig {
-    /// Returns how large the tool results of a thread are shown to a model: within its window as it is known, not as it was
-    /// learned, because what was sent once must look the same in the next request.
+    /// Returns the limits of the tool results that a model is shown. They depend on its known window and not on what
+    /// was learned, because results must look the same in every request.
     pub fn result_limits(&self, thread: &Snapshot, facts: ModelFacts) -> ResultLimits {
         let usable = Learned::default().limits(facts).input_tokens(&Settings::default());
         ResultLimits { caps: caps::of(thread), ..self.results(usable) }
     }
 
-    /// Returns the limits of tool results for a model of which so many tokens can be used, if that is known.
+    /// Returns the limits of tool results for a model with `usable` tokens, if known.
     pub(crate) fn results(&self, usable: Option<Tokens>) -> ResultLimits {
         let limits = ResultLimits {
             max_tokens_per_tool_result: self.max_tokens_per_tool_result,
@@ -92,12 +93,12 @@ impl CompactionConfig {
         usable.map_or(limits.clone(), |it| limits.within(it))
     }
 
-    /// Returns the limits of summaries for a model of which so many tokens can be used, if that is known, `besides` of them
-    /// by what is not history.
+    /// Returns the limits of summaries for a model with `usable` tokens, if known, of which `besides` are taken by
+    /// content other than the history.
     pub(crate) fn plans(&self, usable: Option<Tokens>, besides: Tokens) -> PlanLimits {
-        // Without a window nothing is ever too large for it.
+        // If the window is unknown, nothing is ever too large for it.
         let defaults = PlanLimits::for_window(usable.unwrap_or(Tokens(u32::MAX)));
-        // The history must be summarised before the whole request sets off a reactive summary in every turn.
+        // The history must be summarised before the whole request triggers a reactive summary in every turn.
         let room = defaults.trigger_tokens.saturating_sub(besides).max(Tokens(defaults.trigger_tokens.0 / 4));
         PlanLimits {
             trigger_tokens: self.trigger_tokens.unwrap_or(room),

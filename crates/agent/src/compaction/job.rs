@@ -1,4 +1,4 @@
-//! One compaction, from what the model reads to the report.
+//! One compaction: choosing the range, summarising it and reporting the result.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -24,7 +24,7 @@ use crate::AgentError;
 use crate::agent::Inner;
 use crate::setting::Setting;
 
-/// A range that is going to be summarised.
+/// A range that will be summarised.
 pub(crate) struct Job {
     thread: Thread,
     pub(crate) view: View,
@@ -32,19 +32,20 @@ pub(crate) struct Job {
     counter: Arc<dyn TokenCounter>,
 }
 
-/// Which range is chosen.
+/// How to choose a range.
 pub(crate) struct Choice<'a> {
     pub(crate) strategy: Strategy,
     pub(crate) trigger: Trigger,
     pub(crate) limits: &'a PlanLimits,
-    /// What is saved by leaving the range out without a summary, if that is what it is for.
+    /// The tokens to save by leaving the range out without a summary, if that is the purpose.
     pub(crate) leave_out: Option<Tokens>,
-    /// What the last compaction of the turn was about.
+    /// The last compaction of the turn.
     pub(crate) last: Option<&'a Attempt>,
 }
 
 impl Job {
-    /// Reads a thread and chooses a range, or says why there is none. What the prompt would not show is in no range.
+    /// Reads a thread and chooses a range, or returns why there is none. Items that the prompt would not show are
+    /// never part of a range.
     pub(crate) async fn plan(
         setting: &Setting,
         thread: Thread,
@@ -65,14 +66,14 @@ impl Job {
             Err(nothing) => return Ok(Err(nothing)),
         };
         let covered = &view.items[plan.span.clone()];
-        // What transforms take out of a request gets into no summary either.
+        // Text that transforms remove from requests must not reach a summary either.
         let turns = transformed(&setting.prompt.definition().transforms, turns(covered))?;
         let usable = setting.usable_on(&thread.get()).unwrap_or(Tokens(u32::MAX));
         let material = Material::new(plan, turns, &carried(covered), usable, &*counter);
         Ok(Ok(Job { thread, view, material, counter }))
     }
 
-    /// Returns what a summariser is asked. The messages are as they were sent, with previews of large results.
+    /// Returns the requests for the summarizer. Their messages look as they were sent, with previews of large results.
     pub(crate) fn questions(&self, setting: &Setting, pass: &contexture_compose::Pass) -> Questions {
         let span = &self.material.plan.span;
         let snapshot = self.thread.get();
@@ -98,17 +99,17 @@ impl Job {
         inquiry.questions()
     }
 
-    /// Decides what stands in the place of the range.
+    /// Decides what replaces the range.
     pub(crate) fn settle(&self, said: Result<Summarized, BoxError>) -> Outcome {
         self.material.settle(said, &*self.counter)
     }
 
-    /// Returns what is committed.
+    /// Returns the archive to commit.
     pub(crate) fn archive(&self, text: Result<String, String>, facts: Vec<Fact>) -> NewArchive {
         self.view.archive(&self.material.plan, text, facts)
     }
 
-    /// Takes in how the commit went, and reports. Nothing committed means that nothing has changed.
+    /// Returns the report. If the view changed before the commit, it says that nothing was changed.
     pub(crate) fn report(
         &self,
         committed: Result<(), SessionError>,
@@ -139,7 +140,7 @@ impl Job {
         })
     }
 
-    /// Returns what came of it, to recognise one that gains nothing.
+    /// Returns the attempt, used to avoid repeating a compaction without gain.
     pub(crate) fn attempt(self, report: &CompactionReport) -> Attempt {
         let gain = report.tokens_before.saturating_sub(report.tokens_after);
         let plan = self.material.plan;
@@ -149,7 +150,7 @@ impl Job {
 }
 
 impl Choice<'_> {
-    /// Chooses a range of a conversation that costs `shown`.
+    /// Chooses a range of a history that costs `shown` tokens.
     fn plan(&self, layout: &Layout, shown: Tokens) -> Result<Plan, Nothing> {
         let Choice { strategy, trigger, limits, .. } = *self;
         match (self.leave_out, trigger) {
@@ -157,7 +158,7 @@ impl Choice<'_> {
             (None, Trigger::HistoryTurns { window, .. }) => layout.oldest_turns(window / 2, trigger, limits),
             (None, Trigger::HistoryTokens { tokens, .. }) => {
                 let plan = layout.plan(strategy, trigger, &scaled(limits, tokens, shown))?;
-                // It is told as it was set off, in the measure of the request.
+                // The report names the trigger as it was, in the model's tokens.
                 Ok(Plan { trigger, ..plan })
             }
             (None, _) => layout.plan(strategy, trigger, limits),
@@ -165,7 +166,7 @@ impl Choice<'_> {
     }
 }
 
-/// Returns where the first item stands that the prompt would show.
+/// Returns the index of the first item that the prompt would show.
 fn first_shown(setting: &Setting, thread: &Thread, view: &View) -> usize {
     let Some(limit) = setting.prompt.definition().history.limit else { return 0 };
     let snapshot = thread.get();
@@ -201,7 +202,7 @@ fn transformed(transforms: &Transforms, turns: Vec<Turn>) -> Result<Vec<Turn>, A
     Ok(done.map_err(|it| contexture_compose::Error::from(ErrorKind::Transform(it)))?.turns)
 }
 
-/// Returns limits in the measure of the thread's counter: `tokens` of the model's are `counted` of the thread's.
+/// Converts limits from the model's tokens to the thread's: `tokens` of the model are `counted` of the thread.
 fn scaled(limits: &PlanLimits, tokens: Tokens, counted: Tokens) -> PlanLimits {
     let scale = |it: Tokens| {
         let scaled = u64::from(it.0) * u64::from(counted.0) / u64::from(tokens.0.max(1));
@@ -214,10 +215,10 @@ fn scaled(limits: &PlanLimits, tokens: Tokens, counted: Tokens) -> PlanLimits {
     }
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 pub(crate) struct NoSummary {
     pub(crate) err: BoxError,
-    /// The request that came to nothing, if one was made and answered.
+    /// The request that failed, if one was made.
     pub(crate) request: Option<Arc<Request>>,
 }
 
@@ -227,7 +228,7 @@ impl<E: Into<BoxError>> From<E> for NoSummary {
     }
 }
 
-/// Has a range summarised, within the time that there is. A summariser that panics has failed.
+/// Summarises a range within the configured timeout. A panic in the summarizer counts as a failure.
 pub(crate) async fn summarized(agent: Arc<Inner>, questions: Questions) -> Result<Summarized, NoSummary> {
     let own = || -> Arc<dyn Summarizer> { Arc::new(ModelSummarizer(Arc::clone(&agent.model))) };
     let summarizer = agent.summarizer.clone().unwrap_or_else(own);

@@ -1,7 +1,7 @@
-//! What a thread has learned of a model: how its counts differ from ours, and what it refuses.
+//! What a thread has learned about a model: how its token counts differ from ours, and which sizes it refuses.
 //!
-//! Reported usage is the truth. The ratio of reported to counted tokens corrects every limit; a refused request bounds the
-//! ones that follow. Both are kept in the thread, so that another process knows them too.
+//! Reported usage is authoritative. The ratio of reported to counted tokens corrects every limit; a refused request
+//! caps the ones that follow. Both are kept in the thread, so that other processes know them too.
 
 use std::collections::BTreeMap;
 
@@ -15,33 +15,33 @@ use serde_json::json;
 
 const KEY: &str = "contexture.window";
 
-/// In smaller requests the framing around messages weighs more than the counter's error.
+/// In smaller requests, the framing around messages outweighs the counter's error.
 const LEAST_OBSERVED: Tokens = Tokens(500);
 
-/// What a thread has learned of one model.
+/// What a thread has learned about one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Learned {
     correction: Correction,
     /// The largest request that was answered, by our count.
     answered: Tokens,
-    /// Larger requests were refused, by our count.
+    /// The cap set by refused requests, by our count.
     #[serde(skip_serializing_if = "Option::is_none")]
     most: Option<Tokens>,
-    /// Whether the provider itself has said how much that is.
+    /// Whether the last refusal named the limit.
     is_named: bool,
-    /// The newest request that was answered: what we counted, and what the provider reported.
+    /// The latest request that was answered: our count and the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<(Tokens, Tokens)>,
 }
 
 impl Learned {
-    /// Returns what a thread knows of a model.
+    /// Returns what a thread has learned about a model.
     pub(crate) fn of(thread: &Snapshot, model: &str) -> Self {
         known(thread).get(model).copied().unwrap_or_default()
     }
 
-    /// Takes in what was reported for a request that we counted.
+    /// Learns from the reported size of an answered request.
     pub(crate) fn answered(&mut self, counted: Tokens, reported: u64, is_exact: bool) {
         let reported = Tokens(u32::try_from(reported).unwrap_or(u32::MAX));
         self.answered = self.answered.max(counted);
@@ -54,7 +54,8 @@ impl Learned {
         }
     }
 
-    /// Takes in that a request was refused. Without a figure in the refusal, what was answered before fits, or else half.
+    /// Learns from a refused request. If the refusal names no figures, the cap is the largest smaller request that was
+    /// answered, or else half of this one.
     pub(crate) fn refused(&mut self, counted: Tokens, refusal: &str) {
         let least = Tokens(counted.0 / 2);
         let named = named_share(refusal).map(|share| Tokens((f64::from(counted.0) * share) as u32));
@@ -64,19 +65,19 @@ impl Learned {
         self.is_named = named.is_some();
     }
 
-    /// Returns the size from which on requests were refused, by our count.
+    /// Returns the cap set by refused requests, by our count.
     pub(crate) fn most(&self) -> Option<Tokens> {
         self.most
     }
 
-    /// Whether we think that less fits than the model's window says, and the provider has not said so.
+    /// Whether the limits are stricter than the model's window without the provider having named them.
     pub(crate) fn is_guess(&self) -> bool {
         let is_stricter =
             self.most.is_some() || self.correction.millionths > Correction::default().millionths;
         is_stricter && !self.is_named
     }
 
-    /// Returns what a model can take.
+    /// Returns the limits of the model.
     pub(crate) fn limits(&self, facts: ModelFacts) -> ModelLimits {
         let (facts, window_assumed) = facts.with_window();
         ModelLimits {
@@ -88,7 +89,7 @@ impl Learned {
         }
     }
 
-    /// Returns what the provider will report for a request that we count, going by its newest report.
+    /// Predicts what the provider will report for a request, based on its latest report.
     pub(crate) fn projected(&self, counted: Tokens) -> Tokens {
         let corrected = self.correction.apply(counted);
         let from_newest = self.newest.map(|(before, reported)| {
@@ -99,7 +100,7 @@ impl Learned {
         from_newest.map_or(corrected, |it| it.max(corrected))
     }
 
-    /// Returns the record of it, if the thread does not know it and it matters: what differs by little is not worth an item.
+    /// Returns the record of it, if it differs from the thread's enough to be worth an item.
     pub(crate) fn record(&self, thread: &Snapshot, model: &str, usable: Option<Tokens>) -> Option<NewItem> {
         let mut known = known(thread);
         let before = known.get(model).copied().unwrap_or_default();
@@ -120,7 +121,7 @@ fn known(thread: &Snapshot) -> BTreeMap<String, Learned> {
     thread.note(KEY).and_then(|it| BTreeMap::deserialize(&**it).ok()).unwrap_or_default()
 }
 
-/// Returns the share of a refused request that fits, where the refusal names both figures: "9000 tokens > 8192 maximum".
+/// Returns the share of a refused request that fits, if the refusal names both figures: "9000 tokens > 8192 maximum".
 fn named_share(refusal: &str) -> Option<f64> {
     let digits = refusal.split(|it: char| !(it.is_ascii_digit() || it == ','));
     let figures = digits.filter_map(|it| it.replace(',', "").parse::<u32>().ok()).filter(|it| *it >= 256);

@@ -3,19 +3,19 @@
 use contexture_compose::{Body, Fate, Pass, Slot};
 use contexture_message::Tokens;
 
-/// How full a request is, with what did not fit.
+/// The size of a request, including turns that did not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// What everything would cost, also the turns that were dropped.
+    /// The cost of the whole request, including dropped turns.
     pub(crate) used: Tokens,
-    /// What the history costs.
+    /// The cost of the history.
     pub(crate) history: Tokens,
-    /// How many messages it has.
+    /// How many messages the history has.
     pub(crate) messages: usize,
 }
 
 impl Load {
-    /// Weighs a pass. What its window keeps out does not count: that was the author's wish.
+    /// Measures a pass. Turns outside the prompt's own history window do not count: the author excluded them.
     pub(crate) fn of(pass: &Pass) -> Self {
         let mut load = Load { used: pass.total_tokens(), ..Load::default() };
         for segment in pass.segments().iter().filter(|it| it.slot == Slot::History) {

@@ -1,8 +1,8 @@
-//! Compaction: what is summarised, by whom, and what came of it.
+//! Compaction: making conversations fit, by summaries and shorter views.
 //!
-//! The rules are pure functions of [`contexture_history::compaction`]. `relief` is the ladder that applies them, for a turn
-//! that runs (`running/compacting.rs` says when), before one begins, and when someone asks (`asked`). Besides: the
-//! configuration, the port of summarisers, the requests that ask a model, the test of what it says, and the report.
+//! The rules are pure functions in [`contexture_history::compaction`]. `relief` is the ladder that applies them: in a
+//! running turn (see `running/compacting.rs`), before one begins, and on request (`asked`). The other modules hold the
+//! configuration, the summarizer port, the requests for summaries, their validation, and the report.
 
 mod asked;
 pub(crate) mod caps;

@@ -1,4 +1,4 @@
-//! Where a conversation is compacted: in a turn that runs, or on a thread before one begins.
+//! Where a conversation is compacted: in a running turn, or on a thread before a turn begins.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::AgentError;
 
-/// Where a conversation is compacted. Whatever is written goes through the one writer of the thread.
+/// Where a conversation is compacted. All writes go through the thread's single writer.
 pub(crate) enum Place<'a> {
-    /// In a turn that runs.
+    /// In a running turn.
     Turn(&'a mut RunningTurn),
     /// On a thread, outside of any turn.
     Thread(&'a Thread),

@@ -1,4 +1,4 @@
-//! What the model reads of a conversation, and what that costs.
+//! What the model reads of a conversation, and its cost.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use contexture_session::Snapshot;
 
 use crate::setting::Setting;
 
-/// What the model reads of a conversation, within the prompt's own window and with previews as they are shown.
+/// The size of what the model reads of a conversation: within the prompt's own window, with previews as shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) messages: usize,
@@ -24,7 +24,7 @@ impl Reading {
     }
 }
 
-/// Returns the turns at hand with previews in the place of what is shown shorter.
+/// Returns the loaded turns as shown, with previews.
 pub(crate) fn shown_turns(setting: &Setting, snapshot: &Snapshot, counter: &dyn TokenCounter) -> Vec<Turn> {
     let turns = snapshot.turns().iter().map(Arc::as_ref);
     let frontier = Frontier(snapshot.n_old_results());

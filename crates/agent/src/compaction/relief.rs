@@ -1,17 +1,17 @@
-//! The ladder: how room is made for a request that does not fit, or hardly.
+//! The ladder: how to make room for a request that does not fit, or barely fits.
 //!
-//! One ladder serves a request that is too large before it is sent, one that the provider refused, and a compaction that
-//! someone asks for. Its rungs, in full:
+//! The same ladder serves a request that is too large to send, one that the provider refused, and a requested
+//! compaction. Its rungs:
 //!
-//! 1. Tool results are shown as previews: old ones first, then the largest, also of the newest round. Each stays readable
-//!    under its handle.
-//! 2. Older rounds become a summary, while the turn may still make one; the newest rounds stay, fewer and fewer down to the
-//!    one that the model has not read.
-//! 3. The oldest turns and rounds are left out with a reason. Their facts stay.
+//! 1. Tool results are shown as previews: old ones first, then the largest, including those of the newest round. Each
+//!    stays readable under its handle.
+//! 2. Older rounds are summarised, as long as the turn may make another summary. The newest rounds stay, fewer each
+//!    time, down to the one that the model has not read.
+//! 3. The oldest turns and rounds are left out, with a reason. Their facts stay.
 //! 4. The largest messages of the turn itself are cut, with a handle.
 //!
-//! Each rung changes the log and nothing else; then the prompt is resolved again. What the model has not read is never
-//! removed. If no rung is left, the request fails with the error that names what can't shrink.
+//! Each rung changes only the log; then the prompt is resolved again. Content that the model has not read is never
+//! removed. If no rung is left, the request fails with an error that names what can't shrink.
 
 use std::sync::Arc;
 
@@ -34,20 +34,20 @@ use crate::run::Sink;
 use crate::setting::Setting;
 use crate::{AgentError, Event};
 
-/// No ladder has more rungs.
+/// An upper bound on the steps down the ladder for one request.
 pub(crate) const MAX_RUNGS: usize = 64;
 
-/// What was compacted for a turn so far.
+/// The compactions made for a turn so far.
 #[derive(Default)]
 pub(crate) struct Compactions {
-    /// How many summaries were asked for.
+    /// How many summaries were requested.
     n_made: u32,
-    /// What the last one was about.
+    /// The last compaction, to avoid repeating one without gain.
     last: Option<Attempt>,
     pub(crate) reports: Vec<CompactionReport>,
-    /// What summaries cost that was not accounted for yet.
+    /// The usage of summaries that is not yet part of the run's total.
     pub(crate) usage: Usage,
-    /// What there is to say about it.
+    /// Remarks that have not been sent yet.
     pub(crate) remarks: Vec<Remark>,
 }
 
@@ -60,29 +60,29 @@ pub(crate) struct Overflow {
 }
 
 impl Overflow {
-    /// Returns the overflow of a request that is so many tokens too large.
+    /// Returns the overflow of a request that is `excess` tokens too large.
     pub(crate) fn of(trigger: Trigger, excess: Tokens) -> Self {
         Self { trigger, excess }
     }
 }
 
-/// Says whether an error is that of a request that does not fit.
+/// Returns the overflow, if the error is that of a request that does not fit.
 pub(crate) fn overflow(err: &AgentError) -> Option<Overflow> {
     let AgentError::Compose(err) = err else { return None };
     let ErrorKind::BudgetExceeded { which: "input_budget", need, limit, margin, .. } = err.kind() else {
         return None;
     };
     let usable = limit.saturating_sub(*margin);
-    // A little more than it takes: what is cut costs a little more than what it is cut to.
+    // A little more than required, because a cut text costs slightly more than its cap.
     let excess = need.saturating_sub(usable) + Tokens(usable.0 / 64 + 16);
     Some(Overflow { trigger: Trigger::usage(*need, *limit, 100), excess })
 }
 
-/// Makes room.
+/// Makes room for a request.
 pub(crate) struct Relief<'a> {
     pub(crate) setting: &'a mut Setting,
     pub(crate) place: Place<'a>,
-    /// The turn before anything of it is on record.
+    /// The turn in flight, if it is not recorded yet.
     pub(crate) said: Option<Turn>,
     pub(crate) cancel: &'a CancellationToken,
     pub(crate) sink: &'a Sink,
@@ -90,7 +90,7 @@ pub(crate) struct Relief<'a> {
 }
 
 impl Relief<'_> {
-    /// Takes the next rung for a request that does not fit. Says whether anything changed.
+    /// Takes the next rung for a request that does not fit. Returns whether anything changed.
     pub(crate) async fn step(&mut self, overflow: Overflow) -> Result<bool, AgentError> {
         use ShrinkableKind::{Message, ReadResult, UnreadResult};
         if self.age("the window is full").await? {
@@ -105,26 +105,26 @@ impl Relief<'_> {
             || self.lower(&[Message], overflow.excess, SHORTEST_PREVIEW).await?)
     }
 
-    /// Whether the turn may have another summary.
+    /// Whether the turn may make another summary.
     pub(crate) fn may_summarise(&self) -> bool {
         let config = &self.setting.agent.config.compaction;
         config.enabled && self.done.n_made < config.max_reactive_compactions_per_request
     }
 
-    /// Returns the limits of summaries for a request like this one.
+    /// Returns the limits of summaries for a request like this pass.
     pub(crate) fn plan_limits(&self, pass: &Pass) -> PlanLimits {
         let Load { used, history, .. } = Load::of(pass);
         self.setting.agent.config.compaction.plans(self.setting.usable(pass), used.saturating_sub(history))
     }
 
-    /// Shows everything as old that may be, whatever it costs. Says whether anything is.
+    /// Marks everything as old that can be, whatever that does to the cache. Returns whether anything changed.
     pub(crate) async fn age(&mut self, why: &str) -> Result<bool, AgentError> {
         let Some(aged) = self.setting.age(&self.place.thread(), Some(why)).await? else { return Ok(false) };
         self.place.append(vec![aged]).await?;
         Ok(true)
     }
 
-    /// Caps the largest of these kinds, none below `floor`. Says whether anything is shorter now.
+    /// Caps the largest items of these kinds, none below `floor`. Returns whether anything got shorter.
     async fn lower(
         &mut self,
         kinds: &[ShrinkableKind],
@@ -146,13 +146,13 @@ impl Relief<'_> {
             self.place.append(vec![caps::record(&caps)]).await?;
             self.setting.caps = None;
         } else {
-            // It goes on record with the turn that it is for.
+            // Recorded later, with the turn that needs it.
             self.setting.caps = Some(Arc::new(caps));
         }
         Ok(true)
     }
 
-    /// Summarises all but the newest rounds; fewer and fewer of them stay. Says whether what the model reads has changed.
+    /// Summarises all but the newest rounds, keeping fewer of them each time. Returns whether anything was replaced.
     pub(crate) async fn summarise(&mut self, trigger: Trigger) -> Result<bool, AgentError> {
         if !self.may_summarise() {
             return Ok(false);
@@ -169,7 +169,7 @@ impl Relief<'_> {
         Ok(false)
     }
 
-    /// Resolves the prompt without anything that was said; nothing if not even that fits.
+    /// Resolves the prompt without history. Returns `None` if not even that fits.
     async fn bare(&mut self) -> Result<Option<Pass>, AgentError> {
         let snapshot = self.place.snapshot();
         let setting = &*self.setting;
@@ -179,7 +179,8 @@ impl Relief<'_> {
         }
     }
 
-    /// Returns how many of the newest rounds the model has not read: one if the turn in flight ends with results.
+    /// Returns how many of the newest rounds the model has not read: one if the turn in flight ends with results, else
+    /// none.
     fn n_unread_rounds(&self) -> usize {
         let snapshot = self.place.snapshot();
         let last = snapshot.turns().last().filter(|it| it.status() == TurnStatus::InFlight);
@@ -188,12 +189,12 @@ impl Relief<'_> {
         usize::from(last.is_some_and(|it| it.role == Role::Tool || it.content.iter().any(is_result)))
     }
 
-    /// Leaves out the oldest turns and rounds without a summary. Says whether there were any.
+    /// Leaves out the oldest turns and rounds without a summary. Returns whether there were any.
     pub(crate) async fn leave_out(&mut self, overflow: Overflow) -> Result<bool, AgentError> {
         let Some(bare) = self.bare().await? else { return Ok(false) };
         let mut limits = self.plan_limits(&bare);
         limits.preserve_recent_api_rounds = self.n_unread_rounds();
-        // More than it takes, so that not every call breaks the provider's cache.
+        // More than required, so that not every following call breaks the provider's cache.
         let spare = Tokens(self.setting.usable(&bare).unwrap_or_default().0 / 4);
         let choice = Choice {
             strategy: Strategy::ReactiveFull,
@@ -212,7 +213,7 @@ impl Relief<'_> {
         Ok(true)
     }
 
-    /// Summarises a range. Says whether what the model reads has changed.
+    /// Summarises a range. Returns whether anything was replaced.
     pub(crate) async fn compact(
         &mut self,
         pass: &Pass,
@@ -227,7 +228,7 @@ impl Relief<'_> {
         Ok(report.archive.is_some())
     }
 
-    /// Has the range of a job summarised, tests the summary, commits what stands in its place, and tells of it.
+    /// Summarises the range of a job, checks the summary, commits the replacement and reports it.
     pub(crate) async fn commit(&mut self, job: Job, pass: &Pass) -> Result<CompactionReport, AgentError> {
         let before = self.reading();
         let (strategy, trigger) = (job.material.plan.strategy, job.material.plan.trigger);
@@ -264,8 +265,8 @@ impl Relief<'_> {
         Ok(report)
     }
 
-    /// Remembers that even the request for a summary was too long. What counts is its own size: it is another request than
-    /// that of the pass.
+    /// Learns from a summary request that was refused as too long. Its own size counts, since it differs from the
+    /// request of the pass.
     fn learn(&mut self, pass: &Pass, failed: &NoSummary) {
         let err = failed.err.downcast_ref::<ModelError>();
         let err = err.filter(|it| it.kind() == ModelErrorKind::PromptTooLong);
@@ -291,7 +292,7 @@ impl Relief<'_> {
     }
 }
 
-/// Says in the Explanation what is shown shorter.
+/// Describes for the Explanation what is shown shorter.
 fn edit_of(all: &[Shrinkable], caps: &Caps) -> Edit {
     let capped = || all.iter().filter_map(|it| Some((it.tokens, *caps.get(&it.handle)?)));
     let names: Vec<&str> = caps.keys().map(String::as_str).collect();
@@ -302,7 +303,7 @@ fn edit_of(all: &[Shrinkable], caps: &Caps) -> Edit {
     }
 }
 
-/// Says in the Explanation what a summary saves and breaks.
+/// Describes for the Explanation what a summary saves and what it breaks.
 fn decision(report: &CompactionReport) -> EditDecision {
     let CompactionReport { strategy, trigger, tokens_before, tokens_after, archive, .. } = report;
     let edit = Edit {

@@ -1,9 +1,9 @@
-//! The requests that ask a model for a summary.
+//! The requests for a summary.
 //!
-//! Where the range begins with the conversation, it is the conversation's own request with the question behind it: the
-//! provider has read it before and reads it from its cache. A range from the middle is shown by itself, one message a line, so
-//! that nothing before it gets into its summary again. Where that does not fit the window of the model that summarises, it is
-//! shown in parts, each with the summary of those before it.
+//! If the range starts with the conversation, the request is the conversation's own with the question appended, so
+//! that the provider reads it from its cache. A range from the middle is shown by itself, one message per line, so
+//! that nothing before it is summarised again. If that does not fit the window of the summarising model, it is sent in
+//! parts, each with the summary of the parts before it.
 
 use std::sync::Arc;
 
@@ -16,41 +16,41 @@ use contexture_message::{Breakpoint, Message, Request, Settings, TokenCounter, T
 use super::SummaryCall;
 use crate::filled::filled;
 
-/// A range that is to be summarised, and who is asked.
+/// A range to summarise, and the model to ask.
 pub(crate) struct Inquiry<'a> {
     pub(crate) pass: &'a Pass,
-    /// The model that summarises, if it is not that of the conversation.
+    /// The summarising model, if it is not that of the conversation.
     pub(crate) model: Option<&'a str>,
-    /// Whether the range begins with the conversation.
+    /// Whether the range starts with the conversation.
     pub(crate) is_beginning: bool,
     pub(crate) turns: Vec<Turn>,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) prompt: SummaryPrompt,
     pub(crate) reason: Strategy,
     pub(crate) thread: String,
-    /// How many tokens a request may have, if that is known, and who counts them.
+    /// How many tokens a request may have, by `counter`, if known.
     pub(crate) room: Option<Tokens>,
     pub(crate) counter: Arc<dyn TokenCounter>,
 }
 
-/// What is asked: one question, or one after the other.
+/// The requests for a summary: one, or a sequence of parts.
 pub(crate) enum Questions {
-    /// All of it at once.
+    /// One request for the whole range.
     Whole(SummaryCall),
-    /// Texts, none of which is too long, and the call that each of them becomes.
+    /// The texts of the parts, each within the limit, and the call that is made with each.
     Parts(Vec<String>, Box<PartCall>),
-    /// The model that summarises has no room for anything.
+    /// The summarising model has no room for any useful part.
     NoRoom,
 }
 
-/// What the calls of parts have in common.
+/// What the calls for all parts share.
 pub(crate) struct PartCall {
     call: SummaryCall,
     counter: Arc<dyn TokenCounter>,
 }
 
 impl Inquiry<'_> {
-    /// Returns what is asked.
+    /// Returns the requests to make.
     pub(crate) fn questions(self) -> Questions {
         if self.is_beginning && self.model.is_none() {
             let request = self.continued();
@@ -83,7 +83,7 @@ impl Inquiry<'_> {
         SummaryCall { messages, reason, prompt, request: Arc::new(request), thread }
     }
 
-    /// The conversation, and behind it the question.
+    /// Returns the conversation with the question appended.
     fn continued(&self) -> Request {
         let sent = self.pass.request();
         let head = sent.messages.iter().take(n_before_history(self.pass)).cloned();
@@ -99,14 +99,14 @@ impl Inquiry<'_> {
         Request { messages: all, output: None, tool_choice, settings, breakpoints, ..sent.clone() }
     }
 
-    /// A text, by itself.
+    /// Returns a request with only this text.
     fn apart(&self, text: String) -> Request {
         let sent = self.pass.request();
         let system = Arc::new(Message::system(self.prompt.system.as_str()));
         let messages = vec![system, Arc::new(Message::user(text))];
         let (tools, tool_choice, output, breakpoints) = (Vec::new(), None, None, Vec::new());
         let (model, settings) = match self.model {
-            // What the conversation's model is told may mean nothing to another one.
+            // The settings of the conversation's model may not apply to another one.
             Some(model) => (Some(model.to_owned()), Settings::default()),
             None => (sent.model.clone(), roomy(&sent.settings, &self.prompt)),
         };
@@ -114,13 +114,13 @@ impl Inquiry<'_> {
     }
 }
 
-/// The words around a part.
+/// Tokens for the text around a part.
 const FRAME: Tokens = Tokens(96);
-/// Smaller parts would each say next to nothing.
+/// Smaller parts would each say almost nothing.
 const SMALLEST_PART: Tokens = Tokens(200);
 
 impl PartCall {
-    /// Returns the call for a part, with the summary of those before it.
+    /// Returns the call for a part, with the summary of the parts before it.
     pub(crate) fn of(&self, so_far: Option<&str>, text: &str) -> SummaryCall {
         let question = match so_far {
             None => format!("{text}\n\n{}", self.call.prompt.user),
@@ -138,7 +138,7 @@ impl PartCall {
         SummaryCall { messages, request: Arc::new(request), ..self.call.clone() }
     }
 
-    /// Returns the beginning of a summary that is longer than it may be.
+    /// Cuts a summary that is longer than its limit.
     fn within_limit<'t>(&self, so_far: &'t str) -> &'t str {
         let mut cut = so_far;
         loop {
@@ -153,17 +153,17 @@ impl PartCall {
     }
 }
 
-/// Returns turns as text: a message a line.
+/// Renders turns as text, one message per line.
 fn plain_text(turns: &[Turn]) -> String {
     let plain = Transforms::default().then(without_thinking()).then(without_media());
     let turns = plain.run(turns.to_vec()).turns;
     let lines = turns.iter().flat_map(|it| it.messages());
-    // Plain data with string keys: writing it as JSON can't fail.
+    // Serializing plain data with string keys can't fail.
     let lines: Vec<String> = lines.map(|it| serde_json::to_string(&**it).unwrap_or_default()).collect();
     lines.join("\n")
 }
 
-/// Splits a text at its lines so that no part costs more than `room`; a line that is longer is split anywhere.
+/// Splits a text at line breaks so that no part costs more than `room`. Longer lines are split anywhere.
 fn parts(text: &str, room: Tokens, counter: &dyn TokenCounter) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut left = Tokens(0);
@@ -184,7 +184,7 @@ fn parts(text: &str, room: Tokens, counter: &dyn TokenCounter) -> Vec<String> {
     parts
 }
 
-/// Splits a line into pieces that fit.
+/// Splits a line into pieces that fit into `room`.
 fn pieces<'a>(line: &'a str, room: Tokens, counter: &'a dyn TokenCounter) -> impl Iterator<Item = &'a str> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -207,18 +207,19 @@ fn pieces<'a>(line: &'a str, room: Tokens, counter: &'a dyn TokenCounter) -> imp
     })
 }
 
-/// Whether the model must call a tool: then it can't say anything.
+/// Whether the model must call a tool and so can't answer with text.
 fn is_forced(choice: &ToolChoice) -> bool {
     matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
 }
 
-/// Returns the settings of the conversation, with room for a summary where its answers are kept shorter.
+/// Returns the conversation's settings, with `max_tokens` raised if it is too low for a summary.
 fn roomy(settings: &Settings, prompt: &SummaryPrompt) -> Settings {
     let max_tokens = settings.max_tokens.map(|it| it.max(prompt.max_tokens.0));
     Settings { max_tokens, ..settings.clone() }
 }
 
-/// How many messages of a request stand before the history; what was prepended to it is never summarised.
+/// Returns how many messages of a request precede the history. Prepended items are among them: they are never
+/// summarised.
 fn n_before_history(pass: &Pass) -> usize {
     let prepended = Source::named("history", Turn::LEADING);
     let is_before =

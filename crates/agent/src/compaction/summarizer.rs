@@ -1,4 +1,4 @@
-//! Who summarises: a port, and the default, which asks the model of the conversation.
+//! The summarizer port, and its default, which asks the model of the conversation.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use contexture_message::{Answer, Delta, Message, Request, StopReason, Usage};
 use contexture_model::{Model, ModelCall};
 use futures::StreamExt;
 
-/// Makes summaries. What comes out is tested before it is trusted.
+/// Makes summaries. Every summary is checked before it is used.
 pub trait Summarizer: Send + Sync {
     /// Returns a summary of the messages.
     fn summarize(&self, call: SummaryCall) -> BoxFuture<'static, Result<Summarized, BoxError>>;
 }
 
-/// What is to be summarised.
+/// What to summarise.
 #[derive(Clone, Debug)]
 pub struct SummaryCall {
     /// The messages of the range.
     pub messages: Vec<Arc<Message>>,
-    /// Why.
+    /// The strategy that asks for the summary.
     pub reason: Strategy,
-    /// What a model is asked for.
+    /// The prompt for a summarising model.
     pub prompt: SummaryPrompt,
-    /// A request that asks for it: where the range begins with the conversation, the conversation's own beginning with the
-    /// question behind it, so that the provider reads it from its cache.
+    /// A ready-made request for the summary. If the range starts with the conversation, it is the start of the
+    /// conversation with the question appended, so that the provider reads it from its cache.
     pub request: Arc<Request>,
-    /// The thread, for whoever routes calls by it.
+    /// The id of the thread, for models that route calls by it.
     pub thread: String,
 }
 
-/// A summary, and what it cost.
+/// A summary and its usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summarized {
     /// The summary.
     pub text: String,
-    /// What it cost.
+    /// The usage of making it.
     pub usage: Usage,
 }
 
-/// Asks a model.
+/// Summarises with a model.
 pub(crate) struct ModelSummarizer(pub(crate) Arc<dyn Model>);
 
 impl Summarizer for ModelSummarizer {
@@ -59,7 +59,7 @@ impl Summarizer for ModelSummarizer {
     }
 }
 
-/// Whether the model said all that it wanted to: it was not cut, did not refuse and does not wait for a tool.
+/// Whether the answer is complete: not cut off, refused or paused, and without tool calls.
 fn is_whole(answer: &Answer) -> bool {
     !matches!(answer.stop, StopReason::MaxTokens | StopReason::Refused | StopReason::Paused)
         && answer.calls().next().is_none()

@@ -1,8 +1,8 @@
-//! From what a summariser said to what is committed.
+//! Turns the summarizer's answer into what is committed.
 //!
-//! A summary is tested before it is trusted. One that failed or was rejected changes nothing: excerpts take its place, made
-//! without a model, and where not even these are short enough, the range is left out with the reason. The facts of the range
-//! are committed in any case.
+//! A summary is checked before it is used. If it failed or was rejected, excerpts made without a model replace the
+//! range instead. If even these are too long, the range is left out, with the reason; a micro compaction leaves it
+//! unchanged. Whatever replaces the range, its facts are committed too.
 
 use contexture_compose::BoxError;
 use contexture_history::compaction::{
@@ -14,7 +14,7 @@ use contexture_message::{TokenCounter, Tokens};
 
 use super::{Made, Summarized};
 
-/// What is known of a range before it is summarised.
+/// What is known about a range before it is summarised.
 pub(crate) struct Material {
     pub(crate) plan: Plan,
     pub(crate) turns: Vec<Turn>,
@@ -23,19 +23,19 @@ pub(crate) struct Material {
     rules: VerdictRules,
 }
 
-/// What is committed.
+/// The result to commit.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The text, or why the range is left out; nothing if nothing is changed.
+    /// The text, or why the range is left out; `None` if nothing changes.
     pub(crate) text: Option<Result<String, String>>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) made: Made,
-    /// Why the summariser's summary was not taken.
+    /// Why the summarizer's summary was not used.
     pub(crate) reason: Option<String>,
 }
 
 impl Material {
-    /// Finds the facts of a range; `carried` are those of summaries in it, `usable` is what a request may have.
+    /// Extracts the facts of a range. `carried` are those of its summaries, `usable` is the token limit of a request.
     pub(crate) fn new(
         plan: Plan,
         turns: Vec<Turn>,
@@ -48,14 +48,14 @@ impl Material {
         Self { plan, turns, facts, limits, rules: VerdictRules::default() }
     }
 
-    /// Returns what a model is asked for whose requests may have `room` tokens, if that is known: a summary that takes more
-    /// than a quarter of them would soon have to be summarised itself.
+    /// Returns the prompt for a model whose requests may have `room` tokens, if known. A summary longer than a quarter
+    /// of that would soon have to be summarised itself.
     pub(crate) fn prompt(&self, room: Option<Tokens>) -> SummaryPrompt {
         let most = room.map_or(Tokens(u32::MAX), |it| Tokens(it.0 / 4));
         summary_prompt(&self.facts, self.plan.before, most, &self.rules)
     }
 
-    /// Decides what stands in the place of the range.
+    /// Decides what replaces the range.
     pub(crate) fn settle(&self, said: Result<Summarized, BoxError>, counter: &dyn TokenCounter) -> Outcome {
         let reason = match said {
             Err(err) => format!("the summariser failed: {err}"),
@@ -72,7 +72,7 @@ impl Material {
         let facts = self.facts.clone();
         match extract(&self.turns, &facts, self.plan.before, &ExtractLimits::default(), counter) {
             Ok(text) => Outcome { text: Some(Ok(text)), facts, made: Made::Extract, reason: Some(reason) },
-            // Some rounds may stay; where the window is full, they can't.
+            // A micro compaction can keep its rounds; the others must free the space.
             Err(_) if self.plan.strategy == Strategy::ReactiveMicro => {
                 Outcome { text: None, facts, made: Made::Unchanged, reason: Some(reason) }
             }
@@ -80,13 +80,13 @@ impl Material {
         }
     }
 
-    /// Leaves the range out, but for its facts.
+    /// Leaves the range out and keeps only its facts.
     pub(crate) fn left_out(&self, why: String) -> Outcome {
         let facts = self.facts.clone();
         Outcome { text: Some(Err(why.clone())), facts, made: Made::LeftOut, reason: Some(why) }
     }
 
-    /// Returns the facts with those that the summariser found, within the same limits.
+    /// Returns the facts together with those that the summary quotes, within the same limits.
     fn with_quoted(&self, summary: &str, counter: &dyn TokenCounter) -> Vec<Fact> {
         match quoted_facts(summary, &self.turns, &self.facts) {
             quoted if quoted.is_empty() => self.facts.clone(),

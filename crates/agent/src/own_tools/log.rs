@@ -1,4 +1,4 @@
-//! Reads the log of a thread: from its end back, or one item.
+//! Reads the log of a thread: backward from its end, or a single item.
 
 use contexture_history::compaction::message_handle;
 use contexture_history::search::searchable;
@@ -10,27 +10,27 @@ use serde_json::Value;
 use super::output::text_of;
 use crate::words::TOOL_OUTPUT;
 
-/// Items that are read at once. Few, because each may be large.
+/// How many items are read at once. Few, because each may be large.
 const PAGE: u64 = 32;
-/// How many handles are named where one is not found.
+/// How many handles are suggested if one is not found.
 const NAMED: usize = 5;
 
-/// What a search for a result gives.
+/// The result of a search for a handle.
 pub(super) enum Sought {
     /// The newest result with that handle.
     Found { name: String, text: String },
-    /// There is none; these are the newest handles, with their tools.
+    /// There is none. These are the newest handles, with the names of their tools.
     Missing(Vec<(String, String)>),
 }
 
-/// Looks for the newest result with a handle.
+/// Finds the newest result with a handle.
 pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, SessionError> {
     let mut others = Vec::new();
     let mut found: Option<(String, String)> = None;
     let mut items = Backward::new(thread);
     while let Some(item) = items.next().await? {
         if let Some((name, text)) = found {
-            // The whole text of a result that is too large for a message stands directly before that.
+            // The full text of a large result is in an item directly before its message.
             match whole(&item) {
                 Some((id, whole)) if id == handle => {
                     return Ok(Sought::Found { name, text: whole.to_owned() });
@@ -57,14 +57,14 @@ pub(super) async fn result(thread: &Thread, handle: &str) -> Result<Sought, Sess
     })
 }
 
-/// Returns what an item says itself, if that is what a handle is for: a message that was cut.
+/// Returns the text of an item if the handle refers to it: a message that was cut.
 fn said(item: &Item, handle: &str) -> Option<String> {
     let message = item.body.as_message().filter(|_| item.visibility.history)?;
     let is_meant = message_handle(&item.turn.to_string(), message).is_some_and(|it| it == handle);
     is_meant.then(|| searchable(item)).flatten()
 }
 
-/// Returns the results of an item that the model may read, newest first.
+/// Returns the results in an item that the model may read, newest first.
 pub(super) fn results(item: &Item) -> impl Iterator<Item = &ToolResult> {
     let message = item.body.as_message().filter(|_| item.visibility.history);
     let parts = message.into_iter().flat_map(|it| it.content.iter().rev());
@@ -74,7 +74,7 @@ pub(super) fn results(item: &Item) -> impl Iterator<Item = &ToolResult> {
     })
 }
 
-/// Whether all that an item says was read with these tools. It stands elsewhere too, and would be found twice.
+/// Whether all results of an item come from these tools. Their text is elsewhere in the log and would be found twice.
 pub(super) fn is_echo(item: &Item) -> bool {
     results(item).next().is_some() && results(item).all(|it| is_own(&it.name))
 }
@@ -83,7 +83,7 @@ fn is_own(tool: &str) -> bool {
     tool == super::READ_RESULT || tool == super::RECALL
 }
 
-/// Returns the handle and the text of an item that holds a result whole.
+/// Returns the handle and the text of an item that holds the full text of a result.
 pub(super) fn whole(item: &Item) -> Option<(&str, &str)> {
     match &item.body {
         Body::Application(own) if own.kind == TOOL_OUTPUT && item.visibility == Visibility::NONE => {
@@ -104,7 +104,7 @@ pub(super) async fn item(thread: &Thread, seq: Seq) -> Result<Option<Item>, Sess
 struct Backward<'a> {
     thread: &'a Thread,
     first: Seq,
-    /// Everything after this was read.
+    /// Everything after this position has been read.
     before: Seq,
     page: Vec<Item>,
 }

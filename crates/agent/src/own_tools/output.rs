@@ -1,10 +1,10 @@
-//! Tool outputs as text.
+//! Renders tool outputs as text.
 
 use contexture_message::{Part, ToolOutput};
 
 use crate::filled::filled;
 
-/// Returns what an output says: JSON as its text, lists of parts as their texts with notes in the place of media.
+/// Returns the text of an output: JSON is serialised, and notes replace the media in a list of parts.
 pub(super) fn text_of(output: &ToolOutput) -> String {
     match output {
         ToolOutput::Text(text) | ToolOutput::ErrorText(text) => text.clone(),
@@ -19,7 +19,7 @@ fn part_text(part: &Part) -> Option<String> {
         Part::Text { text } => Some(text.clone()),
         Part::Image(_) => Some(media("image")),
         Part::File(_) => Some(media("file")),
-        // No tool gives these.
+        // Tools never return these parts.
         Part::Thinking(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
     }
 }

@@ -1,28 +1,28 @@
-//! A range of a text, as much as a request shows whole.
+//! A range of a text, no larger than what a request shows in full.
 
 use contexture_message::{TokenCounter, Tokens};
 
 use crate::agent::AgentConfig;
 use crate::filled::filled;
 
-/// How much a tool may return, so that it is never shown as a preview itself.
+/// How much a tool may return without being shown as a preview itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     tokens: Tokens,
     bytes: usize,
 }
 
-/// What the words around a text need.
+/// What the template around a text costs.
 const FRAME_TOKENS: u32 = 100;
 const FRAME_BYTES: usize = 600;
-/// A range is never smaller, however little room there is.
+/// The minimum size of a range, however little room there is.
 const SMALLEST_RANGE: Tokens = Tokens(100);
 
 impl Room {
     pub(super) fn of(config: &AgentConfig) -> Self {
         let results = config.compaction.results(None);
         let tokens = results.max_tokens_per_recent_tool_result.max(results.preview_tokens);
-        // A thread counts by one encoding, a request by what is known of its model: an estimate may be higher by a third.
+        // The thread and the request may count tokens differently: an estimate can be higher by a third.
         let tokens = Tokens(tokens.0 / 3 * 2);
         Self {
             tokens: tokens.saturating_sub(Tokens(FRAME_TOKENS)),
@@ -30,18 +30,18 @@ impl Room {
         }
     }
 
-    /// Returns this room, or what a result may have on a thread whose model has a small window.
+    /// Returns this room, reduced to what a result may have for a model with a small window.
     pub(super) fn within(self, result_tokens: Tokens) -> Self {
         let tokens = Tokens(result_tokens.0 / 3 * 2).saturating_sub(Tokens(FRAME_TOKENS));
         Self { tokens: self.tokens.min(tokens.max(SMALLEST_RANGE)), ..self }
     }
 
-    /// Whether there is room for a text.
+    /// Whether a text fits.
     pub(super) fn fits(&self, text: &str, counter: &dyn TokenCounter) -> bool {
         text.len() <= self.bytes && counter.count(text) <= self.tokens
     }
 
-    /// Returns the beginning of a text for which there is room: at least one character, so that a reader gets on.
+    /// Returns the beginning of a text that fits: at least one character, so that the reader makes progress.
     fn cut<'a>(&self, text: &'a str, counter: &dyn TokenCounter) -> &'a str {
         let mut cut = &text[..text.floor_char_boundary(self.bytes)];
         loop {
@@ -60,7 +60,7 @@ impl Room {
     }
 }
 
-/// A range of a text. Positions count characters.
+/// A range of a text. Positions are in characters.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Range<'a> {
     pub(super) text: &'a str,
@@ -70,7 +70,7 @@ pub(super) struct Range<'a> {
 }
 
 impl<'a> Range<'a> {
-    /// Returns the range of `text` that begins at `offset`: `limit` characters, or fewer if there is no room for them.
+    /// Returns the range of `text` that starts at `offset`: `limit` characters, or fewer if they do not fit.
     pub(super) fn of(
         text: &'a str,
         offset: usize,
@@ -86,7 +86,7 @@ impl<'a> Range<'a> {
         Self { text: part, offset, end: offset + part.chars().count(), total }
     }
 
-    /// Returns it with the words that say where it is and of what.
+    /// Renders the range with its position and its source.
     pub(super) fn told(&self, what: &str) -> String {
         let next = if self.end < self.total { self.end.to_string() } else { "none".to_owned() };
         let values = [
@@ -101,7 +101,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// Returns where a character begins, in bytes; the end if there are not so many.
+/// Returns the byte position of a character, or the end if the text is shorter.
 pub(super) fn byte_at(text: &str, n_chars: usize) -> usize {
     let mut chars = text.chars();
     if n_chars > 0 {

@@ -1,4 +1,4 @@
-//! `read_tool_result`: a range of a result's whole text, or the places of a text in it.
+//! `read_tool_result`: reads a range of a result's full text, or searches it.
 
 use contexture_compose::BoxError;
 use contexture_message::TokenCounter;
@@ -11,10 +11,10 @@ use super::{definition, position};
 use crate::filled::filled;
 use crate::tool::{Invocation, Tool, ToolRefused};
 
-/// How many characters are returned where the model does not say, and at most.
+/// How many characters are returned by default, and at most.
 const DEFAULT_CHARS: usize = 6_000;
 const MAX_CHARS: usize = 20_000;
-/// How many places are returned, and how many characters around each.
+/// How many matches are returned, and how many characters around each.
 const MAX_PLACES: usize = 10;
 const BEFORE: usize = 80;
 const AFTER: usize = 160;
@@ -56,18 +56,18 @@ fn missing(handle: &str, others: &[(String, String)]) -> String {
     }
 }
 
-/// Where a text occurs in a result. Positions count characters.
+/// The matches of a search in a result. Positions are in characters.
 struct Places<'a> {
     offset: usize,
     total: usize,
-    /// Where it begins, and the text around it.
+    /// The position of each match, and the text around it.
     found: Vec<(usize, &'a str)>,
-    /// Where the next one begins.
+    /// The position of the first match that is not shown.
     next: Option<usize>,
 }
 
 impl<'a> Places<'a> {
-    /// Looks for a text from an offset on. Upper and lower case are the same.
+    /// Searches for a text from an offset, ignoring case.
     fn of(text: &'a str, search: &str, offset: usize) -> Result<Self, BoxError> {
         let pattern = RegexBuilder::new(&regex::escape(search)).case_insensitive(true).build()?;
         let mut found = Vec::new();
@@ -88,7 +88,7 @@ impl<'a> Places<'a> {
         Ok(Self { offset, total, found, next })
     }
 
-    /// Returns them with the words around them, as many as there is room for.
+    /// Renders the matches, as many as fit.
     fn told(
         mut self,
         search: &str,

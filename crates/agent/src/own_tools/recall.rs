@@ -1,4 +1,4 @@
-//! `recall`: finds what is archived by its words, or reads one item of it whole.
+//! `recall`: searches the archived items, or reads one of them in full.
 
 use contexture_compose::BoxError;
 use contexture_history::search::searchable;
@@ -12,12 +12,12 @@ use super::{definition, log, number, position};
 use crate::filled::filled;
 use crate::tool::{Invocation, Tool, ToolRefused};
 
-/// How many items are found where the model does not say, and at most.
+/// How many items are returned by default, and at most.
 const DEFAULT_FOUND: usize = 5;
 const MAX_FOUND: usize = 10;
-/// How many characters of an item are returned.
+/// How many characters of an item are returned at a time.
 const ITEM_CHARS: usize = 6_000;
-/// How many results of one item are named.
+/// How many result handles of an item are listed.
 const MAX_HANDLES: usize = 5;
 
 pub(super) fn tool(room: Room) -> Result<Tool, ToolRefused> {
@@ -41,11 +41,11 @@ pub(super) fn tool(room: Room) -> Result<Tool, ToolRefused> {
     })
 }
 
-/// Returns what has the words of a query, best first, as much as there is room for.
+/// Returns the best matches for a query, as many as fit.
 async fn find(thread: &Thread, query: &str, max: usize, room: &Room) -> Result<String, BoxError> {
     let counter = thread.counter();
     let mut told = String::new();
-    // Some of what is found may be hidden or an echo: then others take its place.
+    // Asks for more than needed, because hidden items and echoes are skipped.
     let mut left = max;
     for found in thread.search(query, max * 2).await? {
         let item = log::item(thread, found.seq).await?.filter(|it| is_for_model(it) && !log::is_echo(it));
@@ -88,7 +88,7 @@ fn handles(item: &Item) -> Vec<String> {
     handles.into_iter().take(MAX_HANDLES).map(|it| format!("\"{it}\"")).collect()
 }
 
-/// Returns the text of an archived item from an offset on.
+/// Returns the text of an archived item, starting at an offset.
 async fn read(thread: &Thread, seq: Seq, offset: usize, room: &Room) -> Result<String, BoxError> {
     let is_archived = thread.get().state().archives.iter().any(|it| (it.first..=it.last).contains(&seq));
     let item = match is_archived {
@@ -113,7 +113,7 @@ async fn read(thread: &Thread, seq: Seq, offset: usize, room: &Room) -> Result<S
     Ok(Range::of(&text, offset, ITEM_CHARS, room, counter).told(&what))
 }
 
-/// Whether the model saw an item, or the beginning of it.
+/// Whether the model could see the item, at least as a preview.
 fn is_for_model(item: &Item) -> bool {
     item.visibility.history || log::whole(item).is_some()
 }

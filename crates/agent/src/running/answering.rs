@@ -1,8 +1,8 @@
-//! How a running turn answers tool calls: at once, or after a person has decided or the client has run them.
+//! Answers the tool calls of a running turn: immediately, after a person's decision, or with the client's results.
 //!
-//! Calls are on record before anything is run. What needs approval or runs at the client waits until everything else is
-//! answered; then the turn is suspended with all that another process needs to go on with it. It goes on once every
-//! decision and every result is there.
+//! Calls are recorded before any of them runs. Calls that need approval or run on the client wait until all others are
+//! answered; then the turn is suspended with everything another process needs to continue it. It continues once all
+//! decisions and results have arrived.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::words::{calls_of, result_items};
 use crate::{AgentError, Event, RunsOn};
 
 impl Running {
-    /// Records an answer with calls, runs them and records their results.
+    /// Records an answer with tool calls, runs them and records their results.
     pub(super) async fn round(
         &mut self,
         pass: &Pass,
@@ -38,14 +38,14 @@ impl Running {
             let runs = if is_of_client { RunsOn::Client } else { RunsOn::Server };
             self.sink.send(Event::ToolCall { id, name, arguments, runs });
         }
-        // Before anything is run: whoever finds the log after a crash sees what was about to happen.
+        // Recorded before anything runs: after a crash, the log shows what was about to happen.
         self.turn.append(vec![NewItem::from(Arc::clone(&message))]).await?;
         let Split { asking, client, free } = self.split(pass, layers, calls);
         let answered = self.run_calls(pass, layers, &free).await?;
         self.conclude(message, answered, asking, client).await
     }
 
-    /// Records the results of a round, and suspends the turn if others are still to come.
+    /// Records the results of a round, and suspends the turn if other results are pending.
     pub(super) async fn conclude(
         &mut self,
         message: Arc<Message>,
@@ -69,7 +69,7 @@ impl Running {
         Ok(Some(End { message: Some(message), ..self.suspended(is_asking, client, items) }))
     }
 
-    /// Returns what another process needs to go on.
+    /// Returns what another process needs to continue the turn.
     fn record(&self, client_calls: &[ToolCall]) -> RunRecord {
         let setting = &self.setting;
         RunRecord {
@@ -90,7 +90,7 @@ impl Running {
         End { ended, items, message: None, output: None }
     }
 
-    /// Goes on with a turn that waited: runs what was approved, tells the model what was denied.
+    /// Continues a suspended turn: runs the approved calls and tells the model which ones were denied.
     pub(crate) async fn go_on(&mut self, waiting: Waiting) -> Result<End, Break> {
         if !waiting.is_over() {
             let is_asking = !waiting.is_decided();
@@ -123,13 +123,13 @@ impl Running {
         self.go(pass).await
     }
 
-    /// Records results, or hands them over if the loop ends here.
+    /// Records results, or returns them with the end of the turn if the loop stops here.
     pub(super) async fn record_results(&mut self, answered: Vec<Answered>) -> Result<Option<End>, Break> {
         let items = result_items(answered);
         if self.cancel.is_cancelled() {
             return Err(Break { err: AgentError::Cancelled, items });
         }
-        // The whole round counts, also what was answered before a person decided about the rest.
+        // Stop conditions look at the whole round, including calls answered before the approval.
         let message = self.on_record().messages().iter().rfind(|it| it.role == Role::Assistant).cloned();
         let calls: Vec<ToolCall> = message.iter().flat_map(|it| calls_of(it)).cloned().collect();
         if let Some(ended) = self.stop(&calls) {
@@ -139,14 +139,14 @@ impl Running {
         Ok(None)
     }
 
-    /// Answers a call that was not run.
+    /// Returns the result of a call that was not run, and sends its event.
     pub(super) fn unrun(&self, call: &ToolCall, output: ToolOutput) -> Answered {
         let answered = Answered { call: call.clone(), output, whole: None };
         self.sink.send(answered.event(None));
         answered
     }
 
-    /// Splits calls by who answers them.
+    /// Splits calls into those that need approval, those of the client, and those that can run now.
     pub(super) fn split(&self, pass: &Pass, layers: &[Layer], calls: Vec<ToolCall>) -> Split {
         let thread = self.turn.thread();
         let round =
@@ -182,16 +182,17 @@ impl Running {
     }
 }
 
-/// The calls of a round by who answers them.
+/// The calls of a round, grouped by how they are answered.
 pub(super) struct Split {
-    /// A person must decide about them.
+    /// Calls that need a person's approval.
     pub(super) asking: Vec<ToolCall>,
-    /// The client runs them.
+    /// Calls that the client runs.
     pub(super) client: Vec<ToolCall>,
     pub(super) free: Vec<ToolCall>,
 }
 
-/// The parts of a running turn that its calls need; not the turn itself, which gives signs of life meanwhile.
+/// Returns the parts of a running turn that its calls need. The turn itself is left out: it renews its lease
+/// meanwhile.
 fn round_of<'a>(
     setting: &'a Setting,
     pass: &'a Pass,

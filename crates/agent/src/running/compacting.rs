@@ -1,6 +1,6 @@
-//! When a running turn makes room: at its start, before a call that would fill the window, and after one that was refused.
+//! Makes room in a running turn: at its start, before a call that would fill the window, and after a refused call.
 //!
-//! How room is made is the ladder in [`Relief`]. After each rung the prompt is resolved again.
+//! The steps are those of the ladder in [`Relief`]. After each one the prompt is resolved again.
 
 use contexture_compose::Pass;
 use contexture_history::compaction::{Strategy, Trigger, due};
@@ -12,7 +12,8 @@ use super::{Break, Running};
 use crate::AgentError;
 use crate::compaction::{CompactionReport, Load, MAX_RUNGS, Overflow, Place, Relief, overflow};
 
-/// How often a turn may be refused: each time the next request is at most half as large, or what is known to fit.
+/// How many refusals a turn survives. Each lowers the limit: to the size that the provider named, to the largest
+/// request it has answered, or to half.
 const MAX_REFUSALS: u32 = 3;
 
 impl Running {
@@ -27,7 +28,7 @@ impl Running {
         }
     }
 
-    /// Summarises the oldest turns if the history is too long, before the first call of the turn.
+    /// Summarises the oldest turns before the first call of the turn, if the history is too long.
     pub(crate) async fn at_boundary(&mut self, pass: Pass) -> Result<Pass, AgentError> {
         let relief = self.relief();
         let limits = relief.plan_limits(&pass);
@@ -59,7 +60,7 @@ impl Running {
         shown.kept().filter(|it| is_settled(it)).count()
     }
 
-    /// Makes room while the next call would fill the window.
+    /// Makes room as long as the next call would fill the window.
     pub(super) async fn relieved(&mut self, mut pass: Pass) -> Result<Pass, AgentError> {
         while let Some((strategy, trigger)) = self.due(&pass) {
             if !self.made_room(&pass, strategy, trigger).await? {
@@ -72,7 +73,7 @@ impl Running {
         Ok(pass)
     }
 
-    /// Says which compaction is due: by what the provider reports, or by what it has refused.
+    /// Returns the compaction that is due, judged by the provider's reported usage and by its refusals.
     fn due(&mut self, pass: &Pass) -> Option<(Strategy, Trigger)> {
         let limits = self.relief().plan_limits(pass);
         let used = Load::of(pass).used;
@@ -83,20 +84,20 @@ impl Running {
         if is_full(&by_refusal) { by_refusal } else { by_report.or(by_refusal) }
     }
 
-    /// Makes room in a request that would fill the window. Says whether anything changed.
+    /// Makes room in a request that would fill the window. Returns whether anything changed.
     async fn made_room(
         &mut self,
         pass: &Pass,
         strategy: Strategy,
         trigger: Trigger,
     ) -> Result<bool, AgentError> {
-        // A second small summary would break the cache a second time, for little.
+        // A second small summary would break the cache again for little gain.
         let is_small = |it: &CompactionReport| it.strategy == Strategy::ReactiveMicro && it.archive.is_some();
         let has_small = self.compactions.reports.iter().any(is_small);
         let strategy = if has_small { Strategy::ReactiveFull } else { strategy };
         let dropped = Load::of(pass).used.saturating_sub(pass.total_tokens());
         let mut relief = self.relief();
-        // What is only shown shorter loses nothing.
+        // Showing results as previews comes first, since it loses nothing.
         if relief.age("the window is almost full").await? {
             return Ok(true);
         }
@@ -106,11 +107,12 @@ impl Running {
                 return Ok(true);
             }
         }
-        // Turns that did not fit are left out on record, so that their facts stay.
+        // Turns that did not fit are recorded as left out, so that their facts stay.
         Ok(dropped.0 > 0 && relief.leave_out(Overflow::of(trigger, dropped)).await?)
     }
 
-    /// Makes room after a provider refused a request as too long. The limit is learned, so the next one is smaller.
+    /// Makes room after a provider refused a request as too long. The limit is remembered, so the next request is
+    /// smaller.
     pub(super) async fn after_too_long(&mut self, pass: &Pass, broke: Break) -> Result<Pass, Break> {
         let Some(refusal) = too_long(&broke.err).map(ToString::to_string) else { return Err(broke) };
         if !broke.items.is_empty() || self.n_refusals >= MAX_REFUSALS {
@@ -127,24 +129,24 @@ impl Running {
         self.account_for_relief(pass);
         match self.resolve_again(pass).await {
             Ok(smaller) if smaller.total_tokens() < pass.total_tokens() => Ok(smaller),
-            // What the provider says is closer to the truth than what we could not make fit.
+            // The provider's error says more than our failure to shrink the request.
             Ok(_) => Err(broke),
             Err(err) if overflow(&err).is_some() => Err(broke),
             Err(err) => Err(err.into()),
         }
     }
 
-    /// Resolves the prompt; where what must be sent does not fit, room is made for it.
+    /// Resolves the prompt. If the required content does not fit, makes room for it.
     pub(crate) async fn resolve_with_room(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let resolved = match before {
             Some(_) => self.resolve(before).await,
-            // The turn has just begun: what has grown old was asked then.
+            // The run begins or resumes a turn here; ageing was decided when the turn began.
             None => self.resolve_as_it_is(None).await,
         };
         self.fitted(resolved, before).await
     }
 
-    /// Resolves the prompt for the same call after the record has changed. What was evaluated for it stands.
+    /// Resolves the prompt for the same call after the log has changed. Nothing is evaluated a second time.
     pub(crate) async fn resolve_again(&mut self, pass: &Pass) -> Result<Pass, AgentError> {
         self.setting.repeats = Some(pass.clone());
         let resolved = self.resolve_as_it_is(None).await;
@@ -153,7 +155,7 @@ impl Running {
         resolved
     }
 
-    /// Makes room, rung by rung, until a pass fits or nothing is left to be made smaller.
+    /// Makes room, rung by rung, until a pass fits or nothing can shrink further.
     async fn fitted(
         &mut self,
         mut resolved: Result<Pass, AgentError>,
@@ -172,7 +174,7 @@ impl Running {
         resolved
     }
 
-    /// Accounts for what compactions cost, and tells what there is to say about them.
+    /// Adds the cost of compactions to the run and sends their remarks.
     fn account_for_relief(&mut self, pass: &Pass) {
         let usage = std::mem::take(&mut self.compactions.usage);
         if usage != Usage::default() {

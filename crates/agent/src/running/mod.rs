@@ -1,15 +1,17 @@
-//! The loop itself: one turn from its beginning to its end.
+//! The agent loop: one turn from start to end.
 //!
-//! The rule, in full:
+//! The rules:
 //!
-//! 1. The prompt is resolved and the input guarded before anything is written: what can't be sent leaves no trace.
+//! 1. The prompt is resolved and the input guarded before anything is written: a request that can't be sent leaves no
+//!    trace.
 //! 2. The turn begins with the user's message: the first sync.
-//! 3. The model is called. Text that came before a failure or a cancellation is kept in the log, if it was streamed; half a
-//!    tool call never is. What a guardrail or an assert may still refuse is held back, thinking included.
-//! 4. An answer with tool calls is appended, its calls are run, their results are appended; the loop goes on unless a stop
-//!    condition holds. What needs approval, or runs at the client, suspends the turn when everything else is answered.
-//! 5. A final answer goes through output guardrails, the output schema and the constraints. What is not good enough is
-//!    made again with feedback that is sent but not kept in the history.
+//! 3. The model is called. Text streamed before a failure or a cancellation is kept in the log; a partial tool call
+//!    never is. Output that a guardrail or an assert may still reject is held back, thinking included.
+//! 4. An answer with tool calls is appended, its calls are run and their results appended; the loop continues unless a
+//!    stop condition holds. Calls that need approval or run on the client suspend the turn once all others are
+//!    answered.
+//! 5. A final answer goes through the output guardrails, the output schema and the constraints. A rejected answer is
+//!    retried with feedback that is sent but not kept in the history.
 //! 6. The turn ends with the answer: the second sync, if no tool was called.
 
 mod answering;
@@ -41,7 +43,7 @@ use crate::stop::{Progress, stop, unkept};
 use crate::words::{make_calls_recordable, said, with_text};
 use crate::{AgentError, Event, sent};
 
-/// Says why a suspended turn waits.
+/// Returns the reason recorded for a suspended turn.
 pub(crate) fn waits(for_approval: bool, for_client: bool) -> &'static str {
     match (for_approval, for_client) {
         (true, true) => "it waits for approval and for tools of the client",
@@ -50,7 +52,7 @@ pub(crate) fn waits(for_approval: bool, for_client: bool) -> &'static str {
     }
 }
 
-/// A turn that runs.
+/// A running turn.
 pub(crate) struct Running {
     setting: Setting,
     turn: RunningTurn,
@@ -61,21 +63,21 @@ pub(crate) struct Running {
     pub(crate) cost: Option<f64>,
     all_remarks: Vec<Remark>,
     passes: Vec<Pass>,
-    /// Answers that were not good enough.
+    /// Rejected answers and the feedback on them.
     pub(crate) attempts: Vec<Attempt>,
-    /// How many messages the turn had when it was taken up, if the last of them broke off.
+    /// How many messages the turn had when it was resumed, if the last of them is incomplete.
     broken_off: Option<usize>,
     approvals: Vec<ApprovalRequest>,
-    /// What the client must run.
+    /// The calls that the client must run.
     client_calls: Vec<ToolCall>,
-    /// Why it waits, if it does.
+    /// The reason to record if the turn is suspended.
     waits: &'static str,
     pub(crate) compactions: Compactions,
     /// How often the provider has refused a request of this turn as too long.
     n_refusals: u32,
 }
 
-/// How a turn comes to its end, before that is written.
+/// The end of a turn, before it is written.
 pub(crate) struct End {
     ended: Ended,
     items: Vec<NewItem>,
@@ -83,7 +85,7 @@ pub(crate) struct End {
     output: Option<Value>,
 }
 
-/// Why it breaks off, and what is kept.
+/// The error that ends a turn, and the items to keep.
 pub(crate) struct Break {
     pub(crate) err: AgentError,
     pub(crate) items: Vec<NewItem>,
@@ -130,7 +132,7 @@ impl Running {
         }
     }
 
-    /// Says, in the first turn of a thread, that nothing is known of the model's window.
+    /// Warns, in the first turn of a thread, that the model's context window is unknown.
     pub(crate) fn warn_of_window(&mut self) {
         let snapshot = self.turn.snapshot();
         let model = self.setting.model_on(&snapshot).unwrap_or_default();
@@ -142,7 +144,7 @@ impl Running {
         }
     }
 
-    /// Resolves the prompt for the turn as it is now.
+    /// Resolves the prompt for the current state of the turn, after deciding what has aged.
     pub(crate) async fn resolve(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         if let Some(aged) = self.setting.age(&self.turn.thread(), None).await? {
             self.turn.append(vec![aged]).await?;
@@ -150,7 +152,7 @@ impl Running {
         self.resolve_as_it_is(before).await
     }
 
-    /// Resolves the prompt without asking what has grown old: that was asked, and the Explanation names the answer.
+    /// Resolves the prompt without deciding again what has aged. The Explanation has the earlier decision.
     pub(crate) async fn resolve_as_it_is(&mut self, before: Option<&Pass>) -> Result<Pass, AgentError> {
         let snapshot = self.turn.snapshot();
         let in_flight = InFlight::Recorded(self.in_flight());
@@ -162,7 +164,7 @@ impl Running {
         Ok(pass)
     }
 
-    /// Puts on record what the frozen prefix says, if that is new.
+    /// Records the pinned prefix, if it is new.
     pub(crate) async fn pin(&mut self, pins: Vec<NewItem>) -> Result<(), AgentError> {
         if !pins.is_empty() {
             self.turn.append(pins).await?;
@@ -170,14 +172,14 @@ impl Running {
         Ok(())
     }
 
-    /// Returns what the turn has on record so far. Its envelopes are the engine's own.
+    /// Returns what is recorded of the turn so far. Its envelopes come from the engine.
     fn on_record(&self) -> Turn {
         let (snapshot, open) = (self.turn.snapshot(), self.turn.turn());
         let mine = snapshot.turns().last().filter(|it| **it.id() == *open.to_string());
         mine.map_or_else(|| Turn::start(open), |it| (**it).clone())
     }
 
-    /// Returns what the turn has on record, and what is sent besides.
+    /// Returns what is recorded of the turn, with rejected attempts and without an incomplete last answer.
     fn in_flight(&self) -> Turn {
         let turn = self.on_record();
         let breaks_off = self.broken_off == Some(turn.messages().len());
@@ -191,7 +193,7 @@ impl Running {
         turn.with_messages(woven(messages, &self.attempts))
     }
 
-    /// Calls the model until it has answered or the loop ends.
+    /// Calls the model until it gives a final answer or the loop stops.
     pub(crate) async fn go(&mut self, mut pass: Pass) -> Result<End, Break> {
         let layers = self.layers(&pass)?;
         let mut judge = Judge::new(&self.setting.agent, &pass).await?;
@@ -216,7 +218,7 @@ impl Running {
             let message = Arc::new(answer.message.clone());
             let is_final = calls.is_empty() && answer.stop != StopReason::Paused;
             if holds_back && !is_final {
-                // What is said on the way is not judged any further.
+                // Only final answers are judged, so this text can be streamed now.
                 self.show(&message);
             }
             if !calls.is_empty() {
@@ -234,7 +236,7 @@ impl Running {
                 let judging = judge.judge(&answer, may_repeat);
                 let judging = attend(&mut self.turn, &self.cancel, judging).await;
                 let (judged, remarks) = judging.map_err(|err| {
-                    // What was streamed before somebody stopped it is kept, as it is while the model speaks.
+                    // Text that was already streamed is kept, as in a cancellation while the model streams.
                     let keeps = err.is_cancelled() && !holds_back;
                     Break { err, items: if keeps { said(&message) } else { Vec::new() } }
                 })?;
@@ -280,7 +282,7 @@ impl Running {
         Ok(answer)
     }
 
-    /// Keeps what was sent, for the forecast of the next call.
+    /// Remembers what was sent, to forecast the cache use of the next call.
     fn remember(&mut self, pass: &Pass, usage: Usage) {
         let sent = match usage.cache_read_tokens {
             Some(_) => pass.sent(),
@@ -291,7 +293,7 @@ impl Running {
         self.setting.cache.idle = None;
     }
 
-    /// Adds up what a call cost, and tells it.
+    /// Adds up the cost of a call and sends an event with its usage.
     fn account(&mut self, pass: &Pass, answer: &Answer) {
         self.steps += 1;
         self.add_usage(pass.request().model.as_deref().unwrap_or_default(), answer.usage);
@@ -299,7 +301,7 @@ impl Running {
         let Usage { input_tokens, output_tokens, cache_read_tokens, .. } = answer.usage;
         self.setting.answered(pass, input_tokens);
         let (usable, window_assumed) = self.setting.window(pass);
-        // A provider that reports nothing has read about what we counted.
+        // If the provider reports no usage, our own count is the best estimate.
         let counted = || self.setting.learned.unwrap_or_default().projected(pass.total_tokens());
         let read = if input_tokens > 0 { input_tokens as f64 } else { f64::from(counted().0) };
         let budget_used_pct = usable.map(|it| (read / f64::from(it.0) * 1000.0).round() / 10.0);
@@ -315,14 +317,14 @@ impl Running {
         });
     }
 
-    /// Adds up what was used.
+    /// Adds usage and its cost to the totals of the run.
     fn add_usage(&mut self, model: &str, usage: Usage) {
         self.usage += usage;
         let cost = self.setting.facts(model).price.and_then(|it| it.of(usage));
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
     }
 
-    /// Says, once, which limits can't be kept because nothing tells what was used.
+    /// Warns, once, about limits that can't be enforced because the usage or cost is unknown.
     fn warn_of_limits(&mut self, usage: Usage) {
         let conditions = &self.setting.prompt.definition().stop_when;
         let unknown = conditions.iter().filter_map(|it| unkept(it, usage, self.cost));
@@ -330,7 +332,7 @@ impl Running {
         self.remarks(new);
     }
 
-    /// Sends the text of an answer through the output guardrails.
+    /// Runs the output guardrails on the text of an answer.
     async fn guarded(&mut self, pass: &Pass, mut answer: Answer) -> Result<Answer, Break> {
         let text = answer.joined_text();
         let is_no_answer = answer.calls().next().is_some() || answer.stop == StopReason::Refused;
@@ -346,7 +348,7 @@ impl Running {
         Ok(answer)
     }
 
-    /// Streams what was held back.
+    /// Streams an answer that was held back.
     fn show(&self, message: &Message) {
         for part in &message.content {
             match part {
@@ -362,14 +364,14 @@ impl Running {
         }
     }
 
-    /// Returns why the loop ends after this step, if it does.
+    /// Returns the reason to stop after this step, if there is one.
     fn stop(&self, calls: &[ToolCall]) -> Option<Ended> {
         let progress = Progress { steps: self.steps, tokens: self.usage.total(), cost: self.cost, calls };
         let max_steps = self.setting.agent.config.max_steps;
         stop(&self.setting.prompt.definition().stop_when, max_steps, progress)
     }
 
-    /// Has an answer made again: the attempt is on record, but not in the history.
+    /// Rejects an answer so that the model tries again. The attempt is recorded, but not part of the history.
     async fn again(&mut self, message: Arc<Message>, feedback: String) -> Result<(), Break> {
         self.sink.send(Event::AttemptDiscarded { reason: feedback.clone() });
         let attempt = Attempt { message, feedback, place: self.on_record().messages().len() };
@@ -378,7 +380,7 @@ impl Running {
         Ok(())
     }
 
-    /// Writes how the turn ended.
+    /// Writes the end of the turn and returns its outcome.
     pub(crate) async fn settle(self, result: Result<End, Break>) -> Result<Outcome, AgentError> {
         let (thread, turn_no) = (self.turn.thread().id().clone(), self.turn.turn());
         let snapshot = self.turn.snapshot();
@@ -408,10 +410,10 @@ impl Running {
                 (status, Some(reason), written, Err(err))
             }
         };
-        // What the log says counts: without that end there, nothing else that is told of it is true.
+        // The log decides: if the end is not written there, no other report of it is true.
         written.map_err(AgentError::Unrecorded)?;
         let (ended, message, output) = result?;
-        // Only now can anybody decide.
+        // Approvals can be decided only now that the suspension is on record.
         for approval in self.approvals.iter().cloned() {
             self.sink.send(Event::ApprovalRequired { approval });
         }
@@ -436,8 +438,7 @@ impl Running {
     }
 }
 
-/// Waits for what others do between two appends: the turn gives signs of life meanwhile, and nobody waits for it any more
-/// once the run is cancelled.
+/// Waits for work between two appends. The turn renews its lease meanwhile; cancelling the run ends the wait.
 async fn attend<T>(
     turn: &mut RunningTurn,
     cancel: &CancellationToken,
@@ -447,7 +448,7 @@ async fn attend<T>(
     turn.while_alive(work).await?.unwrap_or(Err(AgentError::Cancelled))
 }
 
-/// A refusal that can't be the answer is an error: where nothing was said, or a value was asked for.
+/// Returns an error for a refusal that can't count as an answer: it has no text, or structured output was requested.
 fn refused(pass: &Pass, answer: &Answer) -> Result<(), ModelError> {
     let is_empty = answer.message.is_blank();
     if answer.stop != StopReason::Refused || !(is_empty || pass.request().output.is_some()) {

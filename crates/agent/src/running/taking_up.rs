@@ -1,4 +1,4 @@
-//! How a turn is taken up that did not come to its end. The rule is in [`earlier`](crate::earlier).
+//! Resumes a turn that did not finish. The rules are in [`earlier`](crate::earlier).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::resume::items_since;
 use crate::words::{calls_of, own_messages};
 
 impl Running {
-    /// Goes on with a turn from where its log ends.
+    /// Continues a turn from the end of its log.
     pub(crate) async fn take_up(&mut self, taken_up: Resumption) -> Result<End, Break> {
         let began = self.turn.snapshot().state().open.map_or(Seq(0), |it| it.began);
         let items = items_since(&self.turn.thread(), began).await?;
@@ -29,7 +29,7 @@ impl Running {
         let Some((message, left)) = unanswered(&items) else { return self.go(pass).await };
         let waiting = Waiting::read(&items);
         let is_asked = waiting.is_about(&left);
-        // Until everything is decided nothing of it was run.
+        // No call of a suspended turn runs until all of them are decided.
         if is_asked && (taken_up.how == ResumePolicy::RepeatCalls || !waiting.is_over()) {
             return self.go_on(waiting).await;
         }
@@ -44,7 +44,7 @@ impl Running {
         self.go(pass).await
     }
 
-    /// Resolves the prompt, and settles what it says beside the user's message, as at the beginning of a turn.
+    /// Resolves the prompt and guards its own messages, as at the start of a turn.
     async fn settled(&mut self, has_user: bool) -> Result<Pass, AgentError> {
         if !has_user {
             self.setting.own_words.get_or_insert_default();
@@ -61,7 +61,7 @@ impl Running {
         if is_rewritten { self.resolve_with_room(None).await } else { Ok(pass) }
     }
 
-    /// Answers calls of which nobody knows whether they ran, and those that a person denied.
+    /// Closes calls that may or may not have run, and those that a person denied.
     async fn close(&mut self, waiting: &Waiting, calls: &[ToolCall]) -> Result<Option<End>, Break> {
         let closed = calls.iter().map(|it| match waiting.verdict(&it.id) {
             Some(Verdict::Deny { reason }) => {
@@ -73,7 +73,7 @@ impl Running {
         self.record_results(closed).await
     }
 
-    /// Runs calls about which nobody was asked yet.
+    /// Runs the calls that need no approval; the others suspend the turn.
     async fn repeat(
         &mut self,
         pass: &Pass,
@@ -87,7 +87,7 @@ impl Running {
     }
 }
 
-/// Whether the last thing in a turn are words of the model that came to no end, or after which it had more to say.
+/// Whether the turn ends with text of the model that is incomplete or was to be continued.
 fn breaks_off(turn: &Turn) -> bool {
     turn.messages().last().is_some_and(|it| is_mere_words(it))
 }
@@ -96,7 +96,7 @@ fn is_mere_words(message: &Message) -> bool {
     message.role == Role::Assistant && calls_of(message).next().is_none()
 }
 
-/// Returns messages without the words at their end that broke off.
+/// Returns the messages without incomplete text of the model at their end.
 pub(super) fn without_broken_off(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let n_whole = messages.iter().rposition(|it| !is_mere_words(it)).map_or(0, |it| it + 1);
     messages.iter().take(n_whole).cloned().collect()
@@ -110,8 +110,8 @@ fn answers(items: &[Item]) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
     messages(items).filter(|it| it.role == Role::Assistant)
 }
 
-/// Returns the last answer with calls of which some have no result, and these. They are read from the log itself: what
-/// the model sees of a call need not be what it said.
+/// Returns the last answer with unanswered calls, and those calls. They are read from the log because the model may be
+/// shown an altered version of a call.
 fn unanswered(items: &[Item]) -> Option<(Arc<Message>, Vec<ToolCall>)> {
     let results = messages(items).flat_map(|it| &it.content).filter_map(|it| match it {
         Part::ToolResult(result) => Some(result.call_id.as_str()),

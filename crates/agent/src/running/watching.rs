@@ -1,4 +1,4 @@
-//! How a running turn tells who watches it of a call.
+//! Reports the model calls of a running turn to the agent's watcher.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use contexture_wire::Target;
 use super::{Break, Running};
 use crate::watcher::{Called, Calling, Watcher};
 
-/// A call that somebody watches.
+/// A call that was reported to the watcher.
 pub(super) struct Watched {
     began: Timestamp,
     target: Option<Target>,
 }
 
 impl Running {
-    /// Tells that a call is about to be made.
+    /// Reports a call before it is made.
     pub(super) fn calling(&self, pass: &Pass, call: &ModelCall) -> Option<Watched> {
         let watcher = self.setting.agent.watcher.as_ref()?;
         let target = self.setting.agent.model.target(call);
@@ -26,7 +26,7 @@ impl Running {
         Some(Watched { began: self.setting.agent.time.now(), target })
     }
 
-    /// Tells what came of it.
+    /// Reports the result of a call.
     pub(super) fn called(&self, pass: &Pass, watched: Option<Watched>, result: &Result<Answer, Break>) {
         let (Some(watched), Some(watcher)) = (watched, &self.setting.agent.watcher) else { return };
         let took = self.setting.agent.time.now().0.saturating_sub(watched.began.0);
