@@ -191,7 +191,7 @@ impl<In> Context<In> {
         self.with(|it| it.profile.placement = placement)
     }
 
-    /// Sets how far its content is trusted.
+    /// Sets where its content comes from, for policies.
     #[must_use]
     pub fn trust(self, trust: Trust) -> Self {
         self.with(|it| it.profile.trust = trust)

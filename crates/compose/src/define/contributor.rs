@@ -93,7 +93,7 @@ pub struct Profile {
     pub placement: Placement,
     /// Its order among entries of the same placement, except where the author's order decides.
     pub rank: Rank,
-    /// How far its content is trusted.
+    /// Where its content comes from, for policies.
     pub trust: Trust,
     /// Under a tight budget, it is cut to this many tokens before it is dropped.
     pub max_tokens: Option<Tokens>,

@@ -388,8 +388,7 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.with(|it| it.cache = cache)
     }
 
-    /// Adds a transform, which rewrites the history and the turn in flight for each request, after those added
-    /// before.
+    /// Adds a transform. It rewrites the history and the turn in flight for each request, after earlier transforms.
     pub fn transform(self, transform: impl Transform + 'static) -> Self {
         self.with(|it| it.transforms = std::mem::take(&mut it.transforms).then(transform))
     }

@@ -105,7 +105,7 @@ impl ContextProvider {
         self.with(|it| it.profile.priority = priority)
     }
 
-    /// Sets how far its content is trusted.
+    /// Sets where its content comes from, for policies.
     #[must_use]
     pub fn trust(self, trust: Trust) -> Self {
         self.with(|it| it.profile.trust = trust)
