@@ -4,10 +4,10 @@
 //! provider cannot read from its cache what comes after the first changed byte: that is read once at the full price.
 //! The rules in full:
 //!
-//! 1. While the cache is warm, the tokens that an edit saves would be read at the cached price in each future call. That
-//!    is its gain.
-//! 2. Unedited tokens after the first changed byte are read (or written to the cache) once at the full price instead of
-//!    the cached price. That is its loss.
+//! 1. While the cache is warm, the tokens that an edit saves would be read at the cached price in each future call.
+//!    That is its gain.
+//! 2. Unedited tokens after the first changed byte are read (or written to the cache) once at the full price instead
+//!    of the cached price. That is its loss.
 //! 3. If nothing is cached, or the cache has expired, nothing can be lost: every edit that saves anything is made.
 //! 4. An edit is chosen if it gains more than it loses. An edit that must be made is [`forced`], whatever it costs.
 //!

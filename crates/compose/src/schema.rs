@@ -4,8 +4,8 @@
 //!
 //! 1. Top-level properties merge. If two owners declare the same key differently, the error names the key and both
 //!    owners, unless the prompt lists the key under `override`: then its own declaration wins.
-//! 2. Each owner's schema is validated separately, so that a fault names its owner. Owners that are always included are
-//!    validated before any gate; others as soon as their branch is active.
+//! 2. Each owner's schema is validated separately, so that a fault names its owner. Owners that are always included
+//!    are validated before any gate; others as soon as their branch is active.
 //! 3. Every reader can see unknown keys, unless the prompt's own schema closes the object.
 
 use std::collections::BTreeSet;

@@ -4,13 +4,13 @@
 //! through. The rules in full:
 //!
 //! 1. An entry that is text becomes a separate system message, unescaped; a message passes through. Neither can forge
-//!    the engine's own tags. `null` and `false` are ignored; a list stands for its elements. Everything else is an object
-//!    whose keys are tags.
-//! 2. A key is converted to kebab-case from any spelling ([`validate_tag_name`]). Equal names of all sources share one tag,
-//!    at the position where the name first occurs.
-//! 3. Under a name, text is a line, a list of texts is several lines, an object is nested tags, and a list of objects is
-//!    one `<item>` each. `null` reserves the position. `@key` is an attribute of the enclosing tag and `#text` its own
-//!    text.
+//!    the engine's own tags. `null` and `false` are ignored; a list stands for its elements. Everything else is an
+//!    object whose keys are tags.
+//! 2. A key is converted to kebab-case from any spelling ([`validate_tag_name`]). Equal names of all sources share one
+//!    tag, at the position where the name first occurs.
+//! 3. Under a name, text is a line, a list of texts is several lines, an object is nested tags, and a list of objects
+//!    is one `<item>` each. `null` reserves the position. `@key` is an attribute of the enclosing tag and `#text` its
+//!    own text.
 //! 4. A name holds either lines or nested tags. If a source contradicts the shape that another source determined, the
 //!    error names both.
 //! 5. A tag without content is left out. Text is escaped and otherwise verbatim.
