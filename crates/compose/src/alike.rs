@@ -1,20 +1,20 @@
-//! Whether two requests say the same, byte by byte, without writing them.
+//! Compares requests byte by byte without serializing them.
 //!
-//! Equality is not enough: two JSON objects are equal in any order of their keys, and the bytes are not. What is shared
-//! is the same without a look at it.
+//! Equality is not enough: JSON objects are equal regardless of key order, but their bytes are not. Shared values are
+//! the same without being read.
 
 use std::sync::Arc;
 
 use contexture_message::{Message, Part, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
-/// Whether two tools are written alike: unlike for equality, the order of keys counts.
+/// Returns whether two tools serialize to the same bytes: unlike for equality, the order of keys counts.
 pub(crate) fn is_same_tool(a: &Arc<ToolDefinition>, b: &Arc<ToolDefinition>) -> bool {
     let is_same_text = || a.name == b.name && a.description == b.description;
     Arc::ptr_eq(a, b) || (is_same_text() && is_same_value(&a.parameters, &b.parameters))
 }
 
-/// Whether two messages read the same, whether they are this turn's or the history's: who speaks and what is said.
+/// Returns whether two messages have the same role and content, whether in this turn or in the history.
 pub(crate) fn is_same_message(a: &Arc<Message>, b: &Arc<Message>) -> bool {
     let is_same_content = || {
         a.content.len() == b.content.len()
@@ -44,7 +44,7 @@ fn is_same_output(a: &ToolOutput, b: &ToolOutput) -> bool {
     }
 }
 
-/// Whether two values are written alike: unlike for equality, the order of keys counts.
+/// Returns whether two values serialize to the same bytes: unlike for equality, the order of keys counts.
 fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

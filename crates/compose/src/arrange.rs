@@ -1,8 +1,9 @@
-//! Puts the Segments of the system message in order and decides where caches may be marked.
+//! Orders the Segments of the system message and places cache breakpoints.
 //!
-//! In comes a fitted draft, out comes the same draft with its system message in order and cache breakpoints. The rule, in full: the prompt's own text, then the frozen prefix, then what is declared `cached`, then the rest,
-//! each in the author's order; or, with `cache_first`, by volatility. The tag block comes last, and behind it only what is
-//! declared to change each turn. Priorities play no part here.
+//! Returns the fitted draft with its system message in order and with cache breakpoints. The order in full: the
+//! prompt's own text, then the frozen prefix, then entries declared `cached`, then the rest, each in the author's
+//! order; or, with `cache_first`, by volatility. The tag block comes last, followed only by what is declared to
+//! change each turn. Priorities play no part here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,17 +24,18 @@ pub(crate) struct Arranged {
     pub(crate) draft: Draft,
     pub(crate) arrangement: Arrangement,
     pub(crate) rules: CacheRules,
-    /// What a message costs around its text.
+    /// The tokens of a message around its text.
     frame: Tokens,
-    /// The composed system message, if anything is in it.
+    /// The composed system message, if it has any content.
     pub(crate) system: Option<Arc<Message>>,
-    /// Which bytes of it are whose.
+    /// The byte ranges of its pieces.
     pub(crate) pieces: Vec<SystemPiece>,
     pub(crate) cache: CacheFacts,
 }
 
 impl Arranged {
-    /// What this turn costs besides its Segments: the message around its text, and the envelope around its pieces.
+    /// Returns the tokens of this turn besides its Segments: the message around its text, and the envelope around its
+    /// pieces.
     pub(crate) fn active_frame(&self) -> Tokens {
         let of_slot = |slot| sent(&self.draft).filter(move |it| it.slot == slot).count();
         let texts = sent(&self.draft).filter(|it| it.slot == Slot::User && it.text().is_some()).count();
@@ -68,10 +70,10 @@ pub(crate) fn arrange(mut draft: Draft, setup: &Setup<'_>) -> Arranged {
     Arranged { draft, arrangement, rules, frame, system, pieces, cache }
 }
 
-/// Returns the positions of all Segments of the system message, in its order.
+/// Returns the positions of all Segments of the system message, in order.
 pub(crate) fn system_order(segments: &[Segment], arrangement: Arrangement) -> Vec<usize> {
     let mut order: Vec<usize> = (0..segments.len()).filter(|&it| segments[it].slot.is_system()).collect();
-    // A stable sort: what ranks equal stays in the author's order.
+    // The sort is stable: Segments with equal keys stay in the author's order.
     order.sort_by_cached_key(|&it| {
         let segment = &segments[it];
         let rank = match arrangement {
@@ -89,7 +91,7 @@ fn is_own(source: &Source) -> bool {
     matches!(source.as_str(), "prompt" | "instructions") || source.as_str().starts_with("adaptation:")
 }
 
-/// Warns of bytes that could be cached and are not, because something that changes stands before them.
+/// Warns about bytes that could be cached but are not, because something before them changes.
 fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
     let mut volatile: Option<&Segment> = None;
     let mut warnings = Vec::new();
@@ -114,7 +116,7 @@ fn order_warnings(draft: &Draft, system: &SystemText) -> Vec<String> {
     warnings
 }
 
-/// Says that the model's window is a guess.
+/// Warns that the model's window is a guess.
 fn window_warning(setup: &Setup<'_>) -> Option<String> {
     let limits = &setup.options.limits;
     let window = limits.context_window.filter(|_| limits.window_assumed)?;
@@ -124,12 +126,12 @@ fn window_warning(setup: &Setup<'_>) -> Option<String> {
     ))
 }
 
-/// Warns of what changes each turn before the history, which no cache can keep then.
+/// Warns about content before the history that changes each turn, which keeps the history out of the cache.
 fn turn_warnings(draft: &Draft) -> Vec<String> {
     let history: Tokens = sent(draft).filter(|it| it.slot == Slot::History).map(|it| it.tokens).sum();
     let is_before = |it: &&Segment| match it.slot {
         Slot::SystemLast => true,
-        // Messages may well change each turn while there is nothing behind them.
+        // Messages may change each turn as long as no history follows them.
         Slot::Context | Slot::Provider => it.volatility == Volatility::Turn && history > Tokens(0),
         _ => false,
     };
@@ -143,14 +145,14 @@ fn turn_warnings(draft: &Draft) -> Vec<String> {
     sent(draft).filter(is_before).map(warning).collect()
 }
 
-/// The beginning of the request that does not change with the turn.
+/// The prefix of the request that does not change with the turn.
 struct Stable {
     tokens: Tokens,
     /// Tokens up to the end of the tools.
     tools: Tokens,
     /// The end of the stable pieces of the system message, in bytes and tokens.
     system: Option<(usize, Tokens)>,
-    /// Whether the stable beginning reaches the end of the history.
+    /// Whether the stable prefix reaches the end of the history.
     through_history: bool,
 }
 
@@ -182,8 +184,8 @@ fn sent(draft: &Draft) -> impl Iterator<Item = &Segment> {
     draft.segments.iter().filter(|it| it.fate.is_sent())
 }
 
-/// Allocates the provider's breakpoints: end of tools, end of the stable system text, end of the history, and in later
-/// steps of a turn the end of the request.
+/// Allocates the provider's breakpoints: the end of the tools, of the stable system text and of the history, and in
+/// later steps of a turn the end of the request.
 fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: CacheRules) -> Vec<Breakpoint> {
     let has_tools = stable.tools > Tokens(0);
     let tools = has_tools.then_some((Breakpoint::Tools, stable.tools));
@@ -200,13 +202,13 @@ fn breakpoints(draft: &Draft, system: &SystemText, stable: &Stable, rules: Cache
     let candidates = [tools, prefix, history, step].into_iter().flatten();
     let large: Vec<_> =
         candidates.filter(|(_, tokens)| *tokens >= rules.min_tokens).map(|(it, _)| it).collect();
-    // The later a mark, the more it covers.
+    // The later a breakpoint, the more it covers, so the earliest are skipped.
     let surplus = large.len().saturating_sub(rules.max_breakpoints);
     large.into_iter().skip(surplus).collect()
 }
 
-/// Returns the position of the last message, if the model has spoken in this turn: what stands there will be read again
-/// in the next step, and a provider that looks for marks only so far back always finds this one.
+/// Returns the position of the last message, if the model has answered in this turn. The next step will read up to
+/// there again, and a provider that searches back only a limited distance always finds this breakpoint.
 fn last_message(draft: &Draft, system: &SystemText) -> Option<usize> {
     let active = || sent(draft).filter(|it| it.slot == Slot::InFlight);
     let messages = || active().flat_map(|it| it.body.messages());
@@ -219,16 +221,16 @@ fn last_message(draft: &Draft, system: &SystemText) -> Option<usize> {
     let n_own: usize = own.map(|it| it.body.n_messages().max(1)).sum();
     let has_words = n_own > 0 || messages().any(|it| is_of_the_user(it));
     let has_envelope = sent(draft).any(|it| it.slot == Slot::Envelope);
-    // Without words of the user the envelope is a message of its own.
+    // If the user said nothing, the envelope is a separate message.
     let n_envelopes = usize::from(has_envelope && !has_words);
     let n_system = usize::from(!system.text.is_empty());
     (n_system + stored + n_own + n_envelopes + messages().count()).checked_sub(1)
 }
 
-/// One piece of the system message and where it stands in it.
+/// One piece of the system message and its position there.
 #[derive(Clone, Debug)]
 pub(crate) struct SystemPiece {
-    /// The Segment, or none for the tag block, which belongs to several.
+    /// The Segment, or `None` for the tag block, which several Segments share.
     pub(crate) segment: Option<usize>,
     pub(crate) bytes: Range<usize>,
 }

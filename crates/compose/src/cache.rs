@@ -1,4 +1,4 @@
-//! Provider caches: their rules, what they should read, and why they do not.
+//! Provider caches: their rules, forecasts of what they read, and causes of misses.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::planner::EditDecision;
 use crate::sent::Sent;
 
-/// Returns the rules that are assumed where nobody hands in better ones; no caching for unknown providers.
+/// Returns the rules to assume if the caller passes none in; no caching for unknown providers.
 pub(crate) fn assumed_rules(model: Option<&str>) -> CacheRules {
     let name = model.unwrap_or_default().to_ascii_lowercase();
     let is = |word: &str| name.contains(word);
@@ -21,20 +21,20 @@ pub(crate) fn assumed_rules(model: Option<&str>) -> CacheRules {
     }
 }
 
-/// What is known about the cache: before the call, and after it how that turned out.
+/// What is known about the cache before the call, and after it what the provider reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheFacts {
     /// Tokens at the beginning of the request that do not change with the turn.
     pub prefix_tokens: Tokens,
-    /// Where the provider's cache is marked.
+    /// The breakpoints in the provider's cache.
     pub breakpoints: Vec<Breakpoint>,
     /// What the provider should read from its cache, if it is known what was sent before.
     #[serde(default)]
     pub forecast: Option<Forecast>,
-    /// What the provider read, once that is known.
+    /// What the provider read, once it has reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciliation: Option<Reconciliation>,
-    /// Which edits of earlier bytes were weighed against the cache.
+    /// The edits of earlier bytes that were weighed against the cache.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<EditDecision>,
 }
@@ -44,15 +44,15 @@ pub struct CacheFacts {
 pub struct Forecast {
     /// Tokens that should be read from the cache.
     pub read_tokens: Tokens,
-    /// Where the prefix differs from what was sent before, if it does before that one's end.
+    /// Where the prefix differs from what was sent before, if it differs before the end of the latter.
     pub changed: Option<PrefixChange>,
-    /// Whether what the earlier messages said is not known any more, and they were taken to be unchanged.
+    /// Whether the content of the earlier messages is no longer known and was assumed to be unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
-    /// Whether the cache has not been read for longer than it lives.
+    /// Whether the cache has not been read for longer than its lifetime.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expired: bool,
-    /// Whether what stayed the same is shorter than what the provider caches.
+    /// Whether the unchanged prefix is shorter than the minimum that the provider caches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub below_minimum: bool,
 }
@@ -60,27 +60,27 @@ pub struct Forecast {
 /// The first difference between two prefixes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrefixChange {
-    /// Who contributed the first byte that differs, or `model`.
+    /// The source of the first byte that differs, or `model`.
     pub source: String,
     /// Its position in the prefix: tools, system message, messages.
     pub byte: usize,
-    /// Tokens of what was sent before that can't be read because of it.
+    /// The tokens sent before that cannot be read from the cache because of the change.
     pub lost_tokens: Tokens,
-    /// What it costs to read these at the full instead of the cached price, if prices are known.
+    /// The extra cost of reading these at the full price instead of the cached one, if prices are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
-/// A forecast beside what the provider reported.
+/// A forecast compared with what the provider reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconciliation {
-    /// What was expected.
+    /// The tokens that were expected to be read from the cache.
     pub expected: Tokens,
-    /// What the provider read from its cache.
+    /// The tokens that the provider read from its cache.
     pub reported: Tokens,
     /// Whether the provider read clearly less than expected (by more than a tenth).
     pub broken: bool,
-    /// The likely reason why not everything that was sent before was read, if it was not.
+    /// The likely reason why not everything sent before was read from the cache, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<MissCause>,
 }
@@ -89,18 +89,18 @@ pub struct Reconciliation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissCause {
-    /// Someone's bytes changed; `model` if it is another model's cache.
+    /// The bytes of this source changed; `model` if the model changed.
     Changed(String),
-    /// It was not read for longer than it lives.
+    /// The cache was not read for longer than its lifetime.
     Expired,
-    /// The prefix is shorter than what the provider caches.
+    /// The prefix is shorter than the minimum that the provider caches.
     BelowMinimum,
-    /// Nothing here explains it.
+    /// No known cause explains it.
     Unknown,
 }
 
 impl Forecast {
-    /// Compares the forecast with what the provider says it read.
+    /// Compares the forecast with what the provider reports it read.
     ///
     /// ```
     /// use contexture_compose::{Forecast, MissCause};
@@ -134,12 +134,12 @@ pub(crate) struct Outlook<'a> {
     pub(crate) counter: &'a dyn TokenCounter,
 }
 
-/// Whether a cache that was not read for so long is gone.
+/// Returns whether a cache that was not read for this long has expired.
 pub(crate) fn is_expired(rules: CacheRules, idle: Option<Duration>) -> bool {
     rules.lifetime_s > 0 && idle.is_some_and(|it| it > Duration::from_secs(rules.lifetime_s))
 }
 
-/// Foretells how much of `now` the provider has seen as `before`.
+/// Forecasts how much of `now` the provider has already seen in `before`.
 pub(crate) fn forecast(before: &Sent, now: &Sent, outlook: &Outlook<'_>) -> Forecast {
     if is_expired(outlook.rules, outlook.idle) {
         return Forecast { expired: true, ..Forecast::default() };
@@ -148,7 +148,7 @@ pub(crate) fn forecast(before: &Sent, now: &Sent, outlook: &Outlook<'_>) -> Fore
     let is_same_model = before.model == now.model;
     let (pieces, messages) = if is_same_model { before.common(now) } else { (0, 0) };
     let read = now.tokens(pieces, messages, outlook.counter);
-    // Of messages that are not known any more, nobody can say that they are missing.
+    // Messages of unknown content cannot be shown to be missing.
     let is_through = assumed && messages == now.n_messages() && pieces == before.n_pieces();
     let changed = (pieces + messages < before.len() && !is_through).then(|| {
         let lost_tokens = lost_tokens(before, now, (pieces, messages), outlook.counter);
@@ -163,8 +163,8 @@ pub(crate) fn forecast(before: &Sent, now: &Sent, outlook: &Outlook<'_>) -> Fore
     Forecast { read_tokens, changed, assumed, expired: false, below_minimum }
 }
 
-/// Returns what of `before` does not follow the common beginning any more. Messages that are not known any more are taken
-/// to cost what those cost that stand in their place.
+/// Returns the tokens of `before` after the common prefix. Messages of unknown content are assumed to cost as much as
+/// those now in their place.
 fn lost_tokens(before: &Sent, now: &Sent, common: (usize, usize), counter: &dyn TokenCounter) -> Tokens {
     let all = before.tokens(before.n_pieces(), before.n_messages(), counter);
     let kept = before.tokens(common.0, common.1, counter);
@@ -178,7 +178,7 @@ fn lost_tokens(before: &Sent, now: &Sent, common: (usize, usize), counter: &dyn 
     all.saturating_sub(kept) + unknown
 }
 
-/// Returns who contributed the first byte that differs, and where it is.
+/// Returns the source of the first byte that differs, and its position.
 fn first_difference(before: &Sent, now: &Sent, position: usize) -> (String, usize) {
     let source = now.source(position).or_else(|| before.source(position));
     let same = match (before.text(position), now.text(position)) {
@@ -189,7 +189,7 @@ fn first_difference(before: &Sent, now: &Sent, position: usize) -> (String, usiz
     (source.map(ToString::to_string).unwrap_or_default(), holder.start(position) + same)
 }
 
-/// Returns what it costs to read tokens at the full instead of the cached price.
+/// Returns the extra cost of reading tokens at the full price instead of the cached one.
 fn extra_cost(tokens: Tokens, price: Option<Price>) -> Option<f64> {
     let input_tokens = u64::from(tokens.0);
     let full = Usage { input_tokens, ..Usage::default() };

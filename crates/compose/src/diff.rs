@@ -1,4 +1,4 @@
-//! What changed from one pass to the next.
+//! The differences between two passes.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use crate::cache::common_prefix;
 use crate::explain::Part;
 use crate::segment::Slot;
 
-/// What changed from one pass to another.
+/// The differences between two passes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExplanationDiff {
-    /// Sent now and not before.
+    /// Parts sent now but not before.
     pub added: Vec<Change>,
-    /// Sent before and not now.
+    /// Parts sent before but not now.
     pub removed: Vec<Change>,
-    /// Sent in both with other content.
+    /// Parts sent in both with different content.
     pub changed: Vec<Change>,
-    /// Sent in both at another place among the others.
+    /// Parts sent in both in a different order.
     pub moved: Vec<Change>,
     /// Tokens before and now.
     pub total_tokens: (u32, u32),
-    /// The first byte of the prefix that differs, with who contributed it; none if one is a prefix of the other.
+    /// The first byte of the prefix that differs, with its source; `None` if one is a prefix of the other.
     pub first_difference: Option<FirstDifference>,
 }
 
 /// One part that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Who contributed it.
+    /// The contributor that it comes from.
     pub source: String,
-    /// Where it goes.
+    /// Its place in the request.
     pub slot: String,
-    /// Tokens before and now; zero where it was not sent.
+    /// Tokens before and now; zero if it was not sent.
     pub tokens: (u32, u32),
-    /// Why it was not sent, where it was not.
+    /// Why it was not sent, if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -43,11 +43,11 @@ pub struct Change {
 /// Where two prefixes begin to differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstDifference {
-    /// Who contributed it.
+    /// The source of the first difference.
     pub source: String,
-    /// The slot it is in.
+    /// Its place in the request.
     pub slot: String,
-    /// The position in the system message, if it is there.
+    /// The position in the system message, if the difference is there.
     pub byte: Option<usize>,
 }
 
@@ -81,19 +81,19 @@ impl Explanation {
 }
 
 impl ExplanationDiff {
-    /// Whether the two passes send the same.
+    /// Returns whether both passes send the same.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty() && self.moved.is_empty()
     }
 }
 
-/// A part is known by its source and slot, and by its number among those with the same.
+/// Identifies a part by its source and slot, and by its number among parts that share both.
 type Key<'a> = (&'a str, &'a str, usize);
 
 fn sent_parts(explanation: &Explanation) -> Vec<(Key<'_>, &Part)> {
     let mut parts: Vec<&Part> =
         explanation.parts.iter().filter(|it| matches!(it.state.as_str(), "kept" | "shortened")).collect();
-    // Parts are in the order of the request, but for tools, which providers see first.
+    // Parts are in request order except for tools, which providers see first.
     parts.sort_by_key(|it| it.slot != Slot::Tools.as_str());
     let mut keyed: Vec<(Key<'_>, &Part)> = Vec::with_capacity(parts.len());
     let mut counts = HashMap::new();
@@ -120,12 +120,12 @@ fn change(before: Option<&Part>, now: Option<&Part>, reason: Option<String>) -> 
     }
 }
 
-/// Why a part was not sent in the other pass.
+/// Returns why a part was not sent in the other pass.
 fn reason_of(other: &Explanation, part: &Part) -> Option<String> {
     other.parts.iter().find(|it| it.source == part.source && it.reason.is_some())?.reason.clone()
 }
 
-/// Lists the fewest parts that, put elsewhere, turn the old order of the common parts into the new one.
+/// Lists the smallest set of parts whose moves turn the old order of the common parts into the new one.
 fn moved(old: &[(Key<'_>, &Part)], new: &[(Key<'_>, &Part)]) -> Vec<Change> {
     let was_at: HashMap<&Key<'_>, usize> = old.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
     let common: Vec<(usize, &Part)> =
@@ -138,9 +138,9 @@ fn moved(old: &[(Key<'_>, &Part)], new: &[(Key<'_>, &Part)]) -> Vec<Change> {
         .collect()
 }
 
-/// Returns the positions of a longest rising subsequence, in order.
+/// Returns the positions of a longest increasing subsequence, in order.
 fn longest_rising(values: &[usize]) -> Vec<usize> {
-    // For each length, the position of the smallest value that ends a rising run of that length.
+    // For each length, the position of the smallest value that ends an increasing subsequence of that length.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(values.len());
     for (position, value) in values.iter().enumerate() {

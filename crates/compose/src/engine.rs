@@ -1,4 +1,4 @@
-//! The one place that knows the order of the stages.
+//! Runs the stages in order. No other module knows the order.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -55,7 +55,7 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     let Fitted { mut draft, mut known, said } = fitted(prompt, &setup, &BTreeSet::new(), None).await?;
     let dropped = said.dropped(&draft);
     if said.besides(&dropped) != said.besides(&BTreeSet::new()) {
-        // Blocks of the conversation went with the turns that held them: this turn says them again.
+        // Dropped turns took their conversation blocks with them, so this turn repeats those blocks.
         Fitted { draft, known, .. } = fitted(prompt, &setup, &dropped, Some(&known)).await?;
     }
     let mut arranged = arrange(draft, &setup);
@@ -71,14 +71,14 @@ async fn run(prompt: &Prompt, options: &ResolveOptions) -> Result<Pass, Error> {
     Ok(Pass(Arc::new(Inner { prompt, arranged, rendered, known, sent, fingerprint, reconciliation })))
 }
 
-/// A draft that fits, and what it was made of.
+/// A draft that fits, and the results it was made from.
 struct Fitted {
     draft: Draft,
     known: Known,
     said: SaidBlocks,
 }
 
-/// Runs the stages up to `fit`. Blocks of the conversation that only stand in turns that are `left_out` are said again.
+/// Runs the stages up to `fit`. Conversation blocks that are only in `left_out` turns are rendered again.
 async fn fitted(
     prompt: &Prompt,
     setup: &Setup<'_>,

@@ -14,7 +14,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error with the place in the prompt that caused it, and all others found at the same time.
 ///
-/// As small as a pointer, so that the way without an error stays quick.
+/// As small as a pointer, so that the success path stays fast.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -25,155 +25,155 @@ struct Inner {
     others: Vec<Error>,
 }
 
-/// What went wrong.
+/// The kind of an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ErrorKind {
-    /// Two different entries have one id.
+    /// Two different entries have the same id.
     #[error("two different entries have the id `{id}`: {first} and {second}")]
     DuplicateId {
-        /// The id.
+        /// The duplicate id.
         id: String,
-        /// Where the first stands.
+        /// The place of the first entry.
         first: String,
-        /// Where the second stands.
+        /// The place of the second entry.
         second: String,
     },
-    /// Two owners declare one input key differently.
+    /// Two owners declare the same input key differently.
     #[error("input key `{key}` is declared differently by {first} and {second}: {difference}")]
     SchemaConflict {
-        /// The key.
+        /// The input key.
         key: String,
-        /// Who declared it first.
+        /// The owner of the first declaration.
         first: Source,
-        /// Who declared it differently.
+        /// The owner of the conflicting declaration.
         second: Source,
-        /// Where the two differ first.
+        /// The first difference between the two.
         difference: String,
     },
     /// A schema that is not a JSON Schema.
     #[error("the schema of {owner} is invalid: {fault}")]
     SchemaInvalid {
-        /// Whose schema.
+        /// The owner of the schema.
         owner: Source,
         /// What is wrong with it.
         fault: String,
     },
-    /// The input breaks its schema.
+    /// The input does not match its schema.
     #[error("the input is invalid: {}", list(faults))]
     InputInvalid {
-        /// Everything that is wrong.
+        /// All faults of the input.
         faults: Vec<InputFault>,
     },
-    /// Two owners bring a tool of the same name.
+    /// Two owners add a tool with the same name.
     #[error("tool `{tool}` is given by {first} and by {second}")]
     ToolCollision {
         /// The tool's name.
         tool: String,
-        /// Who brought it first.
+        /// The first owner.
         first: Source,
-        /// Who brought it again.
+        /// The second owner.
         second: Source,
     },
-    /// A tool's name that providers refuse.
+    /// Providers do not accept the name of a tool.
     #[error("tool name `{tool}` of {owner} is not 1 to 64 letters, digits, `_` or `-`")]
     ToolNameInvalid {
-        /// The name.
+        /// The invalid name.
         tool: String,
-        /// Who brought it.
+        /// The owner of the tool.
         owner: Source,
     },
     /// Entries are nested too deep.
     #[error("{entry} is nested more than {limit} deep")]
     DepthExceeded {
-        /// The entry that is too deep.
+        /// The entry that is nested too deep.
         entry: String,
-        /// The limit.
+        /// The maximum depth.
         limit: usize,
     },
-    /// A priority out of range.
+    /// A priority is out of range.
     #[error("{owner}: {fault}")]
     Priority {
-        /// Whose priority.
+        /// The owner of the priority.
         owner: Source,
-        /// What it was.
+        /// The rejected value.
         fault: PriorityOutOfRange,
     },
-    /// What may not be dropped does not fit.
+    /// The parts that may not be dropped do not fit.
     #[error(
         "{which} is {limit}, but what can't be dropped needs {need} tokens{}; the largest: {}", kept_free(*margin), largest_list(largest)
     )]
     BudgetExceeded {
         /// `token_budget` or `input_budget`.
         which: &'static str,
-        /// What is needed.
+        /// The tokens that are needed.
         need: Tokens,
-        /// What is allowed.
+        /// The tokens that are allowed.
         limit: Tokens,
-        /// What is kept free of it because the count is an estimate.
+        /// The part of the limit that is kept free because the count is an estimate.
         margin: Tokens,
         /// The largest sources.
         largest: Vec<(Source, Tokens)>,
     },
-    /// Tag values that do not go together.
+    /// Tag values are incompatible.
     #[error(transparent)]
     Tag(#[from] TagError),
-    /// A template that failed.
+    /// A template failed.
     #[error("{}", .fault.with_place())]
     Template {
-        /// Whose template.
+        /// The owner of the template.
         owner: Source,
-        /// What happened.
+        /// The error of the template.
         fault: contexture_template::Error,
     },
-    /// An author's function that failed.
+    /// An author's function failed.
     #[error("{owner}: {what} failed: {fault}")]
     Failed {
-        /// Whose function.
+        /// The owner of the function.
         owner: Source,
-        /// Which kind of function.
+        /// The kind of function.
         what: &'static str,
         /// The original error.
         fault: BoxError,
     },
-    /// A contributor that took too long.
+    /// A contributor exceeded its deadline.
     #[error("{owner} did not finish within {deadline:?}")]
     Deadline {
-        /// Who was late.
+        /// The contributor.
         owner: Source,
-        /// How long it had.
+        /// The deadline it exceeded.
         deadline: Duration,
     },
-    /// A transform that panicked.
+    /// A transform panicked.
     #[error(transparent)]
     Transform(#[from] TransformPanic),
-    /// Fields that exclude each other.
+    /// Two fields are mutually exclusive.
     #[error("give `{first}` or `{second}`, not both")]
     Exclusive {
-        /// One field.
+        /// The first field.
         first: &'static str,
-        /// The other.
+        /// The second field.
         second: &'static str,
     },
     /// No prompt has that id.
     #[error("there is no prompt `{id}`{}", did_you_mean(known))]
     UnknownPrompt {
-        /// The id that was asked for.
+        /// The requested id.
         id: String,
-        /// The ids there are.
+        /// The ids that exist.
         known: Vec<String>,
     },
 }
 
-/// One thing that is wrong with an input.
+/// One fault of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFault {
     /// The JSON path, such as `input.items[2].price`.
     pub path: String,
     /// The rule that was broken, such as `required`.
     pub rule: String,
-    /// Whose rule.
+    /// The owner of the rule.
     pub owner: Source,
-    /// What is wrong, in words.
+    /// A description of the fault.
     pub message: String,
 }
 
@@ -206,7 +206,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns everyone involved.
+    /// Returns all sources involved.
     pub fn sources(&self) -> Vec<String> {
         match self {
             ErrorKind::DuplicateId { first, second, .. } => vec![first.clone(), second.clone()],
@@ -236,7 +236,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns what to do about it.
+    /// Returns how to fix it, if known.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             ErrorKind::DuplicateId { .. } => {
@@ -271,7 +271,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// Returns what went wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
@@ -286,19 +286,19 @@ impl Error {
         self.0.at.as_deref()
     }
 
-    /// Returns what else was found at the same time.
+    /// Returns the other errors found at the same time.
     pub fn others(&self) -> &[Error] {
         &self.0.others
     }
 
-    /// Adds the place, unless a closer one is known.
+    /// Adds the place, unless a more specific one is known.
     #[must_use]
     pub fn or_at(mut self, at: impl Into<String>) -> Self {
         self.0.at.get_or_insert_with(|| at.into());
         self
     }
 
-    /// Joins all errors into the first one; `Ok` if there are none.
+    /// Combines all errors into the first one; `Ok` if there are none.
     pub(crate) fn all(errors: Vec<Error>) -> Result<(), Error> {
         let mut errors = errors.into_iter();
         match errors.next() {
@@ -310,7 +310,7 @@ impl Error {
         }
     }
 
-    /// Wraps the error of an author's function; a template's error stays one.
+    /// Wraps the error of an author's function. A template error keeps its kind.
     pub(crate) fn of_function(owner: &Source, what: &'static str, fault: BoxError) -> Self {
         match fault.downcast::<contexture_template::Error>() {
             Ok(fault) => ErrorKind::Template { owner: owner.clone(), fault: *fault }.into(),
@@ -356,7 +356,7 @@ fn largest_list(largest: &[(Source, Tokens)]) -> String {
     largest.iter().map(|(source, tokens)| format!("{source} ({tokens})")).collect::<Vec<_>>().join(", ")
 }
 
-/// Says how a source is made smaller.
+/// Suggests how to make a source smaller.
 fn smaller(source: &Source) -> String {
     match source.as_str().split_once(':').map_or(source.as_str(), |(kind, _)| kind) {
         "prompt" => "shorten the prompt's own text".to_owned(),

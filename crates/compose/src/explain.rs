@@ -1,7 +1,7 @@
-//! Says why a request looks like it does.
+//! Explains why a request looks the way it does.
 //!
-//! In come the arranged Segments that the request was rendered from, out comes an [`Explanation`]. A plain
-//! read: nothing runs again and no token is counted again.
+//! Builds an [`Explanation`] from the arranged Segments that the request was rendered from. It only reads them:
+//! nothing runs again and no token is counted again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,120 +15,120 @@ use crate::cache::CacheFacts;
 use crate::segment::{Body, Slot, Volatility};
 use crate::{Fate, Priority, Segment, ShortenedResult, Source};
 
-/// Why a request looks like it does. Serialises to the `explanation` of `resolve --json`.
+/// Why a request looks the way it does. Serializes to the `explanation` of `resolve --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Everything that was considered, in the order of the request, with what became of it; tools come last.
+    /// Everything that was considered, in request order, and whether it was sent; tools come last.
     pub parts: Vec<Part>,
-    /// What did not take part.
+    /// The sources that were not included.
     pub excluded: Vec<Exclusion>,
-    /// What did not fit.
+    /// The sources that did not fit the budget.
     pub dropped: Vec<Drop>,
-    /// How many messages are sent.
+    /// The number of messages in the request.
     pub messages: usize,
-    /// The tools that are sent.
+    /// The names of the tools in the request.
     pub tools: Vec<String>,
-    /// What the whole request costs.
+    /// The token count of the whole request.
     pub total_tokens: Tokens,
-    /// Who counted.
+    /// The token counter that was used.
     pub counter: CounterInfo,
-    /// What was allowed and used.
+    /// The token limits and how much of them is used.
     pub budget: BudgetInfo,
     /// What is known about the provider's cache.
     pub cache: CacheFacts,
-    /// What was done so that every tool call has its result directly after it.
+    /// The repairs that put every tool result directly after its call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RepairInfo>,
-    /// Tool results that stand there as previews.
+    /// The tool results that are shown as previews.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened_results: Vec<ShortenedResult>,
-    /// How long contributors took, where a clock ran.
+    /// How long contributors took, if a clock was running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timings: Vec<TimingInfo>,
     /// The hash of the request.
     pub fingerprint: String,
-    /// What the author should look at.
+    /// Problems that the author should look at.
     pub warnings: Vec<String>,
-    /// What each transform did to the history, in the order in which they ran.
+    /// The changes of each transform to the history, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<TransformInfo>,
 }
 
-/// What a transform did.
+/// The effect of one transform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransformInfo {
     /// The transform's name.
     pub name: String,
-    /// How many messages went in.
+    /// The number of messages before the transform.
     pub before: usize,
-    /// How many came out.
+    /// The number of messages after the transform.
     pub after: usize,
 }
 
 /// One Segment, explained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Who contributed it.
+    /// The contributor that it comes from.
     pub source: String,
-    /// Where it goes.
+    /// Its place in the request.
     pub slot: String,
-    /// What it costs.
+    /// Its token count.
     pub tokens: Tokens,
-    /// Its rank.
+    /// Its priority under a budget.
     pub priority: Priority,
     /// `kept`, `shortened`, `dropped`, `excluded` or `empty`.
     pub state: String,
-    /// Why it is not simply kept.
+    /// Why it is not sent whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How often it changes.
     pub volatility: Volatility,
-    /// Whether it can't be dropped.
+    /// Whether it is exempt from being dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
-    /// Where it begins in the system message, in bytes; shares of the tag block are spread over the block.
+    /// The byte at which it begins in the system message. Shares of the tag block are spread over the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<usize>,
-    /// Its text, where it is a text.
+    /// Its text, if it is a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The hash of its content, to compare passes by.
+    /// The hash of its content, for comparing passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// An exclusion record.
+/// A source that was not included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusion {
-    /// Who did not take part.
+    /// The source that was excluded.
     pub source: String,
-    /// Why: the rule alone. The part of the same source has the condition and the values it saw, too.
+    /// The rule that excluded it. The part of the same source also has the condition and the values that it read.
     pub reason: String,
 }
 
-/// A drop record.
+/// A source that did not fit the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drop {
-    /// Who did not fit.
+    /// The source that was dropped.
     pub source: String,
-    /// What it would have cost.
+    /// The number of tokens it would have taken.
     pub tokens: Tokens,
-    /// Its rank.
+    /// Its priority under the budget.
     pub priority: Priority,
-    /// Why.
+    /// Why it was dropped.
     pub reason: String,
 }
 
-/// Who counted the tokens.
+/// The token counter that was used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterInfo {
-    /// Such as `o200k_base`.
+    /// The counter's name, such as `o200k_base`.
     pub name: String,
-    /// Whether the provider counts the same.
+    /// Whether its counts equal the provider's.
     pub exact: bool,
 }
 
-/// What was allowed and used.
+/// The token limits and how much of them is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetInfo {
     /// The limit of the composed system text.
@@ -136,11 +136,11 @@ pub struct BudgetInfo {
     /// The limit of the whole request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_budget: Option<Tokens>,
-    /// What the composed system text costs.
+    /// The token count of the composed system text.
     pub used: Tokens,
 }
 
-/// A repair in a turn that takes part.
+/// A repair in a turn that is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairInfo {
     /// The turn's id, or `in_flight`.
@@ -149,19 +149,19 @@ pub struct RepairInfo {
     pub call_id: String,
     /// The tool's name.
     pub name: String,
-    /// What was done.
+    /// The kind of repair.
     pub what: RepairKind,
 }
 
 /// How long a contributor took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimingInfo {
-    /// Who.
+    /// The contributor that was timed.
     pub source: String,
-    /// The family of contributors that it belongs to, if it has one.
+    /// The family of contributors that it belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// How long, in milliseconds.
+    /// The elapsed time in milliseconds.
     pub ms: f64,
 }
 
@@ -200,7 +200,7 @@ fn transforms(arranged: &Arranged) -> Vec<TransformInfo> {
     arranged.draft.transforms.iter().map(info).collect()
 }
 
-/// Lists the Segments as they are sent; what is not sent stays among them, in its place.
+/// Lists the Segments in the order in which they are sent; those that are not sent keep their position.
 fn part_order(arranged: &Arranged) -> Vec<usize> {
     let segments = &arranged.draft.segments;
     let mut order = system_order(segments, arranged.arrangement);
@@ -210,7 +210,7 @@ fn part_order(arranged: &Arranged) -> Vec<usize> {
     order
 }
 
-/// Where the pieces of the system message begin, by Segment.
+/// The byte at which each piece of the system message begins, by Segment.
 type Starts = HashMap<usize, usize>;
 
 fn starts_of(pieces: &[SystemPiece]) -> Starts {
@@ -240,7 +240,7 @@ fn part(position: usize, arranged: &Arranged, starts: &Starts, shares: &[String]
 }
 
 fn digest(body: &Body, text: Option<&str>) -> Option<String> {
-    // Plain data with string keys: writing it as JSON can't fail.
+    // Plain data with string keys always serializes.
     let json = match body {
         Body::Messages(messages) => serde_json::to_string(messages).ok(),
         Body::Tool(tool) => serde_json::to_string(&**tool.tool()).ok(),
@@ -275,7 +275,7 @@ fn repairs(arranged: &Arranged) -> Vec<RepairInfo> {
     if draft.repairs.is_empty() {
         return Vec::new();
     }
-    // What gave way is of no interest; what is empty may be so because of a repair.
+    // Dropped Segments need no repairs reported. An empty one may be empty because of a repair.
     let is_there = |it: &&Segment| !matches!(it.fate, Fate::Dropped { .. } | Fate::Excluded { .. });
     let there: HashSet<&Source> = draft.segments.iter().filter(is_there).map(|it| &it.source).collect();
     let info = |(source, Repair { call_id, name, what }): &(Source, Repair)| RepairInfo {

@@ -1,18 +1,18 @@
 //! Fits a draft into its token budgets.
 //!
-//! In comes a [`Draft`], out comes the same draft with fates. The rule, in full:
+//! Returns the [`Draft`] with the fate of each Segment decided. The rules in full:
 //!
-//! 1. `token_budget` bounds the composed system text, `input_budget` the whole request. An estimated count
-//!    keeps a margin.
-//! 2. What is pinned stays: the prompt's own words, tools, the user's turn, the newest turn with content. If
-//!    it alone is too big the pass fails; nothing is cut silently.
-//! 3. The lowest priority gives way first; among equals the later one, and of the history the older turn. It
-//!    takes the longest of its shorter forms that fits, and is dropped if none does. So nothing of lower
-//!    priority than a dropped Segment is kept, unless the budget says `fill`.
-//! 4. With an exact counter the rendered whole never exceeds the limit: sums that come close to it are
-//!    checked by counting the rendered text itself.
+//! 1. `token_budget` limits the composed system text, `input_budget` the whole request. An estimated count keeps a
+//!    margin.
+//! 2. Pinned Segments stay: the prompt's own text, tools, the user's turn, the newest turn with content. If they alone
+//!    do not fit, the pass fails; nothing is cut silently.
+//! 3. The lowest priority is reduced first; among equals the later one, and in the history the older turn. It is
+//!    replaced by the longest of its shorter forms that fits, or dropped if none does. So nothing of lower priority
+//!    than a dropped Segment is kept, unless the budget sets `fill`.
+//! 4. With an exact counter the rendered request never exceeds the limit: sums that come close to it are checked by
+//!    counting the rendered text itself.
 //!
-//! Nothing is removed and nothing is reordered here.
+//! No Segment is removed or reordered here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use crate::setup::Setup;
 use crate::shorten::cut;
 use crate::{Error, ErrorKind, Segment, Source};
 
-/// What a request costs, and what it was allowed to.
+/// The token counts and limits of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) system: Tokens,
@@ -41,7 +41,7 @@ pub(crate) struct Usage {
     pub(crate) exact: bool,
 }
 
-/// Decides what is kept, shortened and dropped.
+/// Decides which Segments are kept, shortened and dropped.
 pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
     let profile = setup.counter.profile();
     let input_budget = input_budget(setup);
@@ -76,14 +76,15 @@ pub(crate) fn fit(mut draft: Draft, setup: &Setup<'_>) -> Result<Draft, Error> {
     Ok(draft)
 }
 
-/// By default what fits the model's window. What the provider has refused is too much whatever the budget says.
+/// Returns the limit of the whole request, by default the model's window. A size that the provider has refused is
+/// always too much.
 fn input_budget(setup: &Setup<'_>) -> Option<Tokens> {
     let limits = &setup.options.limits;
     let own = setup.budget.input_budget.map(|it| limits.most.map_or(it, |most| it.min(most)));
     own.or_else(|| limits.input_tokens(&setup.settings))
 }
 
-/// What a limit is about.
+/// What a limit applies to.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Scope {
     System,
@@ -106,16 +107,16 @@ struct Ledger {
     scope: Scope,
     framing: contexture_message::tokens::Framing,
     separator: Tokens,
-    /// What does not depend on Segments.
+    /// Tokens that do not depend on Segments.
     fixed: Tokens,
     tokens: u64,
     /// Pieces of the system message besides the tag block.
     n_pieces: u64,
     /// Shares of the tag block.
     n_shares: u64,
-    /// Whether they make a piece of their own.
+    /// Whether the shares make a separate piece.
     has_block: bool,
-    /// Pieces of the envelope, and what it costs around them.
+    /// Pieces of the envelope, and the tokens around them.
     n_envelopes: u64,
     envelope: Tokens,
 }
@@ -131,7 +132,7 @@ impl Ledger {
 
     fn change(&mut self, segment: &Segment, apply: impl Fn(&mut u64, u64)) {
         let is_elsewhere = self.scope == Scope::System && !segment.slot.is_system();
-        // What a section reads has no place of its own.
+        // Values that a section reads are counted as part of the section.
         if is_elsewhere || matches!(segment.body, Body::Nothing) {
             return;
         }
@@ -139,7 +140,7 @@ impl Ledger {
             Slot::System | Slot::Section | Slot::SystemEnd | Slot::SystemLast => apply(&mut self.n_pieces, 1),
             Slot::Tags => apply(&mut self.n_shares, 1),
             Slot::Envelope => apply(&mut self.n_envelopes, 1),
-            // Whole messages were counted with what is around them.
+            // Whole messages already include their framing tokens.
             Slot::User if matches!(segment.body, Body::Text(_)) => {
                 apply(&mut self.tokens, self.framing.message.into());
             }
@@ -156,7 +157,7 @@ impl Ledger {
         let separators = u64::from(self.separator.0) * self.pieces().saturating_sub(1);
         let is_request = self.scope == Scope::Request;
         let system = if is_request && self.pieces() > 0 { u64::from(self.framing.message) } else { 0 };
-        // The pieces of the envelope stand on lines of their own: a break between two of them.
+        // Each piece of the envelope is on separate lines, with a line break between two of them.
         let envelope = match self.n_envelopes {
             0 => 0,
             n_pieces => u64::from(self.envelope.0) + n_pieces - 1,
@@ -165,7 +166,7 @@ impl Ledger {
         Tokens(u32::try_from(total).unwrap_or(u32::MAX))
     }
 
-    /// How far the sum may be from the count of the rendered whole: a token per joint.
+    /// Returns how far the sum may differ from the count of the rendered text: one token per joint.
     fn joints(&self) -> Tokens {
         Tokens(u32::try_from(self.pieces() + 8 * self.n_shares).unwrap_or(u32::MAX))
     }
@@ -196,14 +197,14 @@ impl Fitting<'_> {
         ledger
     }
 
-    /// What is sent costs by the sums; or, where these are over the limit because of joints, by a count.
+    /// Returns the tokens that are sent: the sum, or an exact count if joints push the sum over the limit.
     fn used(&self, scope: Scope, limit: Option<Tokens>) -> Tokens {
         let ledger = self.ledger(scope);
         let is_over = limit.is_some_and(|limit| ledger.total() > limit);
         if self.exact && is_over { self.exact_total(&ledger) } else { ledger.total() }
     }
 
-    /// An estimate may be low; what is promised is the limit, not the estimate.
+    /// Returns the limit minus a margin for estimates: the limit must hold even if the estimate is low.
     fn usable(&self, limit: Tokens) -> Tokens {
         let margin = u64::from(limit.0) * u64::from(self.margin) / 100;
         limit.saturating_sub(Tokens(u32::try_from(margin).unwrap_or(u32::MAX)))
@@ -230,9 +231,10 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Sums can be a little higher than the count of the whole: what gave way last comes back while there is room.
+    /// Restores the Segments reduced last while there is room, since sums can be slightly higher than the exact
+    /// count.
     fn take_back(&mut self, mut given: Vec<(usize, Segment)>, ledger: &mut Ledger, usable: Tokens) {
-        // The more comes back, the more it costs: halving finds how much fits with few counts of the whole.
+        // The total grows with each restored Segment, so a binary search finds how many fit with few exact counts.
         let (mut back, mut most) = (0, given.len());
         let mut taken = 0;
         while back < most {
@@ -247,7 +249,7 @@ impl Fitting<'_> {
         self.exchange(&mut given, taken, back, ledger);
     }
 
-    /// Changes how many of those that gave way last are as they were before, from `taken` to `wanted`.
+    /// Changes the number of restored Segments, counted from the one reduced last, from `taken` to `wanted`.
     fn exchange(&mut self, given: &mut [(usize, Segment)], taken: usize, wanted: usize, ledger: &mut Ledger) {
         let (few, many) = (taken.min(wanted), taken.max(wanted));
         let n_given = given.len();
@@ -263,7 +265,7 @@ impl Fitting<'_> {
         }
     }
 
-    /// Lists what may give way, the first to go first.
+    /// Lists the Segments that may be reduced, in the order in which they are.
     fn giving_way(&self, scope: Scope) -> Vec<usize> {
         let segments = &self.draft.segments;
         let gives = |it: &Segment| {
@@ -275,15 +277,15 @@ impl Fitting<'_> {
         order.sort_by_key(|&position| {
             let segment = &segments[position];
             let is_history = segment.slot == Slot::History;
-            // The later entry goes first, and of one entry what stands later; of the history, which comes last, the
-            // older turn.
+            // The later entry is reduced first, and within an entry its later Segment; in the history, which comes
+            // last, the older turn.
             let age = if is_history { Reverse(usize::MAX - position) } else { Reverse(position) };
             (segment.priority, Reverse(is_history), Reverse(segment.order), age)
         });
         order
     }
 
-    /// Whether what is sent fits. Sums decide unless they come so close that joints could matter.
+    /// Returns whether what is sent fits. The sums decide, unless they are so close that joints could matter.
     fn fits(&self, ledger: &Ledger, usable: Tokens) -> bool {
         let (total, joints) = (ledger.total(), ledger.joints());
         if !self.exact {
@@ -298,7 +300,7 @@ impl Fitting<'_> {
         self.exact_total(ledger) <= usable
     }
 
-    /// Counts the system message as it will be rendered, and takes everything else from the sums.
+    /// Counts the system message as it will be rendered, and uses the sums for everything else.
     fn exact_total(&self, ledger: &Ledger) -> Tokens {
         let order = system_order(&self.draft.segments, self.arrangement);
         let exact = self.counter.count(&system_text(self.draft, &order).text);
@@ -324,13 +326,13 @@ impl Fitting<'_> {
             }
             ledger.remove(&self.draft.segments[position]);
         }
-        // Where only the rendered whole is over, by the joints between its pieces, it is over by at least one.
+        // If only the rendered text exceeds the limit, because of its joints, it does so by at least one token.
         let missing = (ledger.total() + whole.tokens).saturating_sub(usable).max(Tokens(1));
         let reason = format!("did not fit {which}: {missing} tokens over, priority {}", whole.priority);
         self.draft.segments[position] = Segment { fate: Fate::Dropped { reason }, ..whole };
     }
 
-    /// The shorter forms of a Segment, longest first; each is made only when it is asked for.
+    /// Returns the shorter forms of a Segment, longest first; each is computed on demand.
     fn forms(&self, whole: &Segment) -> impl Iterator<Item = SharedText> + use<> {
         let (offers, counter) = (Arc::clone(&whole.offers), Arc::clone(self.counter));
         let text = match &whole.body {
@@ -342,7 +344,7 @@ impl Fitting<'_> {
         written.chain(cut_form.into_iter().filter_map(|it| it()))
     }
 
-    /// Takes a dropped Segment back in if there is room.
+    /// Restores a dropped Segment if there is room.
     fn readmit(&mut self, position: usize, ledger: &mut Ledger, usable: Tokens) {
         let segment = &self.draft.segments[position];
         let room = usable.saturating_sub(ledger.total().saturating_sub(ledger.joints()));
@@ -355,11 +357,11 @@ impl Fitting<'_> {
         }
     }
 
-    /// Changes the fate of a Segment and what is counted of it.
+    /// Changes the fate of a Segment and updates the sums.
     fn set_fate(&mut self, position: usize, fate: Fate, ledger: &mut Ledger) -> Fate {
         let before = std::mem::replace(&mut self.draft.segments[position].fate, fate);
         if self.draft.segments[position].slot == Slot::Tags {
-            // Who paid for a tag may be gone: the shares that are sent now are counted anew.
+            // The share that paid for a tag may be gone, so the shares that are sent now are counted again.
             self.draft.count_shares(&**self.counter);
         }
         *ledger = self.ledger(ledger.scope);

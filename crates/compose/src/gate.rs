@@ -1,16 +1,16 @@
-//! Validates the input and decides who takes part.
+//! Validates the input and decides which entries are included.
 //!
-//! In comes a Prompt with an input, out comes a flat list in resolved order: nested entries before the entry
-//! that owns them, each active or excluded with its reason. The rule, in full:
+//! Turns a Prompt and an input into a flat list in resolved order: nested entries before the entry that owns them,
+//! each active or excluded with a reason. The rules in full:
 //!
-//! 1. Defaults are filled in and the input is validated against the schemas of all owners that are always
-//!    there. All faults are reported at once. Only then does any predicate see the input.
-//! 2. Predicates decide for the whole tree. An excluded entry runs nothing, and neither does what it nests. Before the gate
-//!    of a contributor looks at the input, the keys of its own schema that are there are validated.
-//! 3. The schemas of active branches fill in their defaults and are validated. The input policy has the last
-//!    word on strings.
+//! 1. Defaults are filled in, and the input is validated against the schemas of all owners that are always included.
+//!    All faults are reported together. Only then do predicates see the input.
+//! 2. Predicates decide for the whole tree. If an entry is excluded, neither it nor its nested entries run. Before the
+//!    gate of a contributor reads the input, those keys of its own schema that are present are validated.
+//! 3. The schemas of active branches fill in their defaults and are validated. The input policy is applied to strings
+//!    last.
 //!
-//! Nothing waits here and no text is made.
+//! This stage awaits nothing and produces no text.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::schema::OwnedSchema;
 use crate::segment::Reason;
 use crate::{Call, Error, ErrorKind, InputFault, Placement, Predicate, Priority, Source};
 
-/// Who takes part, in resolved order.
+/// The entries that are included, in resolved order.
 pub(crate) struct Gated {
     pub(crate) call: Call,
     pub(crate) steps: Vec<Step>,
@@ -32,14 +32,14 @@ pub(crate) struct Gated {
 
 /// One position in resolved order.
 pub(crate) enum Step {
-    /// It takes part.
+    /// The entry is included.
     Active(Arc<Node>),
-    /// It does not, for this reason.
+    /// The entry is excluded for this reason.
     Excluded { source: Source, priority: Priority, reason: Reason },
 }
 
 impl Step {
-    /// Returns which entry takes part.
+    /// Returns the identity of the entry, if it is included.
     pub(crate) fn identity(&self) -> Option<usize> {
         match self {
             Step::Active(node) => Some(node.identity),
@@ -47,8 +47,8 @@ impl Step {
         }
     }
 
-    /// Leaves out a block of the user's message, which the turn holds already. Other entries in that place may bring
-    /// tools as well, so they take part; only their words are left out later.
+    /// Excludes a block of the user message that the turn already contains. Other entries with that placement may
+    /// also add tools, so they stay included; only their text is left out later.
     pub(crate) fn enclose(&mut self) {
         if let Step::Active(node) = self
             && node.is_block()
@@ -60,10 +60,10 @@ impl Step {
     }
 }
 
-/// Why what belongs into the envelope took no part.
+/// Why content for the envelope was excluded.
 pub(crate) const ENCLOSED: &str = "already in the turn's envelope";
 
-/// Decides who takes part in a pass.
+/// Decides which entries a pass includes.
 pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
     let mut input = call.input.value().clone();
     if input.is_null() {
@@ -95,8 +95,8 @@ pub(crate) fn gate(prompt: &Compiled, call: &Call) -> Result<Gated, Error> {
     Ok(Gated { call: call.with_input(Input::new(policy.apply(input))), steps })
 }
 
-/// Lists what is wrong with the input of branches that seem to be active although the input is already known to be
-/// wrong, so that all faults are told at once. A predicate that fails on such an input says nothing.
+/// Validates the branches that seem to be active even though the input is already known to be invalid, so that all
+/// faults are reported together. A predicate that fails on such an input is ignored.
 fn branch_faults(prompt: &Compiled, call: &Call, input: &Value) -> Vec<InputFault> {
     let call = call.with_input(Input::new(input.clone()));
     let mut walk = Walk { call: &call, seen: HashSet::new(), steps: Vec::new(), schemas: Vec::new() };
@@ -104,9 +104,9 @@ fn branch_faults(prompt: &Compiled, call: &Call, input: &Value) -> Vec<InputFaul
     walk.schemas.iter().flat_map(|it| it.faults(input)).collect()
 }
 
-/// Decides about entries that came in while the pass was running.
+/// Gates entries that contributors returned while the pass was running.
 ///
-/// `seen` are the entries of the prompt's own tree, which run anyway. Defaults of what came in are filled in for it.
+/// `seen` are the entries of the prompt's own tree, which run anyway. The returned entries get their schema defaults.
 pub(crate) fn gate_reentered(items: &[Item], call: &Call, seen: &HashSet<usize>) -> Result<Gated, Error> {
     let mut walk = Walk { call, seen: seen.clone(), steps: Vec::new(), schemas: Vec::new() };
     walk.items(items)?;
@@ -120,7 +120,7 @@ pub(crate) fn gate_reentered(items: &[Item], call: &Call, seen: &HashSet<usize>)
 
 struct Walk<'a> {
     call: &'a Call,
-    /// Entries that were met before: the same entry twice renders once.
+    /// Entries that were already visited: an entry that occurs twice is rendered once.
     seen: HashSet<usize>,
     steps: Vec<Step>,
     schemas: Vec<Arc<OwnedSchema>>,
@@ -154,7 +154,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks the keys that the gate of a contributor may look at. Those that are missing may be what it asks about.
+    /// Checks the keys that the gate of a contributor may read. Missing keys are allowed: the gate may test for them.
     fn check_present(&self, node: &Node) -> Result<(), Error> {
         match &node.input {
             Some(schema) if node.has_own_gate() => valid(schema.faults_of_present(self.call.input.value())),
@@ -208,12 +208,12 @@ impl Walk<'_> {
     }
 }
 
-/// Returns a reason with the condition behind it and what that saw, where it can be shown.
+/// Returns a reason with the condition behind it and the values that it read, if they can be shown.
 fn reason(rule: &str, condition: Option<&Predicate>, call: &Call) -> Reason {
     Reason { rule: rule.to_owned(), seen: condition.and_then(|it| it.seen(call)) }
 }
 
-/// A failing predicate is reported under the name of what it guards.
+/// Returns the source under which a failing predicate is reported: that of the entry it guards.
 fn arm_source(choice: &Choice) -> Source {
     match choice.arms.first().and_then(|it| it.first()) {
         Some(Item::Node(node)) => node.source.clone(),
@@ -232,7 +232,7 @@ fn not_an_object(input: &Value) -> Vec<InputFault> {
 }
 
 fn valid(mut faults: Vec<InputFault>) -> Result<(), Error> {
-    // Two owners may declare the same key; one word about it is enough.
+    // Two owners may declare the same key; one fault for it is enough.
     let mut told = HashSet::new();
     faults.retain(|it| told.insert((it.path.clone(), it.rule.clone())));
     if faults.is_empty() { Ok(()) } else { Err(ErrorKind::InputInvalid { faults }.into()) }

@@ -1,8 +1,8 @@
-//! Runs the contributors, all at once. The only stage that waits for anything.
+//! Runs the contributors concurrently. The only stage that awaits anything.
 //!
-//! In comes the list of who takes part, out come their contributions in the same order, whatever finished
-//! first. A contributor may have a deadline; its failure ends the pass, or leaves it out with a reason,
-//! as its `on_error` says. Entries that a contributor returns are lowered, gated and gathered in its place.
+//! Turns the list of included entries into their contributions, in the same order regardless of which finishes first.
+//! A contributor may have a deadline. Its failure ends the pass or excludes it with a reason, depending on its
+//! `on_error`. Entries that a contributor returns are lowered, gated and gathered in its place.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::{
     BoxError, Call, Contribution, Engine, Error, ErrorKind, OnError, Priority, ResolveOptions, Source, Turn,
 };
 
-/// What everyone contributed, in resolved order.
+/// All contributions, in resolved order.
 pub(crate) struct Gathered {
     pub(crate) call: Call,
     pub(crate) outcomes: Vec<Outcome>,
@@ -33,26 +33,26 @@ pub(crate) struct Gathered {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What came of one position.
+/// The result for one position.
 pub(crate) enum Outcome {
-    /// A contribution.
+    /// The entry made a contribution.
     Contributed { node: Arc<Node>, contribution: Arc<Contribution> },
-    /// Nothing, for this reason.
+    /// The entry was excluded for this reason.
     Excluded { source: Source, priority: Priority, reason: Reason },
 }
 
 /// How long a contributor took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// Who.
+    /// The contributor that was timed.
     pub source: Source,
-    /// The family of contributors that it belongs to, if it has one.
+    /// The family of contributors that it belongs to, if any.
     pub family: Option<String>,
-    /// How long.
+    /// The elapsed time.
     pub took: Duration,
 }
 
-/// Runs all contributors of a pass, and the prompt's own functions beside them.
+/// Runs all contributors of a pass, and concurrently the prompt's own functions.
 pub(crate) async fn gather(
     gated: Gated,
     setup: &Setup<'_>,
@@ -81,9 +81,9 @@ pub(crate) async fn gather(
     Ok(Gathered { outcomes, own, timings, warnings, call })
 }
 
-/// What a pass gathered, for passes that need not gather it again: contributions by the identity of their entry (another
-/// entry may come to stand in the same place; the node keeps the entry, and with it the identity, alive) and the prompt's
-/// own texts.
+/// Results of a pass that other passes can reuse: the prompt's own texts, and contributions by the identity of their
+/// entry. Positions would not do, because another entry may take the same one. The node keeps the entry alive, and so
+/// the identity valid.
 pub(crate) struct Known {
     contributions: HashMap<usize, (Arc<Node>, Arc<Contribution>)>,
     own: Own,
@@ -95,7 +95,7 @@ impl fmt::Debug for Known {
     }
 }
 
-/// Returns what other passes need not gather again.
+/// Returns the results that other passes can reuse.
 pub(crate) fn known(gathered: &Gathered) -> Known {
     let kept = gathered.outcomes.iter().filter_map(|it| match it {
         Outcome::Contributed { node, contribution } if node.constant.is_none() => {
@@ -106,13 +106,13 @@ pub(crate) fn known(gathered: &Gathered) -> Known {
     Known { contributions: kept.collect(), own: gathered.own.clone() }
 }
 
-/// What is known from another pass.
+/// Results of an earlier pass.
 #[derive(Clone, Copy)]
 enum Before<'a> {
-    /// A step before in the same turn: entries that say of themselves that they do not change with the turn are not asked
+    /// An earlier step of the same turn: entries that declare that they do not change with the turn are not run
     /// again.
     Step(&'a Known),
-    /// The same call: no one is, besides the frozen prefix.
+    /// The same call: nothing runs again except the frozen prefix.
     Same(&'a Known),
 }
 
@@ -125,7 +125,7 @@ impl<'a> Before<'a> {
     fn contribution(self, node: &Node) -> Option<Arc<Contribution>> {
         let known = match self {
             Before::Step(known) if node.lasts => known,
-            // The frozen prefix is evaluated when its pins no longer hold, whatever the call before said.
+            // The frozen prefix is evaluated when its pins are no longer valid, whatever the earlier call returned.
             Before::Same(known) if node.frozen.is_none() => known,
             Before::Step(_) | Before::Same(_) => return None,
         };
@@ -133,8 +133,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Resolves the prompt's own texts, or takes over those of the same call: only what stands in the user's place may have been
-/// settled since.
+/// Resolves the prompt's own texts, or reuses those of the same call: only the user slot may have changed since.
 async fn own(setup: &Setup<'_>, before: Option<Before<'_>>, call: &Call) -> Result<Own, Error> {
     match before {
         Some(Before::Same(known)) => {
@@ -148,21 +147,21 @@ async fn own(setup: &Setup<'_>, before: Option<Before<'_>>, call: &Call) -> Resu
 struct Gathering<'a> {
     prompt_id: &'a str,
     engine: &'a Engine,
-    /// What was gathered before.
+    /// Results of an earlier pass.
     before: Option<Before<'a>>,
-    /// The entries of the prompt's own tree that take part.
+    /// The included entries of the prompt's own tree.
     active: &'a [usize],
-    /// What the thread has pinned, by the name of the block.
+    /// The bodies that the thread has pinned, by block name.
     pinned: &'a BTreeMap<String, Arc<str>>,
-    /// Whether the frozen prefix is evaluated anew, whatever is remembered.
+    /// Whether to evaluate the frozen prefix again, even if its contributions are still cached.
     anew: bool,
     call: &'a Call,
     rewritten: &'a Rewritten<'a>,
-    /// What context providers see; made when the first of them is asked.
+    /// The conversation that context providers see; built when the first of them runs.
     conversation: &'a OnceLock<Arc<[Turn]>>,
 }
 
-/// One position and everything that was re-entered there.
+/// The result of one position and of all entries that were re-entered there.
 struct Done {
     outcome: Outcome,
     timing: Option<Timing>,
@@ -174,7 +173,7 @@ impl Done {
         Self { outcome, timing, reentered: Vec::new() }
     }
 
-    /// Recursion ends at the depth that entries may have.
+    /// The recursion is bounded by the maximum nesting depth of entries.
     fn flatten(self, outcomes: &mut Vec<Outcome>, timings: &mut Vec<Timing>) {
         outcomes.push(self.outcome);
         timings.extend(self.timing);
@@ -199,14 +198,14 @@ impl Gathering<'_> {
             for (place, result) in join_all(waiting).await {
                 done[place] = Some(result);
             }
-            // The first error in resolved order, so that the same input gives the same error.
+            // Returns the first error in resolved order, so that the same input gives the same error.
             done.into_iter().flatten().collect()
         }
         .boxed()
     }
 
-    /// Returns what needs no waiting (an exclusion, what is pinned, or a contribution that is the same in every pass),
-    /// or whom to wait for.
+    /// Returns the result if it is available immediately (an exclusion, a pinned body, or a contribution that is the
+    /// same in every pass), or else the node to run.
     fn at_once(&self, step: Step) -> Result<Done, Arc<Node>> {
         let outcome = match step {
             Step::Excluded { source, priority, reason } => Outcome::Excluded { source, priority, reason },
@@ -221,7 +220,7 @@ impl Gathering<'_> {
         Ok(Done::new(outcome, None))
     }
 
-    /// What a thread has pinned is not evaluated again.
+    /// Returns the pinned body, which is not evaluated again.
     fn pinned(&self, node: &Node) -> Option<Arc<Contribution>> {
         let name = node.frozen.as_deref()?;
         let body = self.pinned.get(name)?;
@@ -297,10 +296,10 @@ impl Gathering<'_> {
 
     fn memo_key(&self, node: &Node) -> MemoKey {
         let Call { input, scope, config, .. } = self.call;
-        // Without the time of the request, which would make every key a new one: how old a contribution may be
-        // is what its own time to live says.
+        // The key leaves out the time of the request, which would make every key unique. The contribution's own time
+        // to live limits its age.
         let who = (&scope.session, &scope.tenant, &scope.user);
-        // Serialising plain JSON can't fail; an empty key would only mean a missed chance to remember.
+        // Plain JSON always serializes; an empty key would only cost a cache hit.
         let read = serde_json::to_vec(&(input.value(), who, &**config)).unwrap_or_default();
         let owner = format!("{}/{}/{:x}", self.prompt_id, node.place, node.stamp);
         MemoKey { owner, input: xxh3_128(&read) }
@@ -336,7 +335,7 @@ impl Gathering<'_> {
     }
 }
 
-/// A failure that several callers share is told to each of them in its own words.
+/// Copies an error that several callers share, so that each gets its own.
 fn shared_error(err: &BoxError) -> BoxError {
     match err.downcast_ref::<contexture_template::Error>() {
         Some(fault) => Box::new(fault.clone()),

@@ -1,8 +1,8 @@
-//! The window over the history that was handed in.
+//! Selects which turns of the history are sent.
 //!
-//! Every turn is a Segment of its own, oldest first. The prompt's `history.limit` decides how many take part, see
+//! Every turn is a separate Segment, oldest first. The prompt's `history.limit` decides how many are included, see
 //! [`window`]; the others are excluded with the reason. Calls and results are paired within each turn, so that any
-//! turn can give way later. What was not even handed in, and what a transform left out, is named in front of them.
+//! turn can be dropped later. Turns that were not passed in, or that a transform left out, are listed before them.
 
 use contexture_history::neutral::neutral_message;
 use contexture_history::{Repair, RepairedTurn, window};
@@ -16,7 +16,7 @@ use crate::{Body, Priority, Segment, Source, Turn};
 /// The history on its way into a request.
 pub(crate) struct History {
     pub(crate) segments: Vec<Segment>,
-    /// What was done to pair calls with results, by the Segment that was repaired.
+    /// The repairs that paired calls with results, by the repaired Segment.
     pub(crate) repairs: Vec<(Source, Repair)>,
 }
 
@@ -51,13 +51,13 @@ fn source(turn: &Turn) -> Source {
     Source::named("history", turn.id())
 }
 
-/// Nothing of a turn outside the window is looked at: old turns must not cost anything.
+/// Returns the Segment of a turn outside the window without reading the turn: old turns must not cost anything.
 fn excluded(source: Source, reason: String) -> Segment {
     Segment { slot: Slot::History, ..Segment::excluded(source, reason) }
 }
 
 fn segment(source: Source, turn: RepairedTurn<'_>, setup: &Setup<'_>) -> Segment {
-    // Also a turn that had content may be empty now: it was a result that has no call.
+    // A turn that had content may be empty now: it consisted of a result without a call.
     let (fate, tokens) = match turn.messages.iter().all(|it| it.is_blank()) {
         true => (Fate::Empty, Tokens(0)),
         false => (Fate::Kept, turn.tokens(&*setup.counter)),

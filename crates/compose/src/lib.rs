@@ -1,13 +1,13 @@
-//! The composition engine: what a model sees, and why.
+//! The composition engine: decides what a model sees, and explains why.
 //!
 //! ```text
 //! define ─▶ lower ─▶ gate ─▶ gather ─▶ merge ─▶ fit ─▶ arrange ─▶ render
 //!                      └─────────┴────────┴───────┴────────┴──▶ explain
 //! ```
 //!
-//! Each stage is a module with that name: a plain data type in, a plain data type out. [`Segment`] is the one
-//! currency between them. `engine` is the only place that knows the order. No stage reads a file, a socket,
-//! a clock or the environment: what they need comes in through [`ports`].
+//! Each stage is a module with that name: plain data in, plain data out. Stages pass [`Segment`]s to each other, and
+//! only `engine` knows the order of the stages. No stage reads a file, a socket, a clock or the environment: what
+//! they need comes in through [`ports`].
 
 mod alike;
 mod arrange;

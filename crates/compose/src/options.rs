@@ -1,4 +1,4 @@
-//! What differs from one pass to the next.
+//! The options of one pass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{
     ResultView, Scope, Sent, SharedTool, Turn,
 };
 
-/// Everything that differs from one pass of a prompt to the next.
+/// Everything that differs between passes of the same prompt.
 ///
 /// ```
 /// use contexture_compose::ResolveOptions;
@@ -26,80 +26,81 @@ use crate::{
 pub struct ResolveOptions {
     /// The input, a JSON object.
     pub input: Value,
-    /// Who the pass is for.
+    /// The session, tenant and user that the pass is for.
     pub scope: Scope,
-    /// The provider, if the model's name does not say it.
+    /// The provider, if the model's name does not include it.
     pub provider: Option<String>,
-    /// The model, `model` or `provider/model`; wins over the prompt's own.
+    /// The model, `model` or `provider/model`; overrides the prompt's own.
     pub model: Option<String>,
-    /// What the model can take.
+    /// The token limits of the model.
     pub limits: ModelLimits,
-    /// How the provider caches; by default known from the model's name.
+    /// How the provider caches; by default derived from the model's name.
     pub cache_rules: Option<CacheRules>,
-    /// Settings that win over the prompt's and its adaptations'.
+    /// Settings that override those of the prompt and its adaptations.
     pub settings: Settings,
-    /// Tools of the call site; they replace others of the same name.
+    /// Tools of the call site; they replace others with the same name.
     pub tools: Vec<SharedTool>,
-    /// Tools that are offered where no other has their name.
+    /// Tools that are offered only if no other tool has their name.
     pub spare_tools: Vec<SharedTool>,
-    /// A spare tool that reads the whole of a result: it is offered where one is shown as a preview, see `results`.
+    /// A spare tool that reads a whole tool result. It is offered if a result is shown as a preview, see `results`.
     pub result_reader: Option<SharedTool>,
-    /// Wins over the prompt's.
+    /// Overrides the prompt's tool choice.
     pub tool_choice: Option<ToolChoice>,
-    /// Limits that win over the prompt's, each where it is set.
+    /// Limits that override the prompt's, each only if it is set.
     pub budget: Budget,
     /// Finished turns, oldest first.
     pub history: Vec<Turn>,
-    /// What of the thread is not in `history`, and why, oldest first. It costs nothing and is explained.
+    /// What part of the thread is missing from `history`, and why, oldest first. It costs no tokens but is explained.
     pub absent: Vec<Absence>,
-    /// How large tool results of `history` and `in_flight_turn`, one list in that order, are shown; by default whole.
+    /// How large tool results in `history` and `in_flight_turn`, as one list in that order, are shown; by default
+    /// whole.
     pub results: Option<ResultView>,
-    /// What has happened in this turn so far, with its durable user message if there is one.
+    /// The messages of this turn so far, with its durable user message if there is one.
     pub in_flight: Vec<Arc<Message>>,
-    /// What a log holds of this turn so far; it stands before `in_flight`. Unlike plain messages, a turn that was built from
-    /// a log may hold envelopes of the engine, and they stay what they are.
+    /// The messages of this turn that a log holds so far; they come before `in_flight`. Unlike plain messages, a turn
+    /// built from a log may contain envelopes of the engine, which are preserved.
     pub in_flight_turn: Option<Turn>,
-    /// Whether `in_flight_turn` holds its envelopes already, as a later step of a turn does, see [`Pass::envelope`]. Then
-    /// nothing is put into the envelope again: blocks of the user's message are not evaluated.
+    /// Whether `in_flight_turn` already contains its envelopes, as in a later step of a turn, see [`Pass::envelope`].
+    /// Nothing is then added to the envelope: blocks of the user message are not evaluated.
     pub enclosed: bool,
-    /// Blocks of this request, for the envelope of the user's message.
+    /// Blocks of this request, for the envelope of the user message.
     pub blocks: Vec<InlineBlock>,
-    /// Bodies that the thread has pinned, by the names of their blocks (and `provider:<name>`), see [`Pass::cached_blocks`]. Such a block says what is
-    /// pinned, whatever its definition says now; its function is not run.
+    /// Bodies that the thread has pinned, by block name (or `provider:<name>`), see [`Pass::cached_blocks`]. A pinned
+    /// block keeps this body even if its definition has changed; its function does not run.
     pub pinned: BTreeMap<String, Arc<str>>,
-    /// Evaluates what belongs to the frozen prefix and is not pinned anew, also where it is remembered for a time.
+    /// Evaluates the unpinned part of the frozen prefix again, even if its contributions are still cached.
     pub anew: bool,
-    /// What stands in the place of the prompt's own messages of the user, such as after a guardrail rewrote them. An empty
-    /// list means that the prompt adds nothing to what is in flight.
+    /// Replaces the prompt's own user messages, for example after a guardrail rewrote them. With an empty list the
+    /// prompt adds nothing to what is in flight.
     pub user: Option<Arc<[Message]>>,
     /// Standing instructions of the thread; they follow the prompt's own system text.
     pub instructions: Option<Arc<str>>,
-    /// The previous step of the same turn: what does not change with the turn is taken over from it.
+    /// The previous step of the same turn: whatever does not change with the turn is reused from it.
     pub continues: Option<Pass>,
-    /// The same call, resolved before more of its turn was on record: nothing is evaluated a second time.
+    /// The same call, resolved before more of its turn was recorded: nothing is evaluated a second time.
     pub repeats: Option<Pass>,
-    /// What was sent in the thread before, for the cache forecast, see [`Pass::sent`].
+    /// What the thread sent before, for the cache forecast, see [`Pass::sent`].
     pub previous: Option<Arc<Sent>>,
-    /// How long ago that was: a cache that is not read is lost after a while.
+    /// How long ago that was. Providers discard a cache that is not read for a while.
     pub idle: Option<Duration>,
-    /// What the model's tokens cost.
+    /// The price of the model's tokens.
     pub price: Option<Price>,
-    /// Which edits of earlier bytes were weighed for this pass, see [`weigh`](crate::weigh); they are explained.
+    /// The edits of earlier bytes that were weighed for this pass, see [`weigh`](crate::weigh); they are explained.
     pub edits: Vec<EditDecision>,
-    /// Other ports than the prompt's own.
+    /// Ports to use in place of the prompt's own.
     pub engine: Option<Engine>,
-    /// What rewrites the history and the turn in flight for this request, behind the prompt's own transforms.
+    /// Transforms of the history and the turn in flight for this request; they run after the prompt's own.
     pub transforms: Transforms,
-    /// Context providers of this request, behind the prompt's own.
+    /// Context providers of this request; they come after the prompt's own.
     pub providers: Vec<ContextProvider>,
 }
 
-/// Something of the thread that is not in the history that was handed in.
+/// A part of the thread that is missing from the history passed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// What, such as `history:t1..t7`.
+    /// The missing part, such as `history:t1..t7`.
     pub source: String,
-    /// Why.
+    /// Why the part is missing.
     pub reason: String,
 }
 
@@ -128,28 +129,28 @@ impl ResolveOptions {
         self
     }
 
-    /// Bounds the composed system text.
+    /// Limits the tokens of the composed system text.
     #[must_use]
     pub fn token_budget(mut self, tokens: u32) -> Self {
         self.budget.token_budget = Some(Tokens(tokens));
         self
     }
 
-    /// Bounds the whole request.
+    /// Limits the tokens of the whole request.
     #[must_use]
     pub fn input_budget(mut self, tokens: u32) -> Self {
         self.budget.input_budget = Some(Tokens(tokens));
         self
     }
 
-    /// Sets settings that win over the prompt's and its adaptations'.
+    /// Sets settings that override those of the prompt and its adaptations.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Sets the ports.
+    /// Sets the ports to use in place of the prompt's own.
     #[must_use]
     pub fn engine(mut self, engine: &Engine) -> Self {
         self.engine = Some(engine.clone());
@@ -191,14 +192,14 @@ impl ResolveOptions {
         self
     }
 
-    /// Pins everything that the frozen prefix of an earlier pass said.
+    /// Pins the frozen prefix of an earlier pass.
     #[must_use]
     pub fn pinned_by(mut self, pass: &Pass) -> Self {
         self.pinned.extend(pass.cached_blocks().into_iter().map(|it| (it.name.to_string(), it.body)));
         self
     }
 
-    /// Sets the previous pass.
+    /// Sets the previous pass of the thread, for the cache forecast.
     #[must_use]
     pub fn previous(mut self, pass: &Pass) -> Self {
         self.previous = Some(pass.sent());

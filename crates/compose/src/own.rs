@@ -1,4 +1,4 @@
-//! The prompt's own texts, before they are joined with the entries'.
+//! The prompt's own texts, before they are merged with those of the entries.
 
 use contexture_message::{Part, Role};
 use futures::future::{try_join_all, try_join5};
@@ -10,23 +10,23 @@ use crate::setup::Setup;
 use crate::tags::block_tag_name;
 use crate::{Adaptation, Call, Definition, Error, MessageText, Source, Text, UserMessage, UserPart};
 
-/// What the prompt itself says.
+/// The prompt's own texts and values.
 #[derive(Clone)]
 pub(crate) struct Own {
     /// The system text with the adaptations around it.
     pub(crate) system: Vec<(Source, OwnText)>,
-    /// What it says in the user's place.
+    /// The user slot, or the text for calls without a user message.
     pub(crate) user: OwnUser,
-    /// The prompt's own list of messages, without the one that is this turn's.
+    /// The prompt's own list of messages, without the one that is this turn's user message.
     pub(crate) messages: Vec<(Role, OwnText)>,
-    /// What takes the place of the tag block.
+    /// The text that replaces the tag block.
     pub(crate) section: Option<OwnText>,
     /// The values of the context slot, and how often they change.
     pub(crate) context: Vec<(Value, Volatility)>,
 }
 
 impl Own {
-    /// Whether any text still waits for what only `merge` knows.
+    /// Returns whether any text is a template that only `merge` can render.
     pub(crate) fn has_templates(&self) -> bool {
         let own = self.system.iter().map(|(_, text)| text);
         let listed = self.messages.iter().map(|(_, text)| text).chain(&self.section);
@@ -34,13 +34,13 @@ impl Own {
     }
 }
 
-/// What the prompt says in the user's place, with the adaptations around it.
+/// The prompt's own user messages, with the adaptations around them.
 #[derive(Clone, Default)]
 pub(crate) struct OwnUser {
     pub(crate) before: Vec<(Source, OwnText)>,
     pub(crate) messages: Vec<Vec<OwnPart>>,
     pub(crate) after: Vec<(Source, OwnText)>,
-    /// Whether it stands beside what the user says. If not, it is for calls without a user's message.
+    /// Whether it is sent next to what the user says. If not, it is only for calls without a user message.
     pub(crate) is_slot: bool,
 }
 
@@ -54,14 +54,14 @@ impl OwnUser {
     }
 }
 
-/// A part of what the prompt says in the user's place.
+/// A part of the prompt's own user messages.
 #[derive(Clone)]
 pub(crate) enum OwnPart {
     Text(OwnText),
     Media(Part),
 }
 
-/// A text that is there, or a template that waits for what only `merge` knows.
+/// An evaluated text, or a template that only `merge` can render.
 #[derive(Clone)]
 pub(crate) enum OwnText {
     Ready(SharedText, Volatility),
@@ -84,8 +84,9 @@ impl OwnText {
     }
 }
 
-/// Returns the call with the keys of `config.context` as the text spells them: `userPreferences` is `user-preferences`.
-/// Nothing, if all are spelled like their tags, or if the text goes over the whole map, in which each stands once.
+/// Returns the call with the keys of `config.context` as the text spells them: `userPreferences` is
+/// `user-preferences`. Returns `None` if all are spelled like their tags, or if the text iterates over the whole map,
+/// where each key must occur once.
 fn spelled(text: &Text, call: &Call) -> Option<Call> {
     let known = call.config.get("context")?.as_object().filter(|it| !it.is_empty())?;
     let reads = text.variables_in_all();
@@ -110,7 +111,7 @@ fn spelled(text: &Text, call: &Call) -> Option<Call> {
     Some(call.with_config(config))
 }
 
-/// Runs the prompt's own functions, all at once.
+/// Runs the prompt's own functions concurrently.
 pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Error> {
     let definition = setup.prompt.definition();
     let mut system = adapted(setup, |it| it.prepend_system.as_ref());
@@ -148,7 +149,7 @@ pub(crate) async fn own_texts(setup: &Setup<'_>, call: &Call) -> Result<Own, Err
     })
 }
 
-/// Splits the prompt's own list: a user message at its end is this turn's, if nothing else is.
+/// Splits the prompt's own list: a user message at its end is this turn's, if the prompt has no user slot.
 fn listed_messages<'a>(
     definition: &Definition,
     messages: &'a [MessageText],
@@ -170,7 +171,7 @@ fn adapted<'a>(
     adaptations.filter_map(|(key, it)| Some((Source::named("adaptation", key), pick(it)?))).collect()
 }
 
-/// Resolves what the prompt says in the user's place: its user slot, or the text for calls without a user's message.
+/// Resolves the prompt's own user messages: its user slot, or the text for calls without a user message.
 async fn own_user(setup: &Setup<'_>, last: Option<&Text>, call: &Call) -> Result<OwnUser, Error> {
     if let Some(settled) = settled_user(setup) {
         return Ok(settled);
@@ -197,7 +198,7 @@ async fn own_user(setup: &Setup<'_>, last: Option<&Text>, call: &Call) -> Result
     Ok(OwnUser { before, messages, after, is_slot })
 }
 
-/// Returns what was settled for the turn: another run of the functions could give another text.
+/// Returns the user messages that were fixed for the turn. Running the functions again could give another text.
 pub(crate) fn settled_user(setup: &Setup<'_>) -> Option<OwnUser> {
     let settled = setup.options.user.as_ref()?;
     let messages = settled.iter().map(|it| it.content.iter().map(ready).collect()).collect();

@@ -1,4 +1,4 @@
-//! A panic of what authors bring along (contributors, predicates, text functions) is an error that names its owner.
+//! Turns panics in author-supplied code (contributors, predicates, text functions) into errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,12 +7,12 @@ use futures::FutureExt;
 
 use crate::BoxError;
 
-/// Runs a function of an author. A panic is an error.
+/// Runs an author's function and turns a panic into an error.
 pub(crate) fn caught<T>(function: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|payload| Err(panicked(&*payload)))
 }
 
-/// Waits for work of an author. A panic is an error, also one before the work can be waited for.
+/// Awaits an author's future and turns a panic into an error, even one that happens while the future is created.
 pub(crate) async fn caught_in<T, F>(work: impl FnOnce() -> F) -> Result<T, BoxError>
 where
     F: Future<Output = Result<T, BoxError>>,

@@ -1,4 +1,4 @@
-//! A pass: what is sent, and why.
+//! A pass: the request, and why it looks the way it does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::gather::Known;
 use crate::render::{Rendered, envelope_pieces};
 use crate::{Body, Explanation, Pin, Reconciliation, Segment, Sent, SharedTool};
 
-/// One resolution of a Prompt: what is sent, and why it looks like that. Cheap to clone.
+/// One resolution of a Prompt: the request, and why it looks the way it does. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Pass(pub(crate) Arc<Inner>);
 
@@ -23,21 +23,21 @@ pub(crate) struct Inner {
     pub(crate) prompt: String,
     pub(crate) arranged: Arranged,
     pub(crate) rendered: Rendered,
-    /// What later passes take over instead of running it again.
+    /// Results that later passes reuse.
     pub(crate) known: Known,
-    /// What the next request is compared with, once someone asks.
+    /// What the next request is compared with; computed on demand.
     pub(crate) sent: OnceLock<Arc<Sent>>,
     pub(crate) fingerprint: OnceLock<String>,
-    /// What the provider read from its cache, once it has answered; nothing if it did not say.
+    /// What the provider read from its cache, once it has answered; `None` if it did not report it.
     pub(crate) reconciliation: OnceLock<Option<Reconciliation>>,
 }
 
-/// What a block of the frozen prefix said.
+/// The content of a block in the frozen prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CachedBlock {
-    /// The block's name, as its tag is written.
+    /// The block's name, as written in its tag.
     pub name: Arc<str>,
-    /// Its body as it was rendered, without the tag; empty if it had nothing to say.
+    /// The rendered body without the tag; empty if the block was empty.
     pub body: Arc<str>,
     /// The hash of the body.
     pub hash: String,
@@ -49,7 +49,7 @@ impl Pass {
         &self.0.prompt
     }
 
-    /// Returns what is sent.
+    /// Returns the request to send.
     pub fn request(&self) -> &Request {
         &self.0.rendered.request
     }
@@ -59,13 +59,13 @@ impl Pass {
         self.0.arranged.system.as_deref().and_then(Message::as_text)
     }
 
-    /// Returns the text of the user's turn: that of the last message, if it is the user's.
+    /// Returns the text of the last message, if it is a user message.
     pub fn user(&self) -> Option<String> {
         let last = self.request().messages.last().filter(|it| it.role == Role::User)?;
         Some(last.joined_text())
     }
 
-    /// Returns the tool of that name that the request offers, with what runs it.
+    /// Returns the tool with that name that the request offers, with its runner.
     pub fn tool(&self, name: &str) -> Option<&SharedTool> {
         self.segments().iter().find_map(|it| match &it.body {
             Body::Tool(tool) if tool.tool().name == name => Some(tool),
@@ -73,17 +73,17 @@ impl Pass {
         })
     }
 
-    /// Returns what contributors left for the application, by source.
+    /// Returns the metadata that contributors added for the application, by source.
     pub fn metadata(&self) -> &BTreeMap<String, BTreeMap<String, Value>> {
         &self.extras().metadata
     }
 
-    /// Returns what the whole request costs.
+    /// Returns the token count of the whole request.
     pub fn total_tokens(&self) -> Tokens {
         self.0.arranged.draft.usage.total
     }
 
-    /// Whether that is the provider's own count, not an estimate.
+    /// Returns whether that is the provider's own count, not an estimate.
     pub fn is_counted_exactly(&self) -> bool {
         self.0.arranged.draft.usage.exact
     }
@@ -93,32 +93,32 @@ impl Pass {
         self.0.arranged.cache.forecast.as_ref()
     }
 
-    /// Whether the request begins with a composed system message.
+    /// Returns whether the request begins with a composed system message.
     pub fn has_system(&self) -> bool {
         self.0.arranged.system.is_some()
     }
 
-    /// Says why the request looks like that. Runs nothing again: it reads the same Segments.
+    /// Explains why the request looks the way it does. Reads the existing Segments and runs nothing again.
     pub fn explain(&self) -> Explanation {
         let mut explanation = explain(&self.0.arranged, self.request(), self.fingerprint());
         match self.0.reconciliation.get() {
             Some(Some(told)) => explanation.cache.reconciliation = Some(told.clone()),
-            // There is nothing to compare a forecast with.
+            // The provider reported no usage to compare the forecast with.
             Some(None) => explanation.cache.forecast = None,
             None => {}
         }
         explanation
     }
 
-    /// Returns what the request consists of, for the forecast of the thread's next pass.
+    /// Returns a record of the request, for the forecast of the thread's next pass.
     pub fn sent(&self) -> Arc<Sent> {
         let Inner { arranged, rendered, sent, .. } = &*self.0;
         Arc::clone(sent.get_or_init(|| Arc::new(Sent::of(arranged, rendered))))
     }
 
-    /// Compares the forecast, if there is one, with what the provider reported after the call. It is remembered and
-    /// explained from then on; a later report changes nothing. For a provider that reports nothing there is no forecast
-    /// from then on.
+    /// Compares the forecast, if there is one, with what the provider reported after the call. The first report is
+    /// kept and included in later explanations; further ones are ignored. If the provider reports nothing, later
+    /// explanations contain no forecast.
     ///
     /// ```
     /// # futures::executor::block_on(async {
@@ -140,12 +140,12 @@ impl Pass {
         self.0.reconciliation.get_or_init(|| reported.map(|it| forecast.reconcile(it))).clone()
     }
 
-    /// Returns all Segments in order, with their fates.
+    /// Returns all Segments in order, including those that are not sent.
     pub fn segments(&self) -> &[Segment] {
         &self.0.arranged.draft.segments
     }
 
-    /// Returns what the blocks of the frozen prefix said, in order, so that a thread can pin it: handed in as
+    /// Returns the content of the blocks in the frozen prefix, in order, so that a thread can pin it. Passed in as
     /// [`ResolveOptions::pinned`](crate::ResolveOptions::pinned), it gives the same bytes in every later pass.
     pub fn cached_blocks(&self) -> Vec<CachedBlock> {
         let pins = self.segments().iter().filter_map(|it| it.pin.as_ref());
@@ -157,8 +157,8 @@ impl Pass {
         pins.map(block).collect()
     }
 
-    /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. Stored with the turn's
-    /// items, it replays the same bytes, see [`ResolveOptions::enclosed`](crate::ResolveOptions::enclosed).
+    /// Returns the text of this pass's `<system-context>` envelope without the tag, if it has one. If stored with the
+    /// turn's items, it replays the same bytes, see [`ResolveOptions::enclosed`](crate::ResolveOptions::enclosed).
     ///
     /// ```
     /// # futures::executor::block_on(async {
@@ -175,7 +175,7 @@ impl Pass {
         (!pieces.is_empty()).then(|| neutralise(&pieces.join("\n")).into_owned())
     }
 
-    /// Returns what is joined from all contributors besides text and tools.
+    /// Returns what contributors added besides text and tools.
     pub fn extras(&self) -> &crate::Extras {
         &self.0.arranged.draft.extras
     }
@@ -183,7 +183,7 @@ impl Pass {
     /// Returns the hash of the request: equal requests have equal fingerprints.
     pub fn fingerprint(&self) -> &str {
         self.0.fingerprint.get_or_init(|| {
-            // Plain data with string keys: writing it as JSON can't fail.
+            // Plain data with string keys always serializes.
             let bytes = serde_json::to_vec(self.request()).unwrap_or_default();
             format!("{:032x}", xxh3_128(&bytes))
         })

@@ -1,17 +1,17 @@
 //! Weighs an edit of earlier bytes against the cache that it breaks.
 //!
-//! Turning old tool results into previews, or dropping hidden context, makes every later call shorter. But a provider
-//! can't read from its cache what stands behind the first changed byte: it is read once at the full price. The rule, in
-//! full:
+//! Replacing old tool results with previews, or dropping hidden context, makes every later call shorter. But a
+//! provider cannot read from its cache what comes after the first changed byte: that is read once at the full price.
+//! The rules in full:
 //!
-//! 1. While the cache is warm, what an edit saves is read at the cached price in each of the calls to come. That is its
-//!    gain.
-//! 2. What stands behind the first changed byte and stays is read (or written to the cache) once at the full instead of
-//!    the cached price. That is its loss.
-//! 3. Where nothing is cached, or the cache has expired, nothing can be lost: whatever saves anything is done.
-//! 4. An edit is chosen if it gains more than it loses. One that must be made is [`forced`], whatever it costs.
+//! 1. While the cache is warm, the tokens that an edit saves would be read at the cached price in each future call.
+//!    That is its gain.
+//! 2. Unedited tokens after the first changed byte are read (or written to the cache) once at the full price instead
+//!    of the cached price. That is its loss.
+//! 3. If nothing is cached, or the cache has expired, nothing can be lost: every edit that saves anything is made.
+//! 4. An edit is chosen if it gains more than it loses. An edit that must be made is [`forced`], whatever it costs.
 //!
-//! Nothing is edited here, and nothing is remembered: equal figures give equal decisions.
+//! This module edits nothing and keeps no state: equal inputs give equal decisions.
 
 use std::time::Duration;
 
@@ -23,48 +23,48 @@ use crate::cache::is_expired;
 /// An edit of bytes that were sent before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What it is called in decisions, such as `previews`.
+    /// The name used in decisions, such as `previews`.
     pub name: String,
-    /// How many tokens fewer every later call reads.
+    /// The number of tokens that every later call saves.
     pub saves: Tokens,
-    /// Tokens behind the first changed byte, as they are before the edit, that the provider would have read from its
+    /// Tokens after the first changed byte, counted before the edit, that the provider would have read from its
     /// cache.
     pub behind: Tokens,
 }
 
-/// What is known about the calls to come.
+/// What is known about future calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prospect {
-    /// What tokens cost.
+    /// The price of tokens.
     pub price: Option<Price>,
     /// How the provider caches.
     pub rules: CacheRules,
     /// How long ago the last call was.
     pub idle: Option<Duration>,
-    /// How many calls are expected, the next one included.
+    /// The expected number of calls, including the next one.
     pub calls: u32,
 }
 
-/// What was decided about an edit.
+/// The decision about an edit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EditDecision {
     /// The name of the edit.
     pub edit: String,
     /// Whether it is made.
     pub chosen: bool,
-    /// Tokens that it saves in every later call.
+    /// Tokens that every later call saves.
     pub saves_tokens: Tokens,
-    /// Tokens that it makes the provider read anew.
+    /// Tokens that the provider has to read again.
     pub breaks_tokens: Tokens,
-    /// What it gains, in the currency of the prices; without prices, in tokens at the full price.
+    /// The gain, in the currency of the prices; without prices, in tokens at the full price.
     pub gain: f64,
-    /// What it loses, in the same measure.
+    /// The loss, in the same unit.
     pub loss: f64,
-    /// Why it was decided like that.
+    /// Why the edit was or was not chosen.
     pub reason: String,
 }
 
-/// What one token costs.
+/// The price of one token.
 struct Rates {
     full: f64,
     cached: f64,
@@ -78,7 +78,7 @@ impl Rates {
         match known {
             Some((price, input)) => Self {
                 full: input / 1e6,
-                // As when a call is paid for: cached tokens without a price of their own cost what others do.
+                // As in billing, cached tokens without their own price cost as much as others.
                 cached: price.cache_read.unwrap_or(input) / 1e6,
                 written: price.cache_write.unwrap_or(input) / 1e6,
                 are_known: true,
@@ -127,7 +127,7 @@ pub fn weigh(edit: &Edit, prospect: &Prospect) -> EditDecision {
     decision(edit, chosen, kept, (gain, loss), reason)
 }
 
-/// Records an edit that is made whatever it costs, such as because the window is full.
+/// Records an edit that is made whatever it costs, for example because the window is full.
 ///
 /// ```
 /// use contexture_compose::{Edit, forced};
@@ -141,7 +141,7 @@ pub fn forced(edit: &Edit, why: &str) -> EditDecision {
     decision(edit, true, edit.behind.saturating_sub(edit.saves), (0.0, 0.0), why.to_owned())
 }
 
-/// Nothing is in the cache: the next call reads everything at the full price anyway.
+/// Decides when nothing is in the cache: the next call reads everything at the full price anyway.
 fn cold(edit: &Edit, calls: u32, is_cached: bool, rates: &Rates) -> EditDecision {
     let later = if is_cached { rates.cached } else { rates.full };
     let per_token = if calls == 0 { 0.0 } else { rates.full + later * f64::from(calls - 1) };

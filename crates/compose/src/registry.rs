@@ -21,7 +21,7 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// Adds a prompt at a path; refuses an id that is there already, naming both paths.
+    /// Adds a prompt at a path. Returns an error that names both paths if the id is already in use.
     pub fn insert<In, Out>(&mut self, path: impl Into<String>, prompt: Prompt<In, Out>) -> Result<(), Error> {
         let (path, prompt) = (path.into(), prompt.untyped());
         let taken = self.by_path.iter().find(|(known, it)| it.id() == prompt.id() || **known == path);
@@ -63,7 +63,8 @@ impl Prompts {
     }
 }
 
-/// A tree of prompts whose nodes are fields: each prompt keeps its types. Made by [`prompt_tree`](crate::prompt_tree).
+/// A tree of prompts whose nodes are fields, so that each prompt keeps its types. Made by
+/// [`prompt_tree`](crate::prompt_tree).
 pub trait PromptTree {
     /// Adds all prompts of the tree to a registry, below a path.
     fn register(&self, path: &str, prompts: &mut Prompts) -> Result<(), Error>;

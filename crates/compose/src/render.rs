@@ -1,7 +1,7 @@
 //! Turns an arranged draft into a Request.
 //!
-//! Order: one system message (own text, contexts, tag block, joined by blank lines), messages of the context
-//! slot, of providers, the history, the user's turn with its hidden envelope, what is in flight. Tools are
+//! The order is: one system message (own text, contexts, tag block, joined by blank lines), messages of the context
+//! slot and of providers, the history, the user's turn with its hidden envelope, the messages in flight. Tools are
 //! already sorted. Nothing is decided here.
 
 use std::borrow::Cow;
@@ -18,10 +18,10 @@ use crate::segment::{Body, Slot};
 use crate::tags::TagStyle;
 use crate::{Segment, Source};
 
-/// What stands between the pieces of the system message.
+/// The separator between the pieces of the system message.
 pub(crate) const SEPARATOR: &str = "\n\n";
 
-/// The composed system message, and which bytes of it are whose.
+/// The composed system message, and the byte ranges of its pieces.
 #[derive(Debug, Default)]
 pub(crate) struct SystemText {
     pub(crate) text: String,
@@ -46,9 +46,9 @@ pub(crate) fn system_text(draft: &Draft, order: &[usize]) -> SystemText {
                 Some(owned) => system.push(Some(position), &owned),
                 None => system.push(Some(position), text),
             },
-            // What a text of the prompt reads stands in it.
+            // The text that replaces the tag block already contains these values.
             Body::Tags(_) if draft.owned.is_some() => {}
-            // The first share stands for the whole block.
+            // The first share is replaced by the whole block.
             Body::Tags(_) => {
                 if let Some(block) = tags.take() {
                     system.push(None, &block);
@@ -81,19 +81,19 @@ fn tag_block(draft: &Draft) -> String {
     draft.tree.render_kept(TagStyle::default(), &|entry| kept.get(entry).copied().unwrap_or(false))
 }
 
-/// The Segments of everything behind the system message that is sent, in the order of the request.
+/// Returns the Segments after the system message that are sent, in request order.
 pub(crate) fn message_segments(draft: &Draft) -> impl Iterator<Item = &Segment> {
     let slots = [Slot::Context, Slot::Provider, Slot::History, Slot::User, Slot::Envelope, Slot::InFlight]
         .into_iter();
     slots.flat_map(|slot| draft.segments.iter().filter(move |it| it.slot == slot && it.fate.is_sent()))
 }
 
-/// Lists the pieces of the hidden envelope that is sent.
+/// Lists the pieces of the hidden envelope that are sent.
 pub(crate) fn envelope_pieces(draft: &Draft) -> Vec<&str> {
     message_segments(draft).filter(|it| it.slot == Slot::Envelope).filter_map(Segment::text).collect()
 }
 
-/// A request, and who each of its messages behind the system message comes from.
+/// A request, and the source of each message after the system message.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) request: Request,
@@ -129,11 +129,11 @@ pub(crate) fn render(arranged: &Arranged) -> Rendered {
     Rendered { request, origins: origins.into() }
 }
 
-/// The messages behind the system message while they are put together.
+/// Builds the messages after the system message.
 #[derive(Default)]
 struct Turn<'a> {
     messages: Vec<(Arc<Message>, Source)>,
-    /// Where this turn's messages begin.
+    /// The index of this turn's first message.
     start: usize,
     /// The pieces of the hidden envelope.
     envelope: Vec<&'a str>,
@@ -153,7 +153,7 @@ impl<'a> Turn<'a> {
         self.envelope_source.get_or_insert_with(|| segment.source.clone());
     }
 
-    /// Puts the hidden envelope behind the visible text of this turn's user message.
+    /// Puts the hidden envelope after the visible text of this turn's user message.
     fn with_envelope(mut self) -> Vec<(Arc<Message>, Source)> {
         let Some(source) = self.envelope_source else { return self.messages };
         let part = envelope_part(&hidden(&self.envelope));
@@ -169,7 +169,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Returns the envelope with these pieces, each on lines of its own.
+/// Returns the envelope with these pieces, each on separate lines.
 fn hidden(pieces: &[&str]) -> Envelope {
     Envelope { tag: EnvelopeTag::SystemContext, text: pieces.join("\n") }
 }
@@ -182,7 +182,7 @@ pub(crate) fn envelope(pieces: &[&str]) -> String {
     }
 }
 
-/// Whether a message holds words of the user: it is not the engine's own, nor does it bring results of tools.
+/// Returns whether the user wrote the message: it is not the engine's and contains no tool results.
 pub(crate) fn is_of_the_user(message: &Message) -> bool {
     let is_result = |it: &Part| matches!(it, Part::ToolResult(_));
     message.role == Role::User
@@ -190,7 +190,7 @@ pub(crate) fn is_of_the_user(message: &Message) -> bool {
         && !message.content.iter().all(is_engines)
 }
 
-/// Whether a part is the engine's: in everything else its tags were neutralised before.
+/// Returns whether the engine created a part. In all other parts the engine's tags were neutralised before.
 pub(crate) fn is_engines(part: &Part) -> bool {
     matches!(part, Part::Text { text } if matches!(neutralise(text), Cow::Owned(_)))
 }

@@ -1,8 +1,8 @@
-//! The turns of a pass as the model sees them: large tool results are previews.
+//! Replaces large tool results with previews.
 //!
-//! The log keeps the whole, see [`contexture_history::compaction`]. Whoever runs the turn decides where the frontier
-//! between old and recent results is: moving it changes earlier bytes. Nothing is counted of turns that are known to
-//! be small, and turns that do not change are not copied.
+//! The log keeps the whole results, see [`contexture_history::compaction`]. The code that runs the turn decides where
+//! the frontier between old and recent results is, because moving it changes earlier bytes. Turns known to be small
+//! are not counted, and unchanged turns are not copied.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::rewrite::Rewritten;
 use crate::{ResolveOptions, Turn};
 
-/// How large tool results of the history and of the running turn are shown.
+/// How large tool results in the history and in the running turn are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResultView {
-    /// How many results are old, counted from the oldest of the history that is handed in.
+    /// How many results are old, counted from the oldest in the history that is passed in.
     pub frontier: Frontier,
-    /// How large results may be.
+    /// The size limits of results.
     pub limits: ResultLimits,
 }
 
@@ -28,18 +28,18 @@ pub struct ResultView {
 pub struct ShortenedResult {
     /// The id of its turn.
     pub turn: String,
-    /// The id of its call, by which the whole can be read.
+    /// The id of its call, with which the whole result can be read.
     pub call_id: String,
     /// The tool's name.
     pub name: String,
-    /// What it costs whole.
+    /// The token count of the whole result.
     pub before: Tokens,
-    /// What the preview costs.
+    /// The token count of the preview.
     pub after: Tokens,
 }
 
 impl Rewritten<'_> {
-    /// Puts previews in the place of large results. Transforms ran before: what they take out is in no preview either.
+    /// Replaces large results with previews. Transforms have already run, so previews cannot show what they removed.
     pub(crate) fn previewed(mut self, options: &ResolveOptions, counter: &dyn TokenCounter) -> Self {
         let Some(ResultView { frontier, limits }) = &options.results else { return self };
         let frontier = if self.changes.is_empty() { *frontier } else { self.moved(*frontier, options) };
@@ -55,7 +55,7 @@ impl Rewritten<'_> {
         self
     }
 
-    /// Returns the frontier among the turns that transforms left: the same results are old.
+    /// Returns the frontier among the turns that the transforms left, so that the same results count as old.
     fn moved(&self, frontier: Frontier, options: &ResolveOptions) -> Frontier {
         let mut left = frontier.0;
         let mut old: HashMap<&str, usize> = HashMap::new();
@@ -71,7 +71,7 @@ impl Rewritten<'_> {
     }
 }
 
-/// Returns the turns with those that have a new form in the place of the old.
+/// Returns the turns with the changed ones replaced.
 fn with_changes(turns: Cow<'_, [Turn]>, changed: Vec<Option<Turn>>) -> Cow<'_, [Turn]> {
     if changed.iter().all(Option::is_none) {
         return turns;

@@ -1,8 +1,8 @@
-//! Runs the transforms over the history and over what is in flight.
+//! Runs the transforms on the history and the turn in flight.
 //!
-//! In come the turns that were handed in, out come those that take part, with what each transform did. The turn in flight
-//! is the last of the turns that transforms see, so that a secret in this turn's results is not sent either. A turn
-//! that a transform leaves out is on record with the transform's name. Without transforms nothing is copied.
+//! Turns the turns that were passed in into those that are sent, with the effect of each transform. The turn in
+//! flight is the last turn that transforms see, so that they can also remove a secret from this turn's results. A
+//! turn that a transform leaves out is recorded with the transform's name. Without transforms nothing is copied.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use contexture_message::Message;
 
 use crate::{Error, ErrorKind, Prompt, ResolveOptions, ShortenedResult, Source, Turn, TurnStatus};
 
-/// The conversation of one request, as it goes on.
+/// The conversation of one request, after the transforms.
 pub(crate) struct Rewritten<'a> {
     /// The history, oldest first.
     pub(crate) history: Cow<'a, [Turn]>,
-    /// What a log holds of the turn in flight, or all of it once it was rewritten.
+    /// The part of the turn in flight that a log holds, or the whole turn once it was rewritten.
     pub(crate) turn: Option<Cow<'a, Turn>>,
-    /// Plain messages of the turn in flight, behind that.
+    /// Plain messages of the turn in flight, which come after `turn`.
     pub(crate) plain: &'a [Arc<Message>],
-    /// What each transform did.
+    /// The effect of each transform.
     pub(crate) changes: Vec<TransformChange>,
-    /// What was left out, and why.
+    /// The turns that were left out, and why.
     pub(crate) left_out: Vec<(Source, String)>,
-    /// Which tool results are previews.
+    /// The tool results that are shown as previews.
     pub(crate) shortened: Vec<ShortenedResult>,
     transforms: Cow<'a, Transforms>,
 }
@@ -57,7 +57,7 @@ impl<'a> Rewritten<'a> {
         let Transformed { mut turns, changes } = self.transforms.try_run(turns).map_err(panicked)?;
         let is_same = |it: &Turn| Some(it.id()) == id.as_ref();
         let is_in_flight = |it: &Turn| it.status() == TurnStatus::InFlight && is_same(it);
-        // A transform that makes a turn anew may forget its status.
+        // A transform that rebuilds a turn may lose its status.
         let position = turns.iter().rposition(is_in_flight).or_else(|| turns.iter().rposition(is_same));
         let turn = position.map(|it| turns.remove(it));
         let left_out = left_out(&changes, id.as_ref());
@@ -76,18 +76,19 @@ impl<'a> Rewritten<'a> {
         if self.plain.is_empty() {
             return Some(given);
         }
-        // Neutral before they stand beside what the engine said: nothing in them can pass for that.
+        // Plain messages are neutralised before they join messages of the engine, so that nothing in them can pass
+        // for one.
         let messages = given.messages().iter().cloned().chain(self.plain.iter().map(neutral_message));
         let messages = messages.collect();
         Some(given.with_messages(messages))
     }
 
-    /// Returns the whole conversation as context providers see it: the history, and last the turn in flight.
+    /// Returns the whole conversation as context providers see it: the history, then the turn in flight.
     pub(crate) fn conversation(&self) -> Arc<[Turn]> {
         self.history.iter().cloned().chain(self.in_flight()).collect()
     }
 
-    /// Returns what the prompt itself says in the user's place, as transforms leave it.
+    /// Returns the prompt's own user text after the transforms.
     pub(crate) fn reword(&self, text: String) -> Result<String, Error> {
         match self.transforms.try_reword(&text).map_err(panicked)? {
             Cow::Borrowed(_) => Ok(text),

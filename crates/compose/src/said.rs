@@ -1,4 +1,4 @@
-//! Which blocks of the conversation the turns that go along hold already.
+//! The conversation blocks that the turns of a request already contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::segment::{Fate, Slot};
 use crate::setup::Setup;
 use crate::{Source, Turn};
 
-/// The names of tags in the envelopes of each turn that goes along.
+/// The names of tags in the envelopes of each turn of the request.
 pub(crate) struct SaidBlocks(BTreeMap<Source, BTreeSet<String>>);
 
 impl SaidBlocks {
-    /// Looks at the turns that the prompt's limit lets through.
+    /// Reads the turns that are within the prompt's history limit.
     pub(crate) fn of(setup: &Setup<'_>, rewritten: &Rewritten<'_>) -> Self {
         let turns = &*rewritten.history;
         let mut said: BTreeMap<Source, BTreeSet<String>> =
@@ -30,7 +30,7 @@ impl SaidBlocks {
         Self(said)
     }
 
-    /// Lists what is said in turns other than these.
+    /// Lists the names in all turns except these.
     pub(crate) fn besides(&self, left_out: &BTreeSet<Source>) -> BTreeSet<String> {
         let said = self.0.iter().filter(|(turn, _)| !left_out.contains(turn));
         said.flat_map(|(_, names)| names.iter().cloned()).collect()
@@ -49,7 +49,7 @@ fn source(turn: &Arc<str>) -> Source {
     Source::named("history", turn)
 }
 
-/// Lists the tags that stand in the envelopes of a turn. In a turn that is no log's, nothing is the engine's.
+/// Lists the tags in the envelopes of a turn. Only a turn from a log can contain the engine's tags.
 fn names(turn: &Turn) -> BTreeSet<String> {
     if !turn.is_neutral() {
         return BTreeSet::new();

@@ -1,12 +1,12 @@
-//! Input schemas: merged from all owners, checked owner by owner.
+//! Input schemas, merged from all owners and checked owner by owner.
 //!
-//! The rule, in full:
+//! The rules in full:
 //!
-//! 1. Top-level properties merge. Two owners that declare one key differently are an error that names the
-//!    key and both, unless the prompt lists the key under `override`: then its own declaration wins.
-//! 2. Each owner's schema is validated on its own, so that a fault names its owner. Owners that are always
-//!    there are validated before any gate; others as soon as their branch is active.
-//! 3. Unknown keys are visible to everyone, unless the prompt's own schema closes the object.
+//! 1. Top-level properties merge. If two owners declare the same key differently, the error names the key and both
+//!    owners, unless the prompt lists the key under `override`: then its own declaration wins.
+//! 2. Each owner's schema is validated separately, so that a fault names its owner. Owners that are always included
+//!    are validated before any gate; others as soon as their branch is active.
+//! 3. Every reader can see unknown keys, unless the prompt's own schema closes the object.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct OwnedSchema {
 }
 
 impl OwnedSchema {
-    /// Compiles the schema of `owner`, without the keys that somebody else decides.
+    /// Compiles the schema of `owner`, without the keys that another owner overrides.
     pub(crate) fn new(owner: Source, schema: &Schema, without: &[String]) -> Result<Self, Error> {
         let mut value = (**schema.value()).clone();
         if let Some(object) = value.as_object_mut() {
@@ -39,7 +39,7 @@ impl OwnedSchema {
         }
         let validator = SchemaValidator::new(&value).map_err(|refused| {
             let fault = match refused {
-                // That it is invalid is what the error says itself.
+                // The error itself already says that the schema is invalid.
                 SchemaRefused::Invalid(fault) => fault,
                 other => other.to_string(),
             };
@@ -48,17 +48,17 @@ impl OwnedSchema {
         Ok(Self { owner, schema: Schema::from_json(value), validator })
     }
 
-    /// Adds defaults for absent keys to `input`.
+    /// Adds defaults for missing keys to `input`.
     pub(crate) fn apply_defaults(&self, input: &mut Value) {
         apply_defaults(self.schema.value(), input);
     }
 
-    /// Lists what is wrong with `input`.
+    /// Lists the faults of `input`.
     pub(crate) fn faults(&self, input: &Value) -> Vec<InputFault> {
         self.validator.faults(input).into_iter().map(|it| self.fault(it)).collect()
     }
 
-    /// Lists what is wrong with the keys of `input` that are there.
+    /// Lists the faults of those keys that are present in `input`.
     pub(crate) fn faults_of_present(&self, input: &Value) -> Vec<InputFault> {
         let is_about_absence = |it: &InputFault| it.rule == "required" && it.path.matches('.').count() == 1;
         self.faults(input).into_iter().filter(|it| !is_about_absence(it)).collect()
@@ -75,27 +75,27 @@ impl OwnedSchema {
     }
 }
 
-/// What all owners together expect.
+/// The merged schema of all owners.
 #[derive(Debug, Default)]
 pub(crate) struct InputSchema {
-    /// Owners that are always there.
+    /// Owners that are always included.
     pub(crate) base: Vec<Arc<OwnedSchema>>,
     /// Every declared key with its schema, in resolved order.
     pub(crate) properties: IndexMap<String, Value>,
     /// The keys that every input needs.
     pub(crate) required: Vec<String>,
     closed: bool,
-    /// What keys that nobody declares must look like.
+    /// The schema for undeclared keys.
     others: Option<OwnedSchema>,
 }
 
-/// What lets a schema take keys that it does not list.
+/// Keywords that let a schema accept keys that it does not list.
 const OPEN: [&str; 7] =
     ["$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties", "unevaluatedProperties"];
 
 impl InputSchema {
-    /// Says which keys of `input` nobody declares, with the key that may be meant. Nothing, if no key is declared at all or
-    /// if further keys are expected.
+    /// Lists the undeclared keys of `input`, each with the key that may be meant. Empty if no key is declared at all
+    /// or if further keys are expected.
     pub(crate) fn undeclared(&self, input: &Value) -> Vec<String> {
         let is_open = |it: &Arc<OwnedSchema>| OPEN.iter().any(|word| it.schema.value().get(word).is_some());
         let Some(input) = input.as_object() else { return Vec::new() };
@@ -112,7 +112,7 @@ impl InputSchema {
             .collect()
     }
 
-    /// Merges the schemas of all owners; `is_base` says which are always there.
+    /// Merges the schemas of all owners; the flag says which are always included.
     pub(crate) fn merge(owners: Vec<(Arc<OwnedSchema>, bool)>, own: Option<&Schema>) -> Result<Self, Error> {
         let others = own.and_then(Schema::additional).map(Schema::from_json);
         let others = others.map(|it| OwnedSchema::new(Source::prompt(), &it, &[])).transpose()?;
@@ -151,8 +151,8 @@ impl InputSchema {
         }
     }
 
-    /// Lists what is wrong with keys that nobody declares: that they are there, if the prompt closes its input, or
-    /// that they are not what it says others must be.
+    /// Lists the faults of undeclared keys: that they are present, if the prompt closes its input, or that they do
+    /// not match the schema for additional keys.
     pub(crate) fn unknown_keys(&self, input: &Value) -> Vec<InputFault> {
         let keys = input.as_object().into_iter().flat_map(Map::iter);
         let unknown = keys.filter(|(key, _)| !self.properties.contains_key(*key));
@@ -183,18 +183,18 @@ impl InputSchema {
     }
 }
 
-/// Two declarations are the same if they ask for the same, and so does what they refer to. What they say about it to
-/// people does not matter.
+/// Returns whether two declarations, and the definitions that they refer to, have the same constraints. Annotations
+/// do not matter.
 fn same(first: &OwnedSchema, known: &Value, second: &OwnedSchema, schema: &Value) -> bool {
     let definitions = |it: &OwnedSchema| it.schema.definitions().map(without_annotations);
     without_annotations(known) == without_annotations(schema)
         && (!has_reference(schema) || definitions(first) == definitions(second))
 }
 
-/// What a schema says to people.
+/// Keywords that do not constrain values.
 const ANNOTATIONS: [&str; 6] = ["title", "description", "examples", "$comment", "deprecated", "readOnly"];
 
-/// Returns a schema without what it says to people. The names of properties stay, whatever they are.
+/// Returns a schema without annotations. Properties keep their names, even if those look like annotations.
 fn without_annotations(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -211,7 +211,7 @@ fn without_annotations(schema: &Value) -> Value {
     }
 }
 
-/// Says where two declarations differ first: the keyword and both values.
+/// Describes the first difference between two declarations: the keyword and both values.
 fn difference(first: &Value, second: &Value, at: &str) -> String {
     match (first, second) {
         (Value::Object(a), Value::Object(b)) => {

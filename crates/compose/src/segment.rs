@@ -1,4 +1,4 @@
-//! The one currency between the stages.
+//! Segments, which the stages pass to each other.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,56 +12,56 @@ use serde::{Deserialize, Serialize};
 use crate::define::Runner;
 use crate::{Pin, Priority, Source};
 
-/// One contribution on its way into a request. Nothing is removed on the way: what does not take part keeps
-/// its place, with a [`Fate`] that says why.
+/// One contribution on its way into a request. No stage removes a Segment: one that is not sent keeps its position,
+/// with a [`Fate`] that says why.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Who contributed it.
+    /// The contributor that it comes from.
     pub source: Source,
-    /// Where it goes.
+    /// Its place in the request.
     pub slot: Slot,
-    /// What it is.
+    /// Its content.
     pub body: Body,
-    /// How hard it holds on under a budget.
+    /// Its priority under a budget: the lowest is dropped first.
     pub priority: Priority,
-    /// Whether it is never shortened or dropped.
+    /// Whether it is exempt from being shortened or dropped.
     pub pinned: bool,
     /// Whether the author declared it stable, which moves it to the front of the system message.
     pub cached: bool,
-    /// What a thread may pin of it: it belongs to the frozen prefix, right behind the prompt's own text.
+    /// What a thread may pin of it. If set, it belongs to the frozen prefix, right after the prompt's own text.
     pub pin: Option<Pin>,
     /// How often its bytes change.
     pub volatility: Volatility,
-    /// Where its words come from.
+    /// Where its content comes from, for policies.
     pub trust: Trust,
-    /// Where its entry stands in resolved order; everything else stands behind the entries.
+    /// The position of its entry in resolved order; everything that is not an entry comes after.
     pub order: usize,
-    /// What it costs in the form it has now.
+    /// The number of tokens in its current form.
     pub tokens: Tokens,
-    /// Shorter forms that it offers.
+    /// Shorter forms that may replace it.
     pub offers: Arc<Offers>,
-    /// What became of it.
+    /// Whether it is sent, and if not, why.
     pub fate: Fate,
 }
 
 /// What a Segment can be reduced to before it is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Offers {
-    /// Shorter wordings, longest first.
+    /// Shorter versions, longest first.
     pub shorter: Vec<SharedText>,
-    /// Cut to so many tokens, at a line or sentence, with a marker.
+    /// Cut to this many tokens, at a line or sentence, with a marker.
     pub max_tokens: Option<Tokens>,
 }
 
 impl Offers {
-    /// Returns no offers. Most Segments have none, and share it.
+    /// Returns no offers. Most Segments have none and share this value.
     pub(crate) fn none() -> Arc<Self> {
         static NONE: LazyLock<Arc<Offers>> = LazyLock::new(Arc::default);
         Arc::clone(&NONE)
     }
 }
 
-/// Where a Segment goes in the request, in the order of the request.
+/// The place of a Segment in the request, in request order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Slot {
     /// A tool definition.
@@ -70,11 +70,11 @@ pub enum Slot {
     System,
     /// A share of the tag block at the end of the composed system message.
     Tags,
-    /// The prompt's own section in the place of the tag block.
+    /// The prompt's own section, which replaces the tag block.
     Section,
-    /// The first system message of the prompt's own list, which ends the composed one.
+    /// The first system message of the prompt's own list, which ends the composed system message.
     SystemEnd,
-    /// What changes each turn and therefore stands last in the composed one.
+    /// Content that changes each turn and therefore comes last in the composed system message.
     SystemLast,
     /// A message of the prompt's own list, or of the context slot in array form.
     Context,
@@ -86,12 +86,12 @@ pub enum Slot {
     User,
     /// A piece of the hidden envelope of this turn's user message.
     Envelope,
-    /// What has happened in this turn so far.
+    /// The messages of this turn so far.
     InFlight,
 }
 
 impl Slot {
-    /// Whether it belongs to the composed system message.
+    /// Returns whether it belongs to the composed system message.
     pub fn is_system(self) -> bool {
         matches!(self, Slot::System | Slot::Tags | Slot::Section | Slot::SystemEnd | Slot::SystemLast)
     }
@@ -112,12 +112,12 @@ impl Slot {
     }
 }
 
-/// What a Segment consists of.
+/// The content of a Segment.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Nothing; an excluded entry never made anything.
+    /// No content, because the entry was excluded and never ran.
     Nothing,
-    /// Text.
+    /// A shared text.
     Text(SharedText),
     /// The share of one entry in the tag tree, by the entry's position there.
     Tags(usize),
@@ -146,60 +146,60 @@ impl Body {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Volatility {
-    /// The same for everyone.
+    /// The same in every thread.
     #[default]
     Static,
-    /// The same for the thread.
+    /// The same throughout a thread.
     Conversation,
     /// Different each turn.
     Turn,
 }
 
-/// Where words come from, for policies.
+/// Where content comes from, for policies.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// The developer's own words.
+    /// Written by the developer.
     #[default]
     Developer,
-    /// A person's words.
+    /// Written by a user.
     User,
-    /// Retrieved from somewhere else.
+    /// Retrieved from an external source.
     External,
 }
 
-/// What became of a Segment.
+/// Whether a Segment is sent, and if not, why.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// It is in the request as it is.
+    /// It is sent whole.
     Kept,
-    /// It is in the request in a shorter form.
+    /// It is sent in a shorter form.
     Shortened {
-        /// Why.
+        /// Why it was shortened.
         reason: String,
-        /// What it would have cost whole.
+        /// The number of tokens before it was shortened.
         from: Tokens,
     },
-    /// It did not fit.
+    /// It did not fit the budget.
     Dropped {
-        /// Why.
+        /// Why it was dropped.
         reason: String,
     },
-    /// It did not take part.
+    /// It was not included.
     Excluded {
-        /// Why.
+        /// Why it was excluded.
         reason: Reason,
     },
-    /// It had nothing to say.
+    /// It has no content.
     Empty,
 }
 
-/// Why something took no part.
+/// Why something was excluded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Reason {
-    /// The rule that left it out.
+    /// The rule that excluded it.
     pub rule: String,
-    /// The condition and the values it saw, where it is data and not a function.
+    /// The condition and the values that it read, if it is a Liquid expression and not a function.
     pub seen: Option<String>,
 }
 
@@ -228,7 +228,7 @@ impl Fate {
         }
     }
 
-    /// Returns why it is not simply kept.
+    /// Returns why it is not sent whole.
     pub fn reason(&self) -> Option<String> {
         match self {
             Fate::Shortened { reason, .. } | Fate::Dropped { reason } => Some(reason.clone()),
@@ -237,21 +237,21 @@ impl Fate {
         }
     }
 
-    /// Whether it is in the request.
+    /// Returns whether it is in the request.
     pub fn is_sent(&self) -> bool {
         matches!(self, Fate::Kept | Fate::Shortened { .. })
     }
 }
 
-/// A value with its token count, counted once per counter and shared by all that hold it.
+/// A value with its token count, which each counter computes once and all holders share.
 pub struct Counted<T> {
     value: T,
-    // The counter is held beside its figure, so that another counter at the same address can't be mistaken
-    // for it. A few counters are enough: a prompt is rarely used with more models at a time.
+    // The counter is stored with its count, so that another counter at the same address cannot be mistaken for it. A
+    // few counters are enough: a prompt is rarely used with more models at a time.
     counts: RwLock<Vec<(Arc<dyn TokenCounter>, Tokens)>>,
 }
 
-/// Of how many counters a value remembers the figure.
+/// For how many counters a value remembers the count.
 const MAX_COUNTERS: usize = 4;
 
 impl<T> Counted<T> {
@@ -290,7 +290,7 @@ impl<T: fmt::Debug> fmt::Debug for Counted<T> {
 pub struct SharedText(Arc<Counted<Box<str>>>);
 
 impl SharedText {
-    /// Takes over a body, from whatever source: nothing inside it can pass for an envelope of the engine.
+    /// Takes a body from any source, and neutralises everything in it that could pass for an envelope of the engine.
     pub fn authored(text: &str) -> Self {
         Self(Arc::new(Counted::new(neutralise(text).into())))
     }
@@ -300,7 +300,7 @@ impl SharedText {
         &self.0.value
     }
 
-    /// Returns its cost, counted once.
+    /// Returns its token count, computed once per counter.
     pub fn tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
         self.0.tokens(counter, |counter, text| counter.count(text))
     }
@@ -314,7 +314,8 @@ impl Deref for SharedText {
     }
 }
 
-/// A tool that stages share: its definition with its cost, and what runs it, if its owner brought that along.
+/// A tool that stages share: its definition with its token count, and the code that runs it, if its owner supplied
+/// any.
 #[derive(Clone, Debug)]
 pub struct SharedTool {
     counted: Arc<Counted<Arc<ToolDefinition>>>,
@@ -322,24 +323,24 @@ pub struct SharedTool {
 }
 
 impl SharedTool {
-    /// Takes over a definition: like any body, it can't pass for an envelope of the engine.
+    /// Takes a definition and neutralises everything in it that could pass for an envelope of the engine.
     pub fn new(tool: ToolDefinition) -> Self {
         let counted = Arc::new(Counted::new(Arc::new(neutral_tool(tool))));
         Self { counted, runner: None }
     }
 
-    /// Returns the same tool with what runs it.
+    /// Returns the same tool with the code that runs it.
     #[must_use]
     pub fn run_by(self, runner: Runner) -> Self {
         Self { runner: Some(runner), ..self }
     }
 
-    /// Returns what runs it, if its owner brought that along.
+    /// Returns the code that runs it, if its owner supplied any.
     pub fn runner(&self) -> Option<&Runner> {
         self.runner.as_ref()
     }
 
-    /// Whether another one is the very same tool: the definition and what runs it.
+    /// Returns whether both have the same definition and the same runner. Without a runner they never match.
     pub(crate) fn is_same(&self, other: &SharedTool) -> bool {
         self.runner.is_some() && self.runner == other.runner && self.tool() == other.tool()
     }
@@ -349,7 +350,7 @@ impl SharedTool {
         &self.counted.value
     }
 
-    /// Returns its cost, counted once.
+    /// Returns its token count, computed once per counter.
     pub fn tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
         self.counted.tokens(counter, |counter, tool| tool_tokens(counter, tool))
     }
@@ -362,7 +363,7 @@ impl From<ToolDefinition> for SharedTool {
 }
 
 impl Segment {
-    /// Returns a Segment that is kept, with everything else at its default.
+    /// Returns a kept Segment with defaults for everything else.
     pub fn new(source: Source, slot: Slot, body: impl Into<Body>) -> Self {
         Self {
             source,
@@ -381,13 +382,13 @@ impl Segment {
         }
     }
 
-    /// Returns the Segment of something that took no part.
+    /// Returns the Segment of something that was excluded.
     pub fn excluded(source: Source, reason: impl Into<Reason>) -> Self {
         let fate = Fate::Excluded { reason: reason.into() };
         Self { fate, ..Self::new(source, Slot::System, Body::Nothing) }
     }
 
-    /// Counts the body; shares of the tag tree are accounted by the stage that owns the tree.
+    /// Counts the body. The stage that owns the tag tree counts its shares.
     pub(crate) fn body_tokens(&self, counter: &Arc<dyn TokenCounter>) -> Tokens {
         match &self.body {
             Body::Nothing | Body::Tags(_) => Tokens(0),
@@ -397,7 +398,7 @@ impl Segment {
         }
     }
 
-    /// Returns the text of a text Segment.
+    /// Returns the text, if the body is a text.
     pub fn text(&self) -> Option<&str> {
         match &self.body {
             Body::Text(text) => Some(text),
@@ -406,7 +407,7 @@ impl Segment {
     }
 }
 
-/// Counts a list of messages.
+/// Counts the tokens of a list of messages.
 pub(crate) fn messages_tokens(counter: &dyn TokenCounter, messages: &[Arc<Message>]) -> Tokens {
     messages.iter().map(|it| message_tokens(counter, it)).sum()
 }

@@ -1,8 +1,8 @@
-//! What a request consisted of, so that the next one can be compared with it.
+//! A record of a request, for comparison with the next one.
 //!
-//! In memory it shares the messages of its request: where two requests hold the same message, nothing is read to
-//! find that out. Written down for a thread, it keeps the texts before the messages and only how many messages there
-//! were; read back, these are assumed to be unchanged.
+//! In memory it shares the messages of its request, so two requests that hold the same message compare without
+//! reading it. When stored for a thread, it keeps the texts before the messages, but only the number of messages.
+//! After loading, the messages are assumed to be unchanged.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,9 +19,9 @@ use crate::arrange::Arranged;
 use crate::render::{Rendered, SEPARATOR, message_segments};
 use crate::segment::{Body, Slot};
 
-/// What a request consisted of, in the order in which providers see it: tools, system message, messages.
+/// The contents of a request, in the order in which providers see them: tools, system message, messages.
 ///
-/// It is kept by whoever runs a thread and handed in with the next pass, see
+/// The code that runs a thread keeps it and passes it in with the next pass, see
 /// [`ResolveOptions::previous`](crate::ResolveOptions::previous).
 ///
 /// ```
@@ -45,7 +45,7 @@ pub struct Sent {
     pieces: Vec<Piece>,
     n_tools: usize,
     messages: Messages,
-    /// Whether the provider has not said what it read from its cache.
+    /// Whether the provider did not report what it read from its cache.
     pub(crate) is_unreported: bool,
 }
 
@@ -64,7 +64,7 @@ enum PieceText {
     Kept(String),
 }
 
-/// The messages behind the system message.
+/// The messages after the system message.
 #[derive(Clone, Debug)]
 enum Messages {
     Known {
@@ -72,7 +72,7 @@ enum Messages {
         origins: Arc<[Source]>,
         groups: Vec<Group>,
     },
-    /// So many, whatever they said.
+    /// The number of messages, with unknown content.
     Assumed(usize),
 }
 
@@ -84,7 +84,7 @@ struct Group {
 }
 
 impl Sent {
-    /// Notes what a request consists of. Reads no message.
+    /// Records the contents of a request. Reads no message.
     pub(crate) fn of(arranged: &Arranged, rendered: &Rendered) -> Self {
         let mut pieces = tool_pieces(arranged);
         let n_tools = pieces.len();
@@ -98,14 +98,14 @@ impl Sent {
         Self { model, pieces, n_tools, messages, is_unreported: false }
     }
 
-    /// Returns the same as it was answered by a provider that does not say what it read from its cache: the next request to
-    /// it has no forecast.
+    /// Returns a copy marked as answered by a provider that does not report what it read from its cache: the next
+    /// request to it has no forecast.
     #[must_use]
     pub fn unreported(&self) -> Self {
         Self { is_unreported: true, ..self.clone() }
     }
 
-    /// Returns how many messages there were behind the system message.
+    /// Returns the number of messages after the system message.
     pub fn n_messages(&self) -> usize {
         match &self.messages {
             Messages::Known { list, .. } => list.len(),
@@ -113,25 +113,26 @@ impl Sent {
         }
     }
 
-    /// Returns the same with so many messages, whatever they said.
+    /// Returns a copy with this many messages of unknown content.
     #[must_use]
     pub fn assuming(&self, n_messages: usize) -> Self {
         Self { messages: Messages::Assumed(n_messages), ..self.clone() }
     }
 
-    /// Whether both have the same model, tools and system message, and the provider reports its cache for both or neither.
+    /// Returns whether both have the same model, tools and system message, and the provider reports its cache for
+    /// both or neither.
     pub fn has_same_prefix(&self, other: &Sent) -> bool {
         let n_pieces = self.pieces.len();
         let is_same_provider = self.model == other.model && self.is_unreported == other.is_unreported;
         is_same_provider && n_pieces == other.pieces.len() && self.common(other).0 == n_pieces
     }
 
-    /// Whether what its messages said is not known any more.
+    /// Returns whether the content of its messages is no longer known.
     pub fn is_assumed(&self) -> bool {
         matches!(self.messages, Messages::Assumed(1..))
     }
 
-    /// Returns how many tools and pieces of the system message, and how many messages behind them, both begin with.
+    /// Returns the length of the common prefix: the number of tools and system pieces, and of messages after them.
     pub(crate) fn common(&self, other: &Sent) -> (usize, usize) {
         let pieces = self.pieces.iter().zip(&other.pieces).take_while(|(a, b)| a.is_same(b)).count();
         if pieces < self.pieces.len() || pieces < other.pieces.len() {
@@ -146,18 +147,18 @@ impl Sent {
         (pieces, messages)
     }
 
-    /// Returns how many tools and pieces of the system message there are.
+    /// Returns the number of tools and pieces of the system message.
     pub(crate) fn n_pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Returns how many tools, pieces and messages there are.
+    /// Returns the number of tools, pieces and messages.
     pub(crate) fn len(&self) -> usize {
         self.pieces.len() + self.n_messages()
     }
 
-    /// Returns what the first pieces and messages cost. Single messages are only counted in the group that ends behind
-    /// them.
+    /// Returns the tokens of the first pieces and messages. Whole groups have known counts; the messages of a group
+    /// that is cut off are counted one by one.
     pub(crate) fn tokens(&self, pieces: usize, messages: usize, counter: &dyn TokenCounter) -> Tokens {
         let of_pieces: Tokens = self.pieces[..pieces].iter().map(|it| it.tokens).sum();
         let Messages::Known { list, groups, .. } = &self.messages else { return of_pieces };
@@ -174,7 +175,7 @@ impl Sent {
         tokens
     }
 
-    /// Returns who contributed the piece or message at a position.
+    /// Returns the source of the piece or message at a position.
     pub(crate) fn source(&self, position: usize) -> Option<&Source> {
         match position.checked_sub(self.pieces.len()) {
             None => self.pieces.get(position).map(|it| &it.source),
@@ -185,7 +186,7 @@ impl Sent {
         }
     }
 
-    /// Returns the text of the piece or message at a position, as it is compared.
+    /// Returns the text of the piece or message at a position, in the form used for comparison.
     pub(crate) fn text(&self, position: usize) -> Option<Cow<'_, str>> {
         match position.checked_sub(self.pieces.len()) {
             None => self.pieces.get(position).map(Piece::text),
@@ -200,7 +201,7 @@ impl Sent {
     pub(crate) fn start(&self, position: usize) -> usize {
         let n_pieces = position.min(self.pieces.len());
         let texts: usize = self.pieces[..n_pieces].iter().map(|it| it.text().len()).sum();
-        // Pieces of the system message are joined; behind the last of them nothing follows.
+        // Pieces of the system message are joined by a separator, but none follows the last one.
         let n_system = n_pieces.saturating_sub(self.n_tools);
         let is_inside = position < self.pieces.len();
         let n_joints = if is_inside { n_system } else { n_system.saturating_sub(1) };
@@ -236,7 +237,8 @@ fn system_pieces(arranged: &Arranged) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// One group for each Segment before this turn, and one for this turn: its envelope has no message of its own.
+/// Returns one group for each Segment before this turn, and one for this turn, whose envelope may be part of a
+/// message.
 fn groups(arranged: &Arranged, n_messages: usize) -> Vec<Group> {
     let (mut groups, mut active) = (Vec::new(), arranged.active_frame());
     for segment in message_segments(&arranged.draft) {
@@ -253,7 +255,7 @@ fn groups(arranged: &Arranged, n_messages: usize) -> Vec<Group> {
 impl Piece {
     fn text(&self) -> Cow<'_, str> {
         match &self.text {
-            // Plain data with string keys: writing it as JSON can't fail.
+            // Plain data with string keys always serializes.
             PieceText::Tool(tool) => serde_json::to_string(&**tool).unwrap_or_default().into(),
             PieceText::System(system, bytes) => {
                 system.as_text().and_then(|it| it.get(bytes.clone())).unwrap_or_default().into()
@@ -270,21 +272,21 @@ impl Piece {
     }
 }
 
-/// Returns a message as it is compared.
+/// Returns a message in the form used for comparison.
 fn message_text(message: &Message) -> String {
     let content = serde_json::to_string(&message.content).unwrap_or_default();
     format!("{} {content}", message.role.as_str())
 }
 
-/// Returns how long [`message_text`] is.
+/// Returns the length of [`message_text`].
 fn message_len(message: &Message) -> usize {
     let mut length = Length(message.role.as_str().len() + 1);
-    // Nothing is written anywhere, so nothing can fail.
+    // The writer only counts, so it cannot fail.
     let _ = serde_json::to_writer(&mut length, &message.content);
     length.0
 }
 
-/// Counts what is written to it.
+/// A writer that counts the bytes written to it.
 struct Length(usize);
 
 impl io::Write for Length {
@@ -298,7 +300,7 @@ impl io::Write for Length {
     }
 }
 
-/// What a thread keeps of a request.
+/// The stored form of a request.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(default, skip_serializing_if = "Option::is_none")]

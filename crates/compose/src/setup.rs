@@ -1,4 +1,4 @@
-//! What is settled before the first stage: model, settings, adaptations, limits, counter.
+//! What is determined before the first stage: model, settings, adaptations, limits, counter.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::merge::Draft;
 use crate::ports::EngineEvent;
 use crate::{Adaptation, Budget, CacheRules, Call, Engine, Prompt, ResolveOptions, Sent};
 
-/// What is settled before the first stage.
+/// What is determined before the first stage.
 pub(crate) struct Setup<'a> {
     pub(crate) prompt: &'a Prompt,
     pub(crate) options: &'a ResolveOptions,
@@ -24,8 +24,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) budget: Budget,
 }
 
-/// Returns `provider/model`, as far as it is known. A model of a provider may have a `/` in its own id, as those of
-/// providers have that pass on to others: only the provider's own name in front of it is not put there twice.
+/// Returns `provider/model`, as far as it is known. A model id may itself contain a `/`, as with providers that route
+/// to others, so the provider's name is added unless the id already starts with it.
 pub fn full_name(provider: Option<&str>, model: &str) -> String {
     match provider {
         Some(provider) if model.split_once('/').is_none_or(|it| it.0 != provider) => {
@@ -42,7 +42,7 @@ impl<'a> Setup<'a> {
         let provider = options.provider.as_deref();
         let model = match (options.model.as_deref(), named) {
             (Some(model), _) => Some(full_name(provider, model)),
-            // The prompt's own model names its provider, if it has a `/`.
+            // The prompt's own model includes its provider if it contains a `/`.
             (None, Some(own)) if own.contains('/') => Some(own.to_owned()),
             (None, own) => own.map(|it| full_name(provider, it)),
         };
@@ -79,20 +79,20 @@ impl<'a> Setup<'a> {
         call.after_turns(self.options.history.len())
     }
 
-    /// What templates see as `config` before anything was gathered.
+    /// Returns what templates see as `config` before anything is gathered.
     pub(crate) fn config(&self) -> Value {
         let provider = self.options.provider.as_deref();
         let prefix = self.model.as_deref().and_then(|it| it.split_once('/')).map(|(prefix, _)| prefix);
         let mut config = json!(self.settings);
-        // Each setting can be read by its own name, unless that is taken.
+        // Each setting can also be read by its own name, unless that name is taken.
         config["settings"] = json!(self.settings);
         config["model"] = json!(self.model);
         config["provider"] = json!(provider.or(prefix));
         config
     }
 
-    /// What the provider should read from its cache, if it is known what was sent before. One that did not say what it read
-    /// then will not say it now.
+    /// Returns what the provider should read from its cache, if it is known what was sent before. A provider that did
+    /// not report what it read then will not report it now.
     pub(crate) fn forecast(&self, now: &Sent, rules: CacheRules) -> Option<Forecast> {
         let (idle, price) = (self.options.idle, self.options.price);
         let outlook = Outlook { rules, idle, price, counter: &*self.counter };

@@ -6,11 +6,11 @@ use contexture_message::{TokenCounter, Tokens};
 
 use crate::segment::SharedText;
 
-/// What stands where text was cut off.
+/// The marker that replaces the text that was cut off.
 const MARKER: &str = include_str!("templates/shortened.txt");
 
-/// Returns the longest beginning of `text` that, with a marker, costs at most `limit`: whole lines if there
-/// are any, else whole sentences, else whole words. Nothing if not even that fits.
+/// Returns the longest prefix of `text` that, with a marker, takes at most `limit` tokens: whole lines if possible,
+/// else whole sentences, else whole words. Returns `None` if not even that fits.
 pub(crate) fn cut(text: &str, limit: Tokens, counter: &Arc<dyn TokenCounter>) -> Option<SharedText> {
     let cuts = [lines(text), sentences(text), words(text)];
     cuts.into_iter().find_map(|ends| longest(text, &ends, limit, counter))
@@ -18,7 +18,7 @@ pub(crate) fn cut(text: &str, limit: Tokens, counter: &Arc<dyn TokenCounter>) ->
 
 fn longest(text: &str, ends: &[usize], limit: Tokens, counter: &Arc<dyn TokenCounter>) -> Option<SharedText> {
     let form = |end: usize| format!("{}\n{MARKER}", text[..end].trim_end());
-    // More text never costs less, so the ends that fit come first.
+    // A longer text never has fewer tokens, so the ends that fit come first.
     let n_fitting = ends.partition_point(|&end| counter.count(&form(end)) <= limit);
     let end = *ends.get(n_fitting.checked_sub(1)?)?;
     Some(SharedText::authored(&form(end)))
@@ -39,7 +39,7 @@ fn words(text: &str) -> Vec<usize> {
     ends_at(text, ' ')
 }
 
-/// Lists the places of a separator that have something to read before them.
+/// Lists the positions of a separator that have visible text before them.
 fn ends_at(text: &str, separator: char) -> Vec<usize> {
     let first = text.find(|it: char| !it.is_whitespace()).unwrap_or(text.len());
     text.match_indices(separator).map(|(at, _)| at).filter(|&at| at > first).collect()

@@ -1,15 +1,15 @@
-//! Context providers that most prompts want. What they say is in `templates/`.
+//! Context providers that most prompts want. Their texts are in `templates/`.
 
 use contexture_message::Message;
 
 use crate::segment::Volatility;
 use crate::{Call, ContextProvider, OnError, Text};
 
-/// Returns a provider that says who the assistant is or acts for, and today's date.
+/// Returns a provider that states who the assistant is or acts for, and today's date.
 ///
-/// The date is that of [`Scope::now`](crate::Scope::now), without the time of day: the request begins with the same bytes until
-/// midnight. Without a time nothing is said of the date, and without an identity nothing of that. The identity may be a
-/// template; its failure is the pass's.
+/// The date is that of [`Scope::now`](crate::Scope::now), without the time of day, so that the request begins with
+/// the same bytes until midnight. Without a time the date is left out, and without an identity so is the identity.
+/// The identity may be a template; if it fails, the pass fails.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -44,7 +44,7 @@ fn date_text(date: &str) -> String {
     include_str!("templates/date.txt").trim_end().replace("{date}", date)
 }
 
-/// Returns the date of a time in RFC 3339, as it is written there.
+/// Returns the date part of an RFC 3339 time, unchanged.
 fn date(now: &str) -> Option<&str> {
     let date = now.trim_start().get(..10)?;
     let is_date = date.bytes().enumerate().all(|(idx, it)| match idx {

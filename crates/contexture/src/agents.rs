@@ -1,4 +1,4 @@
-//! Agents with the time and the secrets of the machine.
+//! Agents that use the machine's time and secrets.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use contexture_model::Model;
 
 use crate::{SystemSecrets, SystemThreads, SystemTime, engine};
 
-/// Starts the making of an agent with the machine's time, secrets and threads. Deadlines and times to live of entries hold.
+/// Starts building an agent that uses the machine's time, secrets and threads. Deadlines and times to live of entries
+/// are enforced.
 ///
 /// ```
 /// use contexture::message::{Answer, ToolCall};

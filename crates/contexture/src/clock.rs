@@ -1,4 +1,4 @@
-//! The clock of the machine, for deadlines, timings and remembered contributions.
+//! The machine's clock, for deadlines, timings and cached contributions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Starts at zero.
+    /// Returns a clock that starts at zero.
     pub fn start() -> Self {
         Self { started: Instant::now() }
     }
@@ -29,9 +29,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// Returns an engine with the machine's clock: deadlines are kept and timings are measured.
+/// Returns an engine with the machine's clock: deadlines are enforced and timings are measured.
 ///
-/// Make one and keep it: token counts and remembered contributions live in it.
+/// Create one and keep it: it caches token counts and contributions.
 pub fn engine() -> Engine {
     Engine { clock: Arc::new(SystemClock::start()), ..Engine::default() }
 }

@@ -1,4 +1,4 @@
-//! Flows of a project, run with the machine's own time and names.
+//! Runs the flows of a project with the machine's time and generated names.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use contexture_session::{Records, Sessions};
 
 use crate::sessions::{SystemNames, SystemTime};
 
-/// What runs of flows take from a project: its prompts and flows, and the agent that runs them.
+/// The prompts and flows of a project, and the agent that runs them.
 #[derive(Debug)]
 pub struct ProjectLibrary {
-    /// The project.
+    /// The project with the prompts and flows.
     pub project: Arc<Project>,
-    /// Who runs its prompts and tools.
+    /// The agent that runs the project's prompts and tools.
     pub agent: Agent,
 }
 
@@ -37,7 +37,8 @@ impl Library for ProjectLibrary {
     }
 }
 
-/// Returns a runtime for flows, with the machine's own time and names. `records` is the store of the sessions.
+/// Returns a runtime for flows that uses the machine's time and generated names. `records` is the store of the
+/// sessions.
 ///
 /// ```
 /// use std::sync::Arc;

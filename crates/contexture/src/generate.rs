@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{agent, sessions_in_memory};
 
-/// Calls a model with a prompt, without a thread that outlives the call. Tools that the prompt brings along are run, its
-/// checks hold, and the answer is of its output type.
+/// Calls a model with a prompt, without a thread that outlives the call. Runs the prompt's tools, enforces its
+/// checks, and returns an answer of its output type.
 ///
 /// ```
 /// use contexture::prelude::*;
@@ -49,7 +49,7 @@ pub trait Generate<In, Out> {
     where
         M: Model + Clone + 'static;
 
-    /// Calls the model and returns its answer as it comes.
+    /// Calls the model and returns its answer as a stream.
     fn stream<M>(
         &self,
         model: &M,
@@ -85,7 +85,7 @@ where
     }
 }
 
-/// An answer that is being made.
+/// An answer that is being generated.
 #[derive(Debug)]
 #[must_use = "nothing happens until it is polled"]
 pub struct Generation<Out> {
@@ -94,12 +94,12 @@ pub struct Generation<Out> {
 }
 
 impl<Out: DeserializeOwned> Generation<Out> {
-    /// Waits for the next event; nothing comes behind the last one.
+    /// Waits for the next event. Returns `None` after the last one.
     pub async fn next_event(&mut self) -> Option<Event> {
         self.run.next_event().await
     }
 
-    /// Waits for the next piece of text; nothing comes behind the last one.
+    /// Waits for the next piece of text. Returns `None` after the last one.
     pub async fn next_text(&mut self) -> Option<String> {
         loop {
             if let Event::TextDelta { text } = self.next_event().await? {

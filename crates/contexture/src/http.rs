@@ -1,7 +1,7 @@
 //! The HTTP calls of tools.
 //!
-//! In comes a call with the names of its secrets, out comes what the server answered. Secrets are looked up by a function
-//! that is handed in, are sent as headers to the named host and to no other (redirects are not followed), and show in no
+//! Sends a call that names its secrets, and returns the server's response. A function passed in by the caller looks
+//! up the secrets. They are sent as headers to the named host only (redirects are not followed), and appear in no
 //! error.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use reqwest::{Client, Method, Response};
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Makes HTTP calls for tools, encrypted as calls of models are. Clones share the connections.
+/// Makes HTTP calls for tools, encrypted in the same way as model calls. Clones share the connections.
 #[derive(Clone)]
 pub struct SystemHttp {
     client: Client,
@@ -24,7 +24,7 @@ pub struct SystemHttp {
 }
 
 impl SystemHttp {
-    /// Returns a caller. `secrets` knows secrets by their names; nothing is read from the environment here.
+    /// Returns a client. `secrets` returns secrets by name; nothing is read from the environment here.
     ///
     /// ```
     /// use contexture::SystemHttp;
@@ -68,7 +68,7 @@ impl SystemHttp {
             Some(body) => call.body(body.to_string()),
             None => call,
         };
-        // The address may hold arguments that are nobody's business, so an error does not show it.
+        // The URL may contain private arguments, so errors do not show it.
         let answer = call.send().await.map_err(without_address)?;
         let status = answer.status().as_u16();
         let content_type = answer.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
@@ -100,7 +100,7 @@ async fn body(mut answer: Response, max_bytes: usize) -> Result<Vec<u8>, BoxErro
     Ok(body)
 }
 
-/// Says what went wrong down to its first cause; the outermost error says only that a request failed.
+/// Describes an error down to its root cause; the outermost error says only that a request failed.
 fn without_address(err: reqwest::Error) -> BoxError {
     let err = err.without_url();
     let causes = std::iter::successors(Some(&err as &dyn std::error::Error), |it| it.source());

@@ -175,7 +175,7 @@ pub use secrets::SystemSecrets;
 pub use sessions::{SystemNames, SystemTime, session_ports, sessions, sessions_in_memory};
 #[cfg(feature = "http")]
 pub use threads::SystemThreads;
-/// The crates whose types stand in the API.
+/// The crates whose types appear in the API.
 pub use {schemars, serde_json};
 
 /// The Rust blocks of the documentation, compiled as they are printed.

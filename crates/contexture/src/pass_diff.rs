@@ -1,4 +1,4 @@
-//! What changed from one pass to another: parts, fields of the request, and texts line by line.
+//! The differences between two passes: parts, fields of the request, and texts line by line.
 
 use std::time::Duration;
 
@@ -9,48 +9,48 @@ use similar::{ChangeTag, TextDiff};
 /// Fields of a request that are not parts.
 const FIELDS: [&str; 4] = ["model", "settings", "tool_choice", "output"];
 
-/// How long one text is compared; then the rest counts as changed.
+/// The maximum time for comparing one text; after that the rest counts as changed.
 const DIFF_TIME: Duration = Duration::from_secs(2);
 
-/// A pass as it can be kept and compared.
+/// A pass in a form that can be stored and compared.
 #[derive(Clone, Debug)]
 pub struct PassDocument {
-    /// Why it looks like that.
+    /// Why the request looks the way it does.
     pub explanation: Explanation,
-    /// What is sent, where it is known.
+    /// The request, if it is known.
     pub request: Option<Value>,
 }
 
-/// What changed from one pass to another.
+/// The differences between two passes.
 #[derive(Clone, Debug)]
 pub struct PassDiff {
-    /// Whether both send the same.
+    /// Whether both passes send the same.
     pub equal: bool,
-    /// The parts that are new, gone, moved or not the same.
+    /// The parts that were added, removed, moved or changed.
     pub parts: ExplanationDiff,
-    /// The fields of the request that are not the same.
+    /// The fields of the request that differ.
     pub fields: Vec<FieldChange>,
-    /// The texts that are not the same.
+    /// The texts that differ.
     pub texts: Vec<TextChange>,
 }
 
-/// A field of the request that is not the same.
+/// A field of the request that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    /// Its name.
+    /// The name of the field.
     pub field: &'static str,
-    /// What it was.
+    /// The earlier value.
     pub before: Value,
-    /// What it is.
+    /// The current value.
     pub now: Value,
 }
 
-/// A text that is not the same.
+/// A text that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextChange {
-    /// The part it belongs to.
+    /// The source of the part that it belongs to.
     pub source: String,
-    /// Where it stands.
+    /// Its place in the request.
     pub slot: String,
     /// The lines of the unified diff.
     pub lines: Vec<DiffLine>,
@@ -59,13 +59,13 @@ pub struct TextChange {
 /// A line of a unified diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiffLine {
-    /// Where the next lines are.
+    /// A hunk header, which gives the position of the next lines.
     Place(String),
-    /// A line that is the same.
+    /// An unchanged line.
     Same(String),
-    /// A line that is new.
+    /// An added line.
     Added(String),
-    /// A line that is gone.
+    /// A removed line.
     Removed(String),
 }
 
@@ -98,7 +98,7 @@ impl PassDiff {
         Self { equal, parts, fields, texts: text_changes(&before.explanation, &now.explanation) }
     }
 
-    /// Returns the difference as a document.
+    /// Returns the difference as a JSON document.
     pub fn document(&self) -> Value {
         let mut document = json!(self.parts);
         document["equal"] = json!(self.equal);
@@ -132,7 +132,7 @@ fn field_changes(before: &PassDocument, now: &PassDocument) -> Vec<FieldChange> 
     FIELDS.into_iter().map(change).filter(|it| it.before != it.now).collect()
 }
 
-/// Pairs the texts that were sent in both passes and are not the same.
+/// Pairs the texts that were sent in both passes and differ.
 fn text_changes(before: &Explanation, now: &Explanation) -> Vec<TextChange> {
     let mut used = vec![false; before.parts.len()];
     let old: Vec<&Part> = sent(before).collect();

@@ -1,8 +1,8 @@
-//! Secrets that nobody can guess.
+//! Generates secrets that cannot be guessed.
 
 use contexture_agent::Secrets;
 
-/// New secrets from the machine's random source: 244 bits in hexadecimal.
+/// Generates secrets from the machine's random source: 244 bits in hexadecimal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemSecrets;
 

@@ -1,4 +1,4 @@
-//! What sessions need from the machine: the time of day and new names.
+//! What sessions need from the machine: the time of day and generated names.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,7 +14,7 @@ pub struct SystemTime;
 
 impl Time for SystemTime {
     fn now(&self) -> Timestamp {
-        // Before 1970 the time is 0: a clock that is that wrong orders nothing anyway.
+        // Before 1970 the time is 0: a clock that wrong cannot order anything anyway.
         let since = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
@@ -24,7 +24,7 @@ impl Time for SystemTime {
     }
 }
 
-/// New names that sort by the time they were made (UUID version 7).
+/// Generates names that sort by creation time (UUID version 7).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemNames;
 
@@ -34,7 +34,7 @@ impl Names for SystemNames {
     }
 }
 
-/// Returns what sessions need, with the counter of a model (or an exact one for OpenAI's newer models).
+/// Returns the ports for sessions, with the counter of a model (or an exact one for OpenAI's newer models).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,7 +63,7 @@ pub fn session_ports(model: Option<&str>) -> Ports {
     Ports { time: Arc::new(SystemTime), names: Arc::new(SystemNames), counter: counter_for(model) }
 }
 
-/// Returns sessions on a store, with the machine's time and names.
+/// Returns sessions on a store, with the machine's time and generated names.
 ///
 /// ```
 /// use contexture::prelude::*;
@@ -79,7 +79,7 @@ pub fn sessions(store: impl Store + 'static) -> Sessions {
     Sessions::new(Arc::new(store), session_ports(None), SessionConfig::default())
 }
 
-/// Returns sessions that live as long as the process.
+/// Returns sessions in memory, which last as long as the process.
 pub fn sessions_in_memory() -> Sessions {
     sessions(MemoryStore::new(Arc::new(SystemTime)))
 }

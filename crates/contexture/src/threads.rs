@@ -1,4 +1,4 @@
-//! Threads for work that takes a while, beside those that serve.
+//! Threads for long-running work, separate from those that serve requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use contexture_compose::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// How long work may take, the wait for a thread included.
+/// The maximum time for a piece of work, including the wait for a thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does work on threads of its own: on few at once, and with a deadline. Clones share the threads.
+/// Runs work on separate threads, a few at a time and with a deadline. Clones share the threads.
 ///
-/// Work can't be stopped. What takes too long is not waited for any more, but keeps its thread until it is over, so that
-/// there are never more than a few.
+/// Work cannot be stopped. After the deadline it is no longer awaited, but keeps its thread until it finishes, so
+/// that there are never more than a few threads.
 #[derive(Clone, Debug)]
 pub struct SystemThreads {
     places: Arc<Semaphore>,
@@ -22,7 +22,7 @@ pub struct SystemThreads {
 }
 
 impl Default for SystemThreads {
-    /// Half of the machine's processors, so that the others serve.
+    /// Uses half of the machine's processors, which leaves the others for serving requests.
     fn default() -> Self {
         let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self::new((n_processors / 2).max(1), PATIENCE)
@@ -30,7 +30,7 @@ impl Default for SystemThreads {
 }
 
 impl SystemThreads {
-    /// Returns `most` threads that are waited for that long.
+    /// Returns at most `most` threads, each with `patience` as the deadline of its work.
     pub fn new(most: usize, patience: Duration) -> Self {
         Self { places: Arc::new(Semaphore::new(most.max(1))), patience }
     }
@@ -40,7 +40,7 @@ impl Offload for SystemThreads {
     fn run(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
         let (places, patience) = (Arc::clone(&self.places), self.patience);
         Box::pin(async move {
-            // Without a runtime there is nobody else who would wait for this thread.
+            // Without a runtime, blocking this thread delays no other task.
             let Ok(runtime) = Handle::try_current() else { return work() };
             let done = async {
                 let Ok(place) = places.acquire_owned().await else { return };
@@ -48,7 +48,7 @@ impl Offload for SystemThreads {
                     work();
                     drop(place);
                 });
-                // Work that panics has not been done, which is for the caller to see.
+                // If the work panics, its result is missing, which the caller notices.
                 let _ = work.await;
             };
             let _ = tokio::time::timeout(patience, done).await;

@@ -4,18 +4,18 @@ use contexture_message::{Settings, ToolChoice};
 
 use super::Text;
 
-/// What changes for a model, a provider or everyone (`*`).
+/// Changes for a model, a provider or all models (`*`).
 #[derive(Clone, Debug, Default)]
 pub struct Adaptation {
-    /// Stands before the prompt's own system text.
+    /// Text before the prompt's own system text.
     pub prepend_system: Option<Text>,
-    /// Stands after the prompt's own system text.
+    /// Text after the prompt's own system text.
     pub append_system: Option<Text>,
-    /// Stands before the prompt's user text.
+    /// Text before the prompt's user text.
     pub prepend_prompt: Option<Text>,
-    /// Stands after the prompt's user text.
+    /// Text after the prompt's user text.
     pub append_prompt: Option<Text>,
-    /// Settings that replace the prompt's.
+    /// Settings that override the prompt's.
     pub settings: Settings,
     /// Replaces the prompt's tool choice.
     pub tool_choice: Option<ToolChoice>,
@@ -60,7 +60,7 @@ impl Adaptation {
         Self { append_prompt: Some(text.into()), ..self }
     }
 
-    /// Sets settings that replace the prompt's.
+    /// Sets settings that override the prompt's.
     #[must_use]
     pub fn settings(self, settings: Settings) -> Self {
         Self { settings, ..self }
@@ -73,22 +73,22 @@ impl Adaptation {
     }
 }
 
-/// The adaptation keys that apply to a model, the least specific first.
+/// Returns the adaptation keys that apply to a model, the least specific first.
 ///
-/// A model is named `model` or `provider/model`; the provider may also be given on its own. `full` is the name that
-/// the request will have.
+/// A model is named `model` or `provider/model`; the provider may also be given separately. `full` is the model name
+/// in the request.
 pub(crate) fn matching_keys<'a>(
     provider: Option<&'a str>,
     model: Option<&'a str>,
     full: Option<&'a str>,
 ) -> Vec<&'a str> {
     let mut keys = vec!["*"];
-    // The provider that is called may pass on to another, which its id of the model begins with: `openai/gpt-4o`.
+    // The provider may route to another one, whose name then prefixes the model id: `openai/gpt-4o`.
     let id = full.and_then(|it| it.split_once('/'));
     keys.extend(id.and_then(|(_, id)| id.split_once('/')).map(|(prefix, _)| prefix));
     keys.extend(id.map(|(provider, _)| provider));
     keys.extend(provider);
-    // `openai/gpt-5` given as one name is the model `gpt-5` of `openai` too.
+    // `openai/gpt-5` given as one name also matches the model `gpt-5` of `openai`.
     keys.extend(id.and_then(|(_, id)| id.rsplit_once('/')).map(|(_, name)| name));
     keys.extend(id.map(|(_, id)| id));
     keys.extend(model);

@@ -1,4 +1,4 @@
-//! A prompt block: a named piece of context with a place of its own.
+//! Prompt blocks: named pieces of context, each with its own placement.
 
 use std::fmt;
 use std::future::Future;
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, OnError, Text};
 use crate::BoxError;
 
-/// A named piece of context, wrapped in a tag of its name: `<name>`, its body, `</name>`.
+/// A named piece of context, wrapped in a tag with its name: `<name>`, its body, `</name>`.
 ///
-/// Where it stands follows from [`BlockMessage`], [`BlockScope`] and [`BlockMode`]. A clone is the same block: included
+/// [`BlockMessage`], [`BlockScope`] and [`BlockMode`] determine its placement. A clone is the same block: included
 /// twice, it is rendered once.
 ///
 /// ```
@@ -29,36 +29,36 @@ use crate::BoxError;
 #[derive(Clone, Debug)]
 pub struct Block(pub(crate) Arc<BlockDefinition>);
 
-/// Everything an author says about a block. Checked when a prompt that uses it is built.
+/// Everything an author defines about a block. Checked when a prompt that uses it is built.
 #[derive(Clone, Debug)]
 pub struct BlockDefinition {
-    /// Its name, which is also its tag.
+    /// The block's name, which is also its tag.
     pub name: String,
-    /// What it is for.
+    /// What the block is for.
     pub description: Option<String>,
     /// Which message it belongs to.
     pub message: BlockMessage,
-    /// How long it holds.
+    /// How long it stays valid.
     pub scope: BlockScope,
     /// Whether it is evaluated once or for each request.
     pub mode: BlockMode,
-    /// What it says.
+    /// The text of the block, or the function that produces it.
     pub body: BlockBody,
-    /// Words to find it by.
+    /// Keywords for finding it.
     pub tags: Vec<String>,
-    /// Its place among the blocks of the same place: lower first, then by name.
+    /// Its order among blocks with the same placement: lower first, then by name.
     pub order: i32,
-    /// How long what it says may be remembered for the same input.
+    /// How long its text may be reused for the same input.
     pub ttl: Option<Duration>,
     /// How long its function may take.
     pub deadline: Option<Duration>,
-    /// What a failure of its function means.
+    /// What happens to the pass if its function fails.
     pub on_error: OnError,
-    /// The ids of the prompts it applies to; none means all.
+    /// The ids of the prompts it applies to; empty means all.
     pub agents: Vec<String>,
-    /// Whether it takes part.
+    /// Whether it is included at all.
     pub enabled: bool,
-    /// Whether its text is taken as it is. Else `&`, `<` and `>` are escaped in it.
+    /// Whether its text is used unescaped. Otherwise `&`, `<` and `>` are escaped.
     pub raw: bool,
     /// The file it was read from, for errors.
     pub file: Option<String>,
@@ -71,11 +71,11 @@ pub enum BlockMessage {
     /// The system message.
     #[default]
     System,
-    /// The hidden envelope of a user's message.
+    /// The hidden envelope of a user message.
     User,
 }
 
-/// How long a block holds.
+/// How long a block stays valid.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockScope {
@@ -90,7 +90,7 @@ pub enum BlockScope {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockMode {
-    /// Once; a thread may pin what it said.
+    /// Once; a thread may pin the result.
     #[default]
     Cached,
     /// For each request.
@@ -99,25 +99,25 @@ pub enum BlockMode {
 
 type BodyFn = dyn Fn(Call) -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync;
 
-/// What a block says.
+/// The text of a block, or the function that produces it.
 #[derive(Clone)]
 pub enum BlockBody {
     /// A literal or a template. Escaped like any leaf, unless the block is `raw`.
     Static(Text),
-    /// A function, which runs beside all other contributors. Its text is taken as it is: what it fetched from somewhere
-    /// else it escapes itself, see [`crate::tags::escape_text`].
+    /// A function, which runs concurrently with all other contributors. Its text is not escaped: it must escape
+    /// untrusted content itself, see [`crate::tags::escape_text`].
     Dynamic(Arc<BodyFn>),
 }
 
-/// A block that a request brings along: it stands in the envelope of this turn's user message, always escaped.
+/// A block supplied with a request. It goes into the envelope of this turn's user message and is always escaped.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InlineBlock {
-    /// Its name, which is also its tag.
+    /// The block's name, which is also its tag.
     pub name: String,
-    /// What it says, a literal.
+    /// The literal text of the block.
     pub body: String,
-    /// Its place among the blocks of the envelope: lower first, then by name.
+    /// Its order among the blocks of the envelope: lower first, then by name.
     #[serde(default)]
     pub order: i32,
 }
@@ -128,7 +128,7 @@ impl Block {
         Self::new(name, BlockBody::Static(text.into()))
     }
 
-    /// Returns a block whose text is made by an async function.
+    /// Returns a block whose text is produced by an async function.
     pub fn dynamic<F>(name: impl Into<String>, body: impl Fn(Call) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<String, BoxError>> + Send + 'static,
@@ -140,48 +140,48 @@ impl Block {
         Self::from(BlockDefinition { name: name.into(), body, ..BlockDefinition::default() })
     }
 
-    /// Returns what the author said.
+    /// Returns the definition of the block.
     pub fn definition(&self) -> &BlockDefinition {
         &self.0
     }
 
-    /// Says what it is for.
+    /// Sets what the block is for.
     #[must_use]
     pub fn description(self, description: impl Into<String>) -> Self {
         self.with(|it| it.description = Some(description.into()))
     }
 
-    /// Puts it into the hidden envelope of a user's message.
+    /// Puts it into the hidden envelope of a user message.
     #[must_use]
     pub fn user(self) -> Self {
         self.with(|it| it.message = BlockMessage::User)
     }
 
-    /// Lets it hold for one turn only.
+    /// Makes it valid for one turn only.
     #[must_use]
     pub fn turn(self) -> Self {
         self.with(|it| it.scope = BlockScope::Turn)
     }
 
-    /// Has it evaluated for each request.
+    /// Evaluates it for each request.
     #[must_use]
     pub fn real_time(self) -> Self {
         self.with(|it| it.mode = BlockMode::RealTime)
     }
 
-    /// Sets its place among the blocks of the same place: lower first, then by name.
+    /// Sets its order among blocks with the same placement: lower first, then by name.
     #[must_use]
     pub fn order(self, order: i32) -> Self {
         self.with(|it| it.order = order)
     }
 
-    /// Adds a word to find it by.
+    /// Adds a keyword for finding it.
     #[must_use]
     pub fn tag(self, tag: impl Into<String>) -> Self {
         self.with(|it| it.tags.push(tag.into()))
     }
 
-    /// Lets the engine remember what it says for the same input for so long.
+    /// Lets the engine reuse its text for the same input for this long.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|it| it.ttl = Some(ttl))
@@ -193,31 +193,31 @@ impl Block {
         self.with(|it| it.deadline = Some(deadline))
     }
 
-    /// Says what a failure of its function means.
+    /// Sets what happens to the pass if its function fails.
     #[must_use]
     pub fn on_error(self, on_error: OnError) -> Self {
         self.with(|it| it.on_error = on_error)
     }
 
-    /// Lets it apply to this prompt, and to no others but those added the same way.
+    /// Restricts it to this prompt and any others added the same way.
     #[must_use]
     pub fn agent(self, id: impl Into<String>) -> Self {
         self.with(|it| it.agents.push(id.into()))
     }
 
-    /// Says whether it takes part.
+    /// Sets whether it is included at all.
     #[must_use]
     pub fn enabled(self, enabled: bool) -> Self {
         self.with(|it| it.enabled = enabled)
     }
 
-    /// Takes its text as it is. Only the engine's own tags are neutralised in it.
+    /// Uses its text unescaped. Only the engine's own tags are neutralised in it.
     #[must_use]
     pub fn raw(self) -> Self {
         self.with(|it| it.raw = true)
     }
 
-    // The definition is copied only if another clone of the block is alive; the copy is then another block.
+    // The definition is copied only if another clone of the block exists; the copy is then a different block.
     fn with(mut self, change: impl FnOnce(&mut BlockDefinition)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self

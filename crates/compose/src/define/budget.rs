@@ -1,4 +1,4 @@
-//! Limits and cache wishes of a prompt.
+//! Token limits and cache layout of a prompt.
 
 use contexture_message::tokens::Correction;
 use contexture_message::{Settings, Tokens};
@@ -8,51 +8,51 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// Bounds the composed system text: own text, contexts, tag block, separators.
+    /// Limits the composed system text: the prompt's own text, contexts, the tag block and separators.
     pub token_budget: Option<Tokens>,
-    /// Bounds the whole request. By default the model's window less the output reserve and margin.
+    /// Limits the whole request. Defaults to the model's window minus the output reserve and a margin.
     pub input_budget: Option<Tokens>,
-    /// Room that drops leave may be used by lower priorities that fit.
+    /// Whether lower-priority entries that still fit may use the room that dropped entries leave.
     pub fill: bool,
 }
 
-/// How a prompt wants to be laid out for provider caches.
+/// How a prompt is laid out for provider caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// The order of the system message.
+    /// The order of the pieces in the system message.
     pub arrange: Arrangement,
 }
 
-/// The order of the system message.
+/// The order of the pieces in the system message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrangement {
-    /// Own text, then what is declared `cached`, then the rest, each in the author's order.
+    /// The prompt's own text, then entries declared `cached`, then the rest, each in the author's order.
     #[default]
     Author,
-    /// By volatility: what changes least comes first.
+    /// By volatility: the most stable pieces come first.
     CacheFirst,
 }
 
-/// What a model can take.
+/// The token limits of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelLimits {
-    /// Tokens that fit into one request together with its answer.
+    /// The number of tokens that fit into one request together with its answer.
     pub context_window: Option<Tokens>,
-    /// Tokens kept free for the answer if the settings do not say.
+    /// Tokens reserved for the answer if the settings do not specify a limit.
     pub output_reserve: Option<Tokens>,
-    /// Whether the window is a guess: nothing is known of the model. The Explanation says so.
+    /// Whether the window is a guess because the model is unknown. The Explanation reports it.
     pub window_assumed: bool,
-    /// How the provider's reports differ from our counts.
+    /// How the provider's reported counts differ from ours.
     pub correction: Correction,
-    /// Requests that we count at more than this were refused.
+    /// The provider has refused requests that we count at more than this.
     pub most: Option<Tokens>,
 }
 
 impl ModelLimits {
-    /// Returns how many tokens a request may have by our count, if anything is known of the window.
+    /// Returns how many tokens a request may have by our count, or `None` if the window is unknown.
     ///
     /// ```
     /// use contexture_compose::ModelLimits;

@@ -1,4 +1,4 @@
-//! What an author's function may look at while a prompt is resolved.
+//! What an author's functions can read while a prompt is resolved.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Input;
 use crate::Turn;
 
-/// Who the pass is for. Templates see it as `ctx`.
+/// The session, tenant and user that the pass is for. Templates see it as `ctx`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scope {
@@ -20,7 +20,7 @@ pub struct Scope {
     pub tenant: Option<String>,
     /// The user's id.
     pub user: Option<String>,
-    /// The time of the request, RFC 3339. Handed in: the engine has no clock.
+    /// The time of the request, RFC 3339. The caller passes it in: the engine has no clock.
     pub now: Option<String>,
 }
 
@@ -29,10 +29,10 @@ pub struct Scope {
 pub struct Call {
     /// The validated input.
     pub input: Input,
-    /// Who the pass is for.
+    /// The session, tenant and user that the pass is for.
     pub scope: Arc<Scope>,
-    /// What the model call will look like, as far as it is known: `model`, `provider`, `settings`, and for
-    /// the prompt's own texts also `tools` and `context`.
+    /// The model call as far as it is known: `model`, `provider`, `settings`, and for the prompt's own texts also
+    /// `tools` and `context`.
     pub config: Arc<Value>,
     ctx: Arc<Value>,
     is_first_turn: bool,
@@ -41,7 +41,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns the view of one pass.
+    /// Returns the call for one pass.
     pub fn new(input: Input, scope: Scope, config: Value) -> Self {
         let ctx = json!({
             "session": scope.session, "tenant": scope.tenant, "user": scope.user, "now": scope.now,
@@ -57,8 +57,8 @@ impl Call {
         }
     }
 
-    /// Returns the history as transforms leave it, oldest first, and last the turn in flight, if there is one. Only context
-    /// providers get it; for all others it is empty, so that nobody pays for what they do not read.
+    /// Returns the history after the transforms, oldest first, then the turn in flight, if there is one. Only context
+    /// providers get it; for everything else it is empty, which saves the cost of building it.
     pub fn conversation(&self) -> &Arc<[Turn]> {
         &self.conversation
     }
@@ -67,12 +67,12 @@ impl Call {
         Self { conversation, ..self.clone() }
     }
 
-    /// Whether no turn of the conversation stands before this one.
+    /// Returns whether this is the first turn of the conversation.
     pub fn is_first_turn(&self) -> bool {
         self.is_first_turn
     }
 
-    /// Whether an earlier turn that goes along holds the block with that name, as its tag is written.
+    /// Returns whether an earlier turn in the request contains the block with that name, as written in its tag.
     pub(crate) fn has_said(&self, block: &str) -> bool {
         self.said.contains(block)
     }
@@ -81,7 +81,7 @@ impl Call {
         Self { said: Arc::new(blocks), ..self.clone() }
     }
 
-    /// Returns the view of a pass with turns before it.
+    /// Returns the call with this many turns before it.
     #[must_use]
     pub fn after_turns(self, n_turns: usize) -> Self {
         Self { is_first_turn: n_turns == 0, ..self }
@@ -95,7 +95,7 @@ impl Call {
         Self { config: Arc::new(config), ..self.clone() }
     }
 
-    /// Returns a variable that templates see, by its name.
+    /// Returns a template variable by its name.
     pub(crate) fn variable(&self, name: &str) -> Option<&Value> {
         match name {
             "input" => Some(self.input.value()),
@@ -105,7 +105,7 @@ impl Call {
         }
     }
 
-    /// Runs `render` with the variables and rules that every template of a prompt gets.
+    /// Runs `render` with the variables and settings that all templates of a prompt share.
     pub(crate) fn in_template<R>(
         &self,
         partials: Option<&dyn Partials>,

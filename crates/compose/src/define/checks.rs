@@ -1,4 +1,4 @@
-//! Checks and middleware, carried as definitions and merged; running them is the agent's job.
+//! Definitions of checks and middleware. Compose carries and merges them; the agent runs them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,83 +8,83 @@ use super::Runner;
 /// A check of the model's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constraint {
-    /// Its name in feedback and reports.
+    /// Identifies the check in feedback and reports.
     pub id: String,
-    /// What a failing check means.
+    /// What happens when the check fails.
     #[serde(default)]
     pub mode: ConstraintMode,
-    /// Everything else that whoever runs it needs to know.
+    /// Further fields for the code that runs it.
     #[serde(flatten)]
     pub spec: Map<String, Value>,
-    /// What runs it, if its owner brought that along.
+    /// The code that runs it, if its owner supplied any.
     #[serde(skip)]
     pub runner: Option<Runner>,
 }
 
-/// What a failing constraint means.
+/// What happens when a constraint fails.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConstraintMode {
-    /// The answer is made again.
+    /// The model has to answer again.
     #[default]
     Assert,
     /// The answer stands, with a remark.
     Suggest,
 }
 
-/// A check of what goes in or comes out.
+/// A check of the model's input or output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guardrail {
-    /// Its name in reports.
+    /// Identifies the guardrail in reports.
     pub id: String,
-    /// Which side it watches.
+    /// Whether it checks the input or the output.
     #[serde(default)]
     pub on: GuardrailSide,
-    /// Everything else that whoever runs it needs to know.
+    /// Further fields for the code that runs it.
     #[serde(flatten)]
     pub spec: Map<String, Value>,
-    /// What runs it, if its owner brought that along.
+    /// The code that runs it, if its owner supplied any.
     #[serde(skip)]
     pub runner: Option<Runner>,
 }
 
-/// Which side a guardrail watches.
+/// Whether a guardrail checks the input or the output.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardrailSide {
-    /// What the user says.
+    /// The user's messages.
     Input,
-    /// What the model says.
+    /// The model's answers.
     #[default]
     Output,
 }
 
-/// Something that wraps tool calls.
+/// Middleware that wraps tool calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolMiddleware {
-    /// Its name in reports.
+    /// Identifies the middleware in reports.
     pub id: String,
-    /// The tools it wraps: names, or patterns with `*`. Empty means all.
+    /// The tools it wraps: names, or patterns with `*`. An empty list means all tools.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Everything else that whoever runs it needs to know.
+    /// Further fields for the code that runs it.
     #[serde(flatten)]
     pub spec: Map<String, Value>,
-    /// What runs it, if its owner brought that along.
+    /// The code that runs it, if its owner supplied any.
     #[serde(skip)]
     pub runner: Option<Runner>,
 }
 
-/// When the loop of model calls ends; the conditions are OR-ed.
+/// When the loop of model calls ends. Several conditions are combined with OR.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCondition {
-    /// After so many steps.
+    /// After this many steps.
     MaxSteps(u32),
-    /// When this tool was called.
+    /// Once this tool has been called.
     ToolCalled(String),
-    /// When so many tokens were used.
+    /// Once this many tokens have been used.
     MaxTokens(u64),
-    /// When so much money was spent, in the catalogue's currency.
+    /// Once this much money has been spent, in the catalogue's currency.
     MaxCost(f64),
 }

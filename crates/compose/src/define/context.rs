@@ -1,4 +1,4 @@
-//! A context: the entry that authors write most.
+//! Contexts, the most common kind of entry.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use crate::segment::{SharedTool, Trust, Volatility};
 ///
 /// A clone is the same context: included twice, it is rendered once.
 ///
-/// `In` is the input that its functions read, see [`input`](Self::input).
+/// `In` is the type of the input that its functions read, see [`input`](Self::input).
 ///
 /// ```
 /// use contexture_compose::Context;
@@ -69,7 +69,7 @@ impl From<ContextParts> for Context {
 }
 
 impl Context {
-    /// Returns a context with an id and nothing else: for values, tools or checks alone.
+    /// Returns a context with only an id, for adding values, tools or checks without text.
     pub fn new(id: impl Into<String>) -> Self {
         Self::from(ContextParts { id: Some(id.into()), ..ContextParts::default() })
     }
@@ -79,33 +79,33 @@ impl Context {
         Self::new(id).with(|it| it.text = Some(text.into()))
     }
 
-    /// Returns a context without an id, explained by its place: `context[2]`.
+    /// Returns a context without an id. An Explanation identifies it by its position: `context[2]`.
     pub fn unnamed(text: impl Into<Text>) -> Self {
         Self::from(ContextParts { text: Some(text.into()), ..ContextParts::default() })
     }
 
-    /// Declares the input that it reads, by a type; closures that follow read it.
+    /// Declares the type of the input that it reads; closures added after this call receive that type.
     #[must_use]
     pub fn input<In: JsonSchema>(self) -> Context<In> {
         Context { parts: self.input_schema(Schema::of::<In>()).parts, types: PhantomData }
     }
 }
 
-/// A condition, text and values that are functions of the input.
+/// Methods for conditions, texts and values computed from the input.
 impl<In: DeserializeOwned + Send + Sync + 'static> Context<In> {
-    /// Lets it take part only if the predicate holds.
+    /// Includes it only if the predicate holds.
     #[must_use]
     pub fn when(self, predicate: impl Fn(&In) -> bool + Send + Sync + 'static) -> Self {
         self.when_predicate(Predicate::of(predicate))
     }
 
-    /// Sets its text to a function of the input.
+    /// Sets a function that computes its text from the input.
     #[must_use]
     pub fn text_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
         self.with(|it| it.text = Some(Text::of(text)))
     }
 
-    /// Sets its values for the tag tree to a function of the input.
+    /// Sets a function that computes its tag tree values from the input.
     #[must_use]
     pub fn values_with(self, values: impl Fn(&In) -> Value + Send + Sync + 'static) -> Self {
         self.values(TagValue::of(values))
@@ -125,55 +125,55 @@ impl<In> Context<In> {
         self.with(|it| it.values = Some(values.into()))
     }
 
-    /// Lets it take part only if the predicate holds.
+    /// Includes it only if the predicate holds.
     #[must_use]
     pub fn when_predicate(self, predicate: Predicate) -> Self {
         self.with(|it| it.when = Some(predicate))
     }
 
-    /// Declares the input that it reads.
+    /// Declares the schema of the input that it reads.
     #[must_use]
     pub fn input_schema(self, schema: Schema) -> Self {
         self.with(|it| it.input = Some(schema))
     }
 
-    /// Brings another entry along; it stands before this one.
+    /// Includes another entry, placed before this one.
     #[must_use]
     pub fn include(self, entry: impl Into<Entry>) -> Self {
         self.with(|it| it.entries.push(entry.into()))
     }
 
-    /// Brings a tool along. It stays even if the text is dropped.
+    /// Adds a tool. The tool is offered even if the text is dropped.
     #[must_use]
     pub fn tool(self, tool: impl Into<SharedTool>) -> Self {
         self.with(|it| it.tools.push(tool.into()))
     }
 
-    /// Brings a check of the answer along.
+    /// Adds a check of the answer.
     #[must_use]
     pub fn constraint(self, constraint: Constraint) -> Self {
         self.with(|it| it.constraints.push(constraint))
     }
 
-    /// Brings a guardrail along.
+    /// Adds a guardrail.
     #[must_use]
     pub fn guardrail(self, guardrail: Guardrail) -> Self {
         self.with(|it| it.guardrails.push(guardrail))
     }
 
-    /// Sets how hard it holds on under a budget, 0 to 100. Checked when the prompt is built.
+    /// Sets its priority under a budget, 0 to 100: the lowest is dropped first. Checked when the prompt is built.
     #[must_use]
     pub fn priority(self, priority: impl Into<f64>) -> Self {
         self.with(|it| it.priority = Some(priority.into()))
     }
 
-    /// Never shorten or drop it.
+    /// Exempts it from being shortened or dropped.
     #[must_use]
     pub fn pinned(self) -> Self {
         self.with(|it| it.profile.pinned = true)
     }
 
-    /// Declares its bytes stable: it moves to the front, behind the prompt's own text.
+    /// Declares its bytes stable, which moves it to the front, after the prompt's own text.
     #[must_use]
     pub fn cached(self) -> Self {
         self.with(|it| it.profile.cached = true)
@@ -185,25 +185,25 @@ impl<In> Context<In> {
         self.with(|it| it.profile.volatility = Some(volatility))
     }
 
-    /// Says which message its text belongs to.
+    /// Sets which message its text belongs to.
     #[must_use]
     pub fn placement(self, placement: Placement) -> Self {
         self.with(|it| it.profile.placement = placement)
     }
 
-    /// Says where its words come from.
+    /// Sets where its content comes from, for policies.
     #[must_use]
     pub fn trust(self, trust: Trust) -> Self {
         self.with(|it| it.profile.trust = trust)
     }
 
-    /// Under pressure, cut it to so many tokens before it is dropped.
+    /// Under a tight budget, cuts it to this many tokens before it is dropped.
     #[must_use]
     pub fn max_tokens(self, tokens: Tokens) -> Self {
         self.with(|it| it.profile.max_tokens = Some(tokens))
     }
 
-    /// Under pressure, use this wording before it is dropped. Several: longest first.
+    /// Adds a shorter version to try under a tight budget before it is dropped. Add several longest first.
     #[must_use]
     pub fn shorter(self, text: impl Into<Text>) -> Self {
         self.with(|it| it.profile.shorter.push(text.into()))
@@ -215,24 +215,24 @@ impl<In> Context<In> {
         self.with(|it| it.profile.deadline = Some(deadline))
     }
 
-    /// Says what a failure of its functions means.
+    /// Sets what happens to the pass if one of its functions fails.
     #[must_use]
     pub fn on_error(self, on_error: OnError) -> Self {
         self.with(|it| it.profile.on_error = on_error)
     }
 
-    /// Lets the engine remember its contribution for the same input for so long.
+    /// Lets the engine reuse its contribution for the same input for this long.
     #[must_use]
     pub fn remember(self, for_how_long: Duration) -> Self {
         self.with(|it| it.profile.remember = Some(for_how_long))
     }
 
-    /// Returns it without the type of its input, which nobody after the definition asks for.
+    /// Erases the input type, which is only needed while defining.
     pub(crate) fn untyped(self) -> Context {
         Context { parts: self.parts, types: PhantomData }
     }
 
-    // The parts are copied only if another clone of the context is alive; the copy is then another context.
+    // The parts are copied only if another clone of the context exists; the copy is then a different context.
     fn with(mut self, change: impl FnOnce(&mut ContextParts)) -> Self {
         change(Arc::make_mut(&mut self.parts));
         self

@@ -1,4 +1,4 @@
-//! What every entry becomes: a contributor.
+//! Contributors, which all entries become.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +18,10 @@ use super::{Call, Entry, Predicate, Priority, Schema, Text};
 use crate::BoxError;
 use crate::segment::{SharedText, SharedTool, Trust, Volatility};
 
-/// Something that contributes to a pass.
+/// Contributes to a pass.
 ///
-/// Implementors promise: the same call gives the same contribution, and dropping the future stops the work.
-/// Callers rely on `declare` being cheap and constant, and on nothing running before the gate has said yes.
+/// Implementors promise that the same call gives the same contribution, and that dropping the future stops the work.
+/// Callers rely on `declare` being cheap and constant, and on nothing running before the gate has returned `true`.
 ///
 /// ```
 /// use contexture_compose::{BoxError, BoxFuture, Call, Contribution, Contributor};
@@ -42,78 +42,78 @@ use crate::segment::{SharedText, SharedTool, Trust, Volatility};
 /// }
 /// ```
 pub trait Contributor: Send + Sync {
-    /// Returns the id under which it is explained, `contributor:<id>`.
+    /// Returns the id that identifies it in an Explanation, `contributor:<id>`.
     fn id(&self) -> &str;
 
-    /// Makes the contribution. Runs beside all others.
+    /// Makes the contribution. Runs concurrently with all others.
     fn contribute(&self, call: Call) -> BoxFuture<'_, Result<Contribution, BoxError>>;
 
-    /// Decides whether it takes part. `false` means that nothing of it runs.
+    /// Returns whether it is included. If `false`, nothing of it runs.
     fn gate(&self, _call: &Call) -> Result<bool, BoxError> {
         Ok(true)
     }
 
-    /// Whether [`gate`](Contributor::gate) may say no. The required keys of one that always takes part are required of every
-    /// input.
+    /// Returns whether [`gate`](Contributor::gate) can return `false`. If it cannot, every input must have the keys
+    /// that the contributor requires.
     fn has_gate(&self) -> bool {
         true
     }
 
-    /// Says what is known before any call.
+    /// Returns what is known before any call.
     fn declare(&self) -> Declaration {
         Declaration::default()
     }
 }
 
-/// What an entry says about itself before any call.
+/// What an entry declares before any call.
 #[derive(Clone, Debug, Default)]
 pub struct Declaration {
-    /// The input that it reads.
+    /// The schema of the input that it reads.
     pub input: Option<Schema>,
-    /// Entries that come along, before it.
+    /// Entries that it includes; they are placed before it.
     pub entries: Vec<Entry>,
-    /// How it is treated.
+    /// Its placement, priority and deadline, and other options.
     pub profile: Profile,
-    /// The family of contributors that it belongs to, if it has one.
+    /// The family of contributors that it belongs to, if any.
     pub family: Option<String>,
 }
 
-/// How an entry is treated: its place, its rank, its patience.
+/// The options of an entry, such as its placement, priority and deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// How hard it holds on.
+    /// Its priority under a budget: the lowest is dropped first.
     pub priority: Priority,
-    /// Whether it is never shortened or dropped.
+    /// Whether it is exempt from being shortened or dropped.
     pub pinned: bool,
-    /// Whether its bytes are declared stable.
+    /// Whether the author declares its bytes stable.
     pub cached: bool,
-    /// How often its bytes change; inferred where it is not said.
+    /// How often its bytes change; inferred if not set.
     pub volatility: Option<Volatility>,
-    /// Where its text goes.
+    /// Which message its text belongs to.
     pub placement: Placement,
-    /// Where it stands among those of the same place, unless that is the author's.
+    /// Its order among entries of the same placement, except where the author's order decides.
     pub rank: Rank,
-    /// Where its words come from.
+    /// Where its content comes from, for policies.
     pub trust: Trust,
-    /// Under pressure, cut to so many tokens before it is dropped.
+    /// Under a tight budget, it is cut to this many tokens before it is dropped.
     pub max_tokens: Option<Tokens>,
-    /// Under pressure, these wordings before it is dropped, longest first.
+    /// Shorter versions to try under a tight budget before it is dropped, longest first.
     pub shorter: Vec<Text>,
     /// How long it may take.
     pub deadline: Option<Duration>,
-    /// What its failure means.
+    /// What happens to the pass if it fails.
     pub on_error: OnError,
-    /// How long its contribution may be remembered for the same input.
+    /// How long its contribution may be reused for the same input.
     pub remember: Option<Duration>,
 }
 
 /// Which message the text of an entry belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Placement {
-    /// The composed system message, in the author's place.
+    /// The composed system message, in the author's order.
     #[default]
     System,
-    /// The frozen prefix of the system message, behind the prompt's own text.
+    /// The frozen prefix of the system message, after the prompt's own text.
     Prefix,
     /// The end of the system message.
     SystemLast,
@@ -124,36 +124,36 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Whether the author's order decides; elsewhere it is the rank.
+    /// Returns whether the author's order decides; for the other placements the rank does.
     pub(crate) fn is_authors(self) -> bool {
         self == Placement::System
     }
 }
 
-/// The rank of an entry among those of the same place: lower first, then by name. What has none stands before the names
-/// of its order.
+/// The order of an entry among those of the same placement: lower first, then by name. An entry without a name comes
+/// before the named ones of the same order.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Rank {
     /// Lower comes first.
     pub order: i32,
-    /// Decides among equals.
+    /// Breaks ties between equal orders.
     pub name: String,
 }
 
-/// What the failure of a contributor means for the pass.
+/// What happens to a pass when a contributor fails.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum OnError {
     /// The pass fails.
     #[default]
     Fail,
-    /// The entry is left out, with the reason on record.
+    /// The entry is left out and the reason is recorded.
     Skip,
 }
 
-/// What a contributor gives.
+/// What a contributor adds to a pass.
 #[derive(Clone, Debug, Default)]
 pub struct Contribution {
-    /// Texts, each a piece of the system message of its own.
+    /// Texts, each a separate piece of the system message.
     pub pieces: Vec<Piece>,
     /// Values for the tag tree: objects, in order.
     pub values: Vec<Value>,
@@ -165,36 +165,36 @@ pub struct Contribution {
     pub constraints: Vec<Constraint>,
     /// Checks of input and output.
     pub guardrails: Vec<Guardrail>,
-    /// Anything for the application.
+    /// Arbitrary values for the application.
     pub metadata: BTreeMap<String, Value>,
-    /// Further entries, which stand where the contributor stands.
+    /// Further entries, placed where the contributor is.
     pub entries: Vec<Entry>,
 }
 
 /// One text of a contribution.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// The text.
+    /// The content of the piece.
     pub text: SharedText,
-    /// Its own rank, where it differs from the contributor's: the best hit of a search holds on longest.
+    /// Its own priority, if it differs from the contributor's: the best search hit should be dropped last.
     pub priority: Option<Priority>,
-    /// Shorter wordings for when it does not fit, longest first.
+    /// Shorter versions to use if it does not fit, longest first.
     pub shorter: Vec<SharedText>,
     /// What a thread may pin of it, if it belongs to the frozen prefix.
     pub pin: Option<Pin>,
 }
 
-/// What a thread may pin: a block of the frozen prefix, or what a context provider said.
+/// What a thread may pin: a block of the frozen prefix, or the messages of a context provider.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pin {
-    /// The block's name, as its tag is written, or `provider:<name>`.
+    /// The block's name, as written in its tag, or `provider:<name>`.
     pub name: Arc<str>,
-    /// Its body as it was rendered, without the tag; empty if it had nothing to say. Of a provider: its messages, as JSON.
+    /// The rendered body without the tag; empty if the block was empty. For a provider: its messages, as JSON.
     pub body: Arc<str>,
 }
 
 impl Piece {
-    /// Returns a text without a rank of its own.
+    /// Returns a piece that uses its contributor's priority.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self::from(SharedText::authored(text.as_ref()))
     }
@@ -219,7 +219,7 @@ impl Contribution {
         self
     }
 
-    /// Adds a text with a rank of its own.
+    /// Adds a text with its own priority.
     #[must_use]
     pub fn and_ranked(mut self, text: impl AsRef<str>, priority: Priority) -> Self {
         self.pieces.push(Piece { priority: Some(priority), ..Piece::new(text) });
@@ -278,9 +278,9 @@ impl Contribution {
 
 type ContributeFn = dyn Fn(Call) -> BoxFuture<'static, Result<Contribution, BoxError>> + Send + Sync;
 
-/// A contributor made of a closure. See [`contributor`] and [`injectable`].
+/// A contributor made from a closure. See [`contributor`] and [`injectable`].
 ///
-/// `In` is the input that it reads, see [`input`](Self::input).
+/// `In` is the type of the input that it reads, see [`input`](Self::input).
 pub struct FnContributor<In = Value> {
     parts: ContributorParts,
     types: PhantomData<fn(&In)>,
@@ -295,14 +295,14 @@ struct ContributorParts {
     contribute: Arc<ContributeFn>,
 }
 
-/// Which word names a closure in an Explanation.
+/// The word that names a closure's kind in an Explanation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FnKind {
     Contributor,
     Injectable,
 }
 
-/// Returns a contributor made of an async closure.
+/// Returns a contributor made from an async closure.
 ///
 /// ```
 /// use contexture_compose::{Contribution, contributor};
@@ -324,7 +324,7 @@ where
     FnContributor::new(FnKind::Contributor, id.into(), Arc::new(move |call| contribute(call).boxed()))
 }
 
-/// Returns an injectable: contexts, tools, checks and metadata made by an async closure.
+/// Returns an injectable: contexts, tools, checks and metadata produced by an async closure.
 ///
 /// ```
 /// use contexture_compose::{Contribution, injectable};
@@ -352,7 +352,7 @@ impl FnContributor {
         Self { parts, types: PhantomData }
     }
 
-    /// Declares the input that it reads, by a type; a predicate that follows reads it.
+    /// Declares the type of the input that it reads; predicates added after this call receive that type.
     #[must_use]
     pub fn input<In: JsonSchema>(self) -> FnContributor<In> {
         FnContributor { parts: self.input_schema(Schema::of::<In>()).parts, types: PhantomData }
@@ -360,7 +360,7 @@ impl FnContributor {
 }
 
 impl<In: DeserializeOwned + Send + Sync + 'static> FnContributor<In> {
-    /// Lets it take part only if the predicate holds.
+    /// Includes it only if the predicate holds.
     #[must_use]
     pub fn when(self, predicate: impl Fn(&In) -> bool + Send + Sync + 'static) -> Self {
         self.with(|it| it.gate = Some(Predicate::of(predicate)))
@@ -368,43 +368,43 @@ impl<In: DeserializeOwned + Send + Sync + 'static> FnContributor<In> {
 }
 
 impl<In> FnContributor<In> {
-    /// Declares the input that it reads.
+    /// Declares the schema of the input that it reads.
     #[must_use]
     pub fn input_schema(self, schema: Schema) -> Self {
         self.with(|it| it.declaration.input = Some(schema))
     }
 
-    /// Brings another entry along; it stands before this one.
+    /// Includes another entry, placed before this one.
     #[must_use]
     pub fn include(self, entry: impl Into<Entry>) -> Self {
         self.with(|it| it.declaration.entries.push(entry.into()))
     }
 
-    /// Names the family of contributors that it belongs to, for the Explanation's timings.
+    /// Sets the family of contributors that it belongs to, for the timings in the Explanation.
     #[must_use]
     pub fn family(self, family: impl Into<String>) -> Self {
         self.with(|it| it.declaration.family = Some(family.into()))
     }
 
-    /// Sets how it is treated.
+    /// Sets all its options.
     #[must_use]
     pub fn profile(self, profile: Profile) -> Self {
         self.with(|it| it.declaration.profile = profile)
     }
 
-    /// Sets how hard it holds on under a budget.
+    /// Sets its priority under a budget: the lowest is dropped first.
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         self.with(|it| it.declaration.profile.priority = priority)
     }
 
-    /// Gives it a deadline.
+    /// Sets how long it may take.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.with(|it| it.declaration.profile.deadline = Some(deadline))
     }
 
-    /// Says what its failure means.
+    /// Sets what happens to the pass if it fails.
     #[must_use]
     pub fn on_error(self, on_error: OnError) -> Self {
         self.with(|it| it.declaration.profile.on_error = on_error)
@@ -414,7 +414,7 @@ impl<In> FnContributor<In> {
         self.parts.kind
     }
 
-    /// Returns it without the type of its input, which nobody after the definition asks for.
+    /// Erases the input type, which is only needed while defining.
     pub(crate) fn untyped(self) -> FnContributor {
         FnContributor { parts: self.parts, types: PhantomData }
     }

@@ -1,4 +1,4 @@
-//! Entries: what stands in `use`.
+//! The entries of a prompt, which `use` lists.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,57 +15,57 @@ use super::{Block, Call, Context, Contribution, Contributor};
 use crate::BoxError;
 
 /// One entry of `use`. Contexts, blocks and contributors convert into it, and so does `Option`: `None` contributes
-/// nothing and still counts as a position.
+/// nothing but still occupies a position.
 #[derive(Clone)]
 pub enum Entry {
-    /// Text or tag values with all that belongs to them.
+    /// Text or tag values, with the input, tools and checks that belong to them.
     Context(Context),
-    /// A named piece of context with a place of its own: `block:<name>`.
+    /// A named piece of context with its own placement: `block:<name>`.
     Block(Block),
-    /// Entries that take part if a predicate holds.
+    /// Entries that are included if a predicate holds.
     When(Arc<When>),
-    /// One of several branches.
+    /// Entries of one of several branches.
     Match(Arc<Match>),
     /// Messages put before the history, never stored: `provider:<id>`.
     Provider(Arc<FnContributor>),
-    /// Contexts, tools, checks and metadata made by a function: `injectable:<id>`.
+    /// Contexts, tools, checks and metadata produced by a function: `injectable:<id>`.
     Injectable(Arc<FnContributor>),
     /// Anything that implements [`Contributor`].
     Contributor(Arc<dyn Contributor>),
-    /// Nothing.
+    /// No entry. It still occupies a position.
     Nothing,
 }
 
-/// Entries under a condition.
+/// Entries that are included if a condition holds.
 #[derive(Clone, Debug)]
 pub struct When {
     /// The condition.
     pub predicate: Predicate,
-    /// What takes part if it holds.
+    /// The entries that are included if it holds.
     pub branch: Branch,
 }
 
-/// Entries by the value of something.
+/// Entries chosen by a value.
 #[derive(Clone, Debug)]
 pub struct Match {
-    /// What is looked at.
+    /// Selects the branch for a call.
     pub on: Selector,
-    /// The branches by value.
+    /// The branches, each with the value that selects it.
     pub cases: Vec<(String, Branch)>,
-    /// The branch for any other value.
+    /// The branch for all other values.
     pub default: Option<Branch>,
 }
 
 /// One entry or a list of entries.
 #[derive(Clone, Debug)]
 pub enum Branch {
-    /// One entry; without an id it is known by the position of its `when` or `match`.
+    /// One entry. Without an id it is identified by the position of its `when` or `match`.
     One(Entry),
-    /// A list; entries without an id are known by their position in it.
+    /// A list. Entries without an id are identified by their position in it.
     Many(Vec<Entry>),
 }
 
-/// Takes an entry in only if the predicate holds for the typed input.
+/// Includes entries only if the predicate holds for the typed input.
 pub fn when<I>(predicate: impl Fn(&I) -> bool + Send + Sync + 'static, branch: impl Into<Branch>) -> Entry
 where
     I: DeserializeOwned + Send + Sync + 'static,
@@ -73,7 +73,7 @@ where
     Entry::When(Arc::new(When { predicate: Predicate::of(predicate), branch: branch.into() }))
 }
 
-/// Takes in the branch whose name the selector returns. Finish with [`MatchBuilder::default_case`] or convert.
+/// Includes the branch that the selector returns. Finish with [`MatchBuilder::default_case`] or convert.
 ///
 /// ```
 /// use contexture_compose::{Context, matching};
@@ -95,14 +95,14 @@ where
 pub struct MatchBuilder(Match);
 
 impl MatchBuilder {
-    /// Adds a branch.
+    /// Adds a branch for a value.
     #[must_use]
     pub fn case(mut self, value: impl Into<String>, branch: impl Into<Branch>) -> Self {
         self.0.cases.push((value.into(), branch.into()));
         self
     }
 
-    /// Sets the branch for any other value.
+    /// Sets the branch for all other values.
     #[must_use]
     pub fn default_case(mut self, branch: impl Into<Branch>) -> Self {
         self.0.default = Some(branch.into());
@@ -125,11 +125,11 @@ where
 type PredicateFn = dyn Fn(&Call) -> Result<bool, BoxError> + Send + Sync;
 type SelectorFn = dyn Fn(&Call) -> Result<String, BoxError> + Send + Sync;
 
-/// A condition over a call.
+/// A condition on a call.
 #[derive(Clone)]
 pub struct Predicate {
     holds: Arc<PredicateFn>,
-    /// The condition, where it is data and not a function.
+    /// The condition, if it is a Liquid expression and not a function.
     condition: Option<Condition>,
 }
 
@@ -137,7 +137,7 @@ pub struct Predicate {
 const SHOWN: usize = 60;
 
 impl Predicate {
-    /// Returns a condition over the typed input.
+    /// Returns a condition on the typed input.
     pub fn of<I>(predicate: impl Fn(&I) -> bool + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -145,7 +145,7 @@ impl Predicate {
         Self { holds: Arc::new(move |call| Ok(predicate(&*call.input.get::<I>()?))), condition: None }
     }
 
-    /// Returns a Liquid condition over `input` and `ctx`.
+    /// Returns a Liquid condition on `input` and `ctx`.
     pub fn condition(condition: Condition, partials: Option<Arc<dyn Partials>>) -> Self {
         let shown = Some(condition.clone());
         let holds = move |call: &Call| {
@@ -160,8 +160,8 @@ impl Predicate {
         (self.holds)(call)
     }
 
-    /// Returns the condition with the values that it saw, such as `input.plan == "pro" (input.plan is "free")`; nothing
-    /// for a function, which can't be looked into.
+    /// Returns the condition with the values that it read, such as `input.plan == "pro" (input.plan is "free")`.
+    /// Returns `None` for a function, which cannot be inspected.
     pub(crate) fn seen(&self, call: &Call) -> Option<String> {
         let condition = self.condition.as_ref()?;
         let values: Vec<String> = condition
@@ -177,7 +177,7 @@ impl Predicate {
     }
 }
 
-/// Says what a variable is in a call, in short.
+/// Describes the value of a variable in a call, shortened.
 fn value(call: &Call, path: &[String]) -> String {
     let [root, keys @ ..] = path else { return "is not set".to_owned() };
     let found =
@@ -200,7 +200,7 @@ fn value(call: &Call, path: &[String]) -> String {
 pub struct Selector(Arc<SelectorFn>);
 
 impl Selector {
-    /// Returns a selector over the typed input.
+    /// Returns a selector that reads the typed input.
     pub fn of<I, R>(select: impl Fn(&I) -> R + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -209,10 +209,10 @@ impl Selector {
         Self(Arc::new(move |call| Ok(select(&*call.input.get::<I>()?).into())))
     }
 
-    /// Returns a Liquid expression over `input` and `ctx`.
+    /// Returns a selector that evaluates a Liquid expression on `input` and `ctx`.
     pub fn expression(expression: Expression) -> Self {
         Self(Arc::new(move |call| {
-            // An absent key selects the default, as it does in a `case` tag.
+            // A missing key selects the default, as it does in a `case` tag.
             let value = call.in_template(None, |globals, config| {
                 expression.evaluate(globals, &RenderConfig { mode: Mode::Lenient, ..*config })
             })?;

@@ -1,17 +1,17 @@
-//! What a prompt takes of the history, which is handed in as whole turns.
+//! How much of the history a prompt uses. The history is passed in as whole turns.
 
 use contexture_history::Limit;
 use serde::{Deserialize, Serialize};
 
-/// What a prompt takes of the history.
+/// How much of the history a prompt uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryConfig {
-    /// How much of it; by default all that is handed in.
+    /// The limit; by default all turns that are passed in are used.
     pub limit: Option<Limit>,
 }
 
 impl HistoryConfig {
-    /// No earlier turn at all.
+    /// Uses no earlier turns.
     pub const NONE: Self = Self { limit: Some(Limit::Turns(0)) };
 }

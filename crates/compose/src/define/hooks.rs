@@ -1,4 +1,4 @@
-//! Hooks: they observe, and can't change an outcome.
+//! Hooks, which observe passes and runs but cannot change the outcome.
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::Pass;
 
 type Hook<T> = Arc<dyn Fn(&T) + Send + Sync>;
 
-/// Functions that are told what happens to a prompt. One that panics is not heard: the outcome stays what it is.
+/// Functions that observe a prompt's passes and runs. A panic in one is ignored: the outcome does not change.
 #[derive(Clone, Default)]
 pub struct Hooks {
     on_prepare: Vec<Hook<Pass>>,
@@ -20,7 +20,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Calls `hook` with each pass that was resolved.
+    /// Calls `hook` with each resolved pass.
     #[must_use]
     pub fn on_prepare(mut self, hook: impl Fn(&Pass) + Send + Sync + 'static) -> Self {
         self.on_prepare.push(Arc::new(hook));
@@ -41,17 +41,17 @@ impl Hooks {
         self
     }
 
-    /// Tells that a pass was resolved.
+    /// Reports a resolved pass.
     pub(crate) fn prepared(&self, pass: &Pass) {
         tell(&self.on_prepare, pass);
     }
 
-    /// Tells that a model answered; for whoever calls models.
+    /// Reports a model's answer. Called by code that calls models.
     pub fn generated(&self, answer: &Answer) {
         tell(&self.on_generate, answer);
     }
 
-    /// Tells that something failed; for whoever runs prompts.
+    /// Reports an error. Called by code that runs prompts.
     pub fn failed(&self, err: &(dyn Error + 'static)) {
         tell(&self.on_error, err);
     }
@@ -59,7 +59,7 @@ impl Hooks {
 
 fn tell<T: ?Sized>(hooks: &[Hook<T>], what: &T) {
     for hook in hooks {
-        // A hook only looks: what it leaves behind when it panics is its own.
+        // A hook only observes, so a panic can leave nothing but its own state inconsistent.
         let _ = catch_unwind(AssertUnwindSafe(|| hook(what)));
     }
 }

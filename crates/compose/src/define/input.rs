@@ -1,4 +1,4 @@
-//! The input of a pass, as everyone sees it.
+//! The input of a pass, shared by everything that reads it.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::BoxError;
 
-/// The validated input of one pass, shared by everything that reads it. Cheap to clone.
+/// The validated input of one pass. Cheap to clone.
 ///
-/// Each Rust type that closures ask for is read from the JSON value once and then shared.
+/// Each Rust type that closures ask for is deserialized from the JSON value once and then shared.
 #[derive(Clone, Debug)]
 pub struct Input(Arc<Inner>);
 
@@ -31,7 +31,7 @@ impl Input {
         &self.0.value
     }
 
-    /// Returns the input as a Rust type.
+    /// Returns the input deserialized as a Rust type.
     pub fn get<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, BoxError> {
         // A closure over `Value` gets the value itself, not a copy.
         let whole: Arc<dyn Any + Send + Sync> = Arc::clone(&self.0.value) as _;

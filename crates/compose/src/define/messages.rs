@@ -1,4 +1,4 @@
-//! The prompt's own list of messages: written out, or a function of the input.
+//! The prompt's own list of messages: a fixed list, or a function of the input.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +10,17 @@ use serde::de::DeserializeOwned;
 use super::{Call, Text};
 use crate::BoxError;
 
-/// One message of a prompt's own list.
+/// One message in a prompt's own list.
 #[derive(Clone, Debug)]
 pub struct MessageText {
-    /// Who speaks.
+    /// The role of the message.
     pub role: Role,
-    /// What is said.
+    /// The content of the message.
     pub text: Text,
 }
 
 impl MessageText {
-    /// Takes over a message. The list holds texts only: images and files belong into the user slot.
+    /// Converts a message. The list holds texts only: images and files belong in the user slot.
     fn of(message: &Message) -> Result<Self, BoxError> {
         let text = |it: &Part| match it {
             Part::Text { text } => Ok(text.clone()),
@@ -38,9 +38,9 @@ type MessagesFn = dyn Fn(&Call) -> Result<Vec<MessageText>, BoxError> + Send + S
 /// The prompt's own list of messages.
 #[derive(Clone)]
 pub enum Messages {
-    /// Written out.
+    /// A fixed list.
     List(Vec<MessageText>),
-    /// Made for each call.
+    /// A list computed for each call.
     Function(MessagesFunction),
 }
 
@@ -49,7 +49,7 @@ pub enum Messages {
 pub struct MessagesFunction(Arc<MessagesFn>);
 
 impl Messages {
-    /// Returns a list that is a function of the typed input.
+    /// Returns a list computed from the typed input.
     pub fn of<In, L>(messages: impl Fn(&In) -> L + Send + Sync + 'static) -> Self
     where
         In: DeserializeOwned + Send + Sync + 'static,
@@ -61,12 +61,12 @@ impl Messages {
         })))
     }
 
-    /// Whether there are none for certain.
+    /// Returns whether the list is known to be empty. A function may still return no messages.
     pub fn is_empty(&self) -> bool {
         matches!(self, Messages::List(list) if list.is_empty())
     }
 
-    /// Adds a message; one that is written out replaces a function.
+    /// Adds a message to the list. Replaces a function.
     pub(super) fn push(&mut self, message: MessageText) {
         match self {
             Messages::List(list) => list.push(message),

@@ -1,4 +1,4 @@
-//! What authors say: prompts, entries, texts and values. Nothing is checked here; `lower` does that.
+//! The definitions that authors write: prompts, entries, texts and values. `lower` checks them.
 
 mod adapt;
 mod block;

@@ -1,4 +1,4 @@
-//! What happens to input before anyone sees it.
+//! How input strings are escaped and sanitized before anything reads them.
 
 use contexture_history::neutral::is_invisible;
 use serde::{Deserialize, Serialize};
@@ -12,14 +12,14 @@ use crate::tags::escape_text;
 pub struct InputPolicy {
     /// Escape `&`, `<` and `>`, so that no value can open or close a tag.
     pub auto_escape: bool,
-    /// Remove control, zero-width and direction-changing characters, which people can't see and models can.
+    /// Remove control, zero-width and direction-changing characters, which models read but people cannot see.
     pub sanitize: bool,
-    /// Fields that are left as they are, by dotted path: `page.html`.
+    /// Fields that are left unchanged, by dotted path: `page.html`.
     pub raw_fields: Vec<String>,
 }
 
 impl InputPolicy {
-    /// Returns the input as everyone shall see it.
+    /// Returns the input with the rules applied.
     pub(crate) fn apply(&self, value: Value) -> Value {
         if self.auto_escape || self.sanitize { self.field(value, "") } else { value }
     }
@@ -52,7 +52,7 @@ impl InputPolicy {
     }
 }
 
-/// Characters that change what a model reads and that a person does not see.
+/// Characters that a model reads but a person does not see.
 fn is_hidden(c: char) -> bool {
     !matches!(c, '\n' | '\r' | '\t') && is_invisible(c)
 }

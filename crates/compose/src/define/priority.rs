@@ -1,12 +1,12 @@
-//! How hard something holds on under a budget.
+//! The priority of an entry under a budget.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A priority from 0 to 100, by default 50. The lowest gives way first; it never reorders output.
+/// A priority from 0 to 100, by default 50. The lowest is dropped first; the output order never depends on it.
 ///
-/// Up to three decimals are kept, for callers who rank by a score.
+/// Up to three decimals are kept, for callers that rank by a score.
 ///
 /// ```
 /// use contexture_compose::Priority;
@@ -19,15 +19,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Priority(u32);
 
 impl Priority {
-    /// What has no priority of its own gets this one.
+    /// The priority of everything that does not set one.
     pub const DEFAULT: Priority = Priority::whole(50);
-    /// Turns of the history.
+    /// The priority of turns in the history.
     pub const HISTORY: Priority = Priority::whole(60);
 
-    /// Returns the priority, if it is within range.
+    /// Returns the priority, or an error if it is out of range.
     pub fn new(value: f64) -> Result<Self, PriorityOutOfRange> {
         if (0.0..=100.0).contains(&value) {
-            // In range, so the cast can't lose more than the fourth decimal.
+            // The value is in range, so the cast loses nothing beyond the third decimal.
             Ok(Priority((value * 1000.0).round() as u32))
         } else {
             Err(PriorityOutOfRange { value })
@@ -48,7 +48,7 @@ impl Priority {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("priority {value} is outside 0 to 100")]
 pub struct PriorityOutOfRange {
-    /// What was given.
+    /// The rejected value.
     pub value: f64,
 }
 

@@ -20,58 +20,58 @@ use crate::Error;
 use crate::lower::{Prompt, lower};
 use crate::segment::SharedTool;
 
-/// Everything an author says about one model call. Checked as a whole by [`PromptBuilder::build`].
+/// Everything an author defines about one model call. [`PromptBuilder::build`] checks it as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct Definition {
     /// The prompt's name.
     pub id: String,
-    /// What it is for.
+    /// What the prompt is for.
     pub description: Option<String>,
-    /// Words to find it by.
+    /// Keywords for finding the prompt.
     pub tags: Vec<String>,
     /// The file it was read from, for errors.
     pub file: Option<String>,
     /// The model it was written for, `provider/model`.
     pub model: Option<String>,
-    /// Entries.
+    /// The entries, in the author's order.
     pub entries: Vec<Entry>,
-    /// The input's schema.
+    /// The schema of the input.
     pub input: Option<Schema>,
-    /// Input keys for which the prompt's own schema wins over an entry's.
+    /// Input keys for which the prompt's own schema overrides an entry's.
     pub overrides: Vec<String>,
-    /// What happens to input strings before anyone sees them.
+    /// How input strings are escaped and sanitized before anything reads them.
     pub input_policy: InputPolicy,
-    /// The answer's schema.
+    /// The schema of the answer.
     pub output: Option<Schema>,
     /// The prompt's own system text.
     pub system: Option<Text>,
-    /// The user text of calls that bring no user message.
+    /// The user text of calls that have no user message.
     pub prompt: Option<Text>,
-    /// This turn's user messages, resolved at the time of the call. They stand behind what the user says where they differ.
+    /// This turn's user messages, resolved for each call. If they differ from what the user says, they come after it.
     pub user: Vec<UserMessage>,
     /// The prompt's own list of messages.
     pub messages: Messages,
-    /// The context slot: array and object forms, mixed.
+    /// The context slot: array and object forms may be mixed.
     pub context: Vec<TagValue>,
-    /// A text that takes the place of the tag block; it may read `config.context`.
+    /// A text that replaces the tag block; it may read `config.context`.
     pub context_section: Option<Text>,
-    /// Whether the system text itself holds what takes the place of the tag block.
+    /// Whether the system text itself contains the replacement for the tag block.
     pub context_in_system: bool,
-    /// What is taken of the history.
+    /// How much of the history is used.
     pub history: HistoryConfig,
-    /// How to generate.
+    /// The generation settings.
     pub settings: Settings,
     /// Changes for particular models, by key.
     pub adapt: IndexMap<String, Adaptation>,
-    /// Observers.
+    /// Functions that observe passes and runs.
     pub hooks: Hooks,
     /// The prompt's own tools.
     pub tools: Vec<SharedTool>,
-    /// What wraps tool calls.
+    /// Middleware that wraps tool calls.
     pub tool_middleware: Vec<ToolMiddleware>,
-    /// Whether tools must be used.
+    /// Whether the model must use tools.
     pub tool_choice: Option<ToolChoice>,
-    /// When the loop ends.
+    /// When the loop of model calls ends.
     pub stop_when: Vec<StopCondition>,
     /// The prompt's own tests.
     pub tests: Vec<Value>,
@@ -79,17 +79,17 @@ pub struct Definition {
     pub constraints: Vec<Constraint>,
     /// Checks of input and output.
     pub guardrails: Vec<Guardrail>,
-    /// Cache wishes.
+    /// The layout for provider caches.
     pub cache: CacheConfig,
-    /// Limits.
+    /// The token limits.
     pub budget: Budget,
-    /// What rewrites the history and the turn in flight for a request, left to right.
+    /// Transforms that rewrite the history and the turn in flight for a request, in order.
     pub transforms: Transforms,
-    /// Who puts messages before the history, in this order.
+    /// Context providers, which put messages before the history, in order.
     pub providers: Vec<ContextProvider>,
 }
 
-/// Builds a [`Prompt`]; `build` checks the whole.
+/// Builds a [`Prompt`]; `build` checks the whole definition.
 ///
 /// ```
 /// use contexture_compose::{Context, Prompt};
@@ -103,7 +103,7 @@ pub struct Definition {
 /// # Ok::<(), contexture_compose::Error>(())
 /// ```
 ///
-/// [`input`](Self::input) types every closure that follows it:
+/// [`input`](Self::input) sets the input type of all closures added after it:
 ///
 /// ```
 /// use contexture_compose::{Context, Prompt};
@@ -148,37 +148,37 @@ impl<In, Out> std::fmt::Debug for PromptBuilder<In, Out> {
 }
 
 impl<Out> PromptBuilder<Value, Out> {
-    /// Declares the input by a type; closures that follow read it.
+    /// Declares the type of the input; closures added after this call receive that type.
     pub fn input<In: JsonSchema>(self) -> PromptBuilder<In, Out> {
         self.input_schema(Schema::of::<In>()).retyped()
     }
 }
 
 impl<In> PromptBuilder<In, String> {
-    /// Declares the answer by a type: `generate` returns it.
+    /// Declares the type of the answer, which `generate` returns.
     pub fn output<Out: JsonSchema>(self) -> PromptBuilder<In, Out> {
         self.output_schema(Schema::of::<Out>()).retyped()
     }
 }
 
-/// Texts, conditions and values that are functions of the input.
+/// Methods for texts, conditions and values computed from the input.
 impl<In: DeserializeOwned + Send + Sync + 'static, Out> PromptBuilder<In, Out> {
-    /// Sets the system text to a function of the input.
+    /// Sets a function that computes the system text from the input.
     pub fn system_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
         self.system(Text::of(text))
     }
 
-    /// Sets the user text of calls that bring no user message to a function of the input.
+    /// Sets a function that computes the user text of calls that have no user message.
     pub fn prompt_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
         self.prompt(Text::of(text))
     }
 
-    /// Sets this turn's user message to a function of the input, see [`user`](Self::user).
+    /// Sets a function that computes this turn's user message from the input, see [`user`](Self::user).
     pub fn user_with<R: Into<String>>(self, text: impl Fn(&In) -> R + Send + Sync + 'static) -> Self {
         self.user(Text::of(text))
     }
 
-    /// Sets the prompt's own list of messages to a function of the input.
+    /// Sets a function that computes the prompt's own list of messages from the input.
     pub fn messages<L: IntoIterator<Item = Message>>(
         self,
         messages: impl Fn(&In) -> L + Send + Sync + 'static,
@@ -186,12 +186,12 @@ impl<In: DeserializeOwned + Send + Sync + 'static, Out> PromptBuilder<In, Out> {
         self.with(|it| it.messages = Messages::of(messages))
     }
 
-    /// Adds a function of the input to the context slot.
+    /// Adds a function that computes a value of the context slot from the input.
     pub fn context_with(self, value: impl Fn(&In) -> Value + Send + Sync + 'static) -> Self {
         self.context(TagValue::of(value))
     }
 
-    /// Adds entries that take part only if the predicate holds.
+    /// Adds entries that are included only if the predicate holds.
     pub fn include_when(
         self,
         predicate: impl Fn(&In) -> bool + Send + Sync + 'static,
@@ -200,7 +200,7 @@ impl<In: DeserializeOwned + Send + Sync + 'static, Out> PromptBuilder<In, Out> {
         self.include(when(predicate, branch))
     }
 
-    /// Adds entries by a value of the input; `cases` names the branches.
+    /// Adds entries chosen by a value of the input; `cases` names the branches.
     ///
     /// ```
     /// use contexture_compose::{Context, Prompt};
@@ -225,17 +225,17 @@ impl<In: DeserializeOwned + Send + Sync + 'static, Out> PromptBuilder<In, Out> {
 }
 
 impl<In, Out> PromptBuilder<In, Out> {
-    /// Checks ids, schemas, tool names and nesting, once, and compiles the prompt.
+    /// Checks ids, schemas, tool names and nesting, and compiles the prompt.
     pub fn build(self) -> Result<Prompt<In, Out>, Error> {
         lower(self.definition).map(|it| it.retyped())
     }
 
-    /// Says what it is for.
+    /// Sets what the prompt is for.
     pub fn description(self, description: impl Into<String>) -> Self {
         self.with(|it| it.description = Some(description.into()))
     }
 
-    /// Adds words to find the prompt by.
+    /// Adds keywords for finding the prompt.
     pub fn tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         self.with(|it| it.tags.extend(tags.into_iter().map(Into::into)))
     }
@@ -250,18 +250,18 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.with(|it| it.system = Some(text.into()))
     }
 
-    /// Sets the user text of calls that bring no user message.
+    /// Sets the user text of calls that have no user message.
     pub fn prompt(self, text: impl Into<Text>) -> Self {
         self.with(|it| it.prompt = Some(text.into()))
     }
 
-    /// Sets what resolves to this turn's user message. Where the user says the same, it is sent once; where they differ,
-    /// it stands behind what the user says.
+    /// Sets the text that is resolved to this turn's user message. If the user says the same, it is sent once; if
+    /// they differ, it comes after what the user says.
     pub fn user(self, text: impl Into<Text>) -> Self {
         self.with(|it| it.user = vec![UserMessage::text(text)])
     }
 
-    /// Adds a message to what resolves to this turn's user message, see [`user`](Self::user).
+    /// Adds a message to the user slot, see [`user`](Self::user).
     pub fn user_message(self, message: UserMessage) -> Self {
         self.with(|it| it.user.push(message))
     }
@@ -286,7 +286,7 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.include(Entry::Contributor(Arc::new(contributor)))
     }
 
-    /// Adds a value to the context slot: an object for the tag tree, or a string for a message of its own.
+    /// Adds a value to the context slot: an object for the tag tree, or a string for a separate message.
     pub fn context(self, value: impl Into<TagValue>) -> Self {
         self.with(|it| it.context.push(value.into()))
     }
@@ -301,12 +301,12 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.with(|it| it.output = Some(schema))
     }
 
-    /// Lets the prompt's own declaration of an input key win over an entry's.
+    /// Lets the prompt's own declaration of an input key override an entry's.
     pub fn override_key(self, key: impl Into<String>) -> Self {
         self.with(|it| it.overrides.push(key.into()))
     }
 
-    /// Sets what happens to input strings before anyone sees them.
+    /// Sets how input strings are escaped and sanitized before anything reads them.
     pub fn input_policy(self, policy: InputPolicy) -> Self {
         self.with(|it| it.input_policy = policy)
     }
@@ -316,12 +316,12 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.with(|it| it.model = Some(model.into()))
     }
 
-    /// Sets how to generate.
+    /// Sets the generation settings.
     pub fn settings(self, settings: Settings) -> Self {
         self.with(|it| it.settings = settings)
     }
 
-    /// Adds changes for a model, a provider, or everyone (`*`).
+    /// Adds changes for a model, a provider, or all models (`*`).
     pub fn adapt(self, key: impl Into<String>, adaptation: Adaptation) -> Self {
         self.with(|it| {
             it.adapt.insert(key.into(), adaptation);
@@ -338,12 +338,12 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.with(|it| it.tool_middleware.push(middleware))
     }
 
-    /// Ends the loop of model calls when the condition holds; several are OR-ed.
+    /// Ends the loop of model calls when the condition holds. Several conditions are combined with OR.
     pub fn stop_when(self, condition: StopCondition) -> Self {
         self.with(|it| it.stop_when.push(condition))
     }
 
-    /// Says whether tools must be used.
+    /// Sets whether the model must use tools.
     pub fn tool_choice(self, choice: ToolChoice) -> Self {
         self.with(|it| it.tool_choice = Some(choice))
     }
@@ -358,37 +358,37 @@ impl<In, Out> PromptBuilder<In, Out> {
         self.with(|it| it.guardrails.push(guardrail))
     }
 
-    /// Sets what is taken of the history.
+    /// Sets how much of the history is used.
     pub fn history(self, history: HistoryConfig) -> Self {
         self.with(|it| it.history = history)
     }
 
-    /// Sets the observers.
+    /// Sets the functions that observe passes and runs.
     pub fn hooks(self, hooks: Hooks) -> Self {
         self.with(|it| it.hooks = hooks)
     }
 
-    /// Sets all limits.
+    /// Sets all token limits.
     pub fn budget(self, budget: Budget) -> Self {
         self.with(|it| it.budget = budget)
     }
 
-    /// Bounds the composed system text.
+    /// Limits the tokens of the composed system text.
     pub fn token_budget(self, tokens: u32) -> Self {
         self.with(|it| it.budget.token_budget = Some(Tokens(tokens)))
     }
 
-    /// Bounds the whole request.
+    /// Limits the tokens of the whole request.
     pub fn input_budget(self, tokens: u32) -> Self {
         self.with(|it| it.budget.input_budget = Some(Tokens(tokens)))
     }
 
-    /// Sets the cache wishes.
+    /// Sets the layout for provider caches.
     pub fn cache(self, cache: CacheConfig) -> Self {
         self.with(|it| it.cache = cache)
     }
 
-    /// Adds a transform: it rewrites the history and the turn in flight for each request, behind those before it.
+    /// Adds a transform. It rewrites the history and the turn in flight for each request, after earlier transforms.
     pub fn transform(self, transform: impl Transform + 'static) -> Self {
         self.with(|it| it.transforms = std::mem::take(&mut it.transforms).then(transform))
     }

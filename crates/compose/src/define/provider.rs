@@ -1,4 +1,4 @@
-//! Context providers: who puts messages before the history.
+//! Context providers, which put messages before the history.
 
 use std::fmt;
 use std::future::Future;
@@ -12,25 +12,26 @@ use super::{Call, OnError, Priority, Profile};
 use crate::segment::{Trust, Volatility};
 use crate::{BoxError, Turn};
 
-/// Something that puts messages before the history of a request. They are never stored.
+/// Puts messages before the history of a request. They are never stored.
 ///
-/// Implementors promise that dropping the future stops the work. See [`ContextProvider`] for how one is treated, and for
-/// functions.
+/// Implementors promise that dropping the future stops the work. See [`ContextProvider`] for the options of a
+/// provider, and for providers made from closures.
 pub trait ContextSource: Send + Sync {
-    /// Returns the name under which it is explained, `provider:<name>`.
+    /// Returns the name that identifies it in an Explanation, `provider:<name>`.
     fn name(&self) -> &str;
 
-    /// Returns the messages. Runs beside all other providers and contributors.
+    /// Returns the messages. Runs concurrently with all other providers and contributors.
     ///
-    /// `conversation` is what the transforms made of it: the history, oldest first, and last the turn in flight, if there is one.
+    /// `conversation` is the output of the transforms: the history, oldest first, then the turn in flight, if there
+    /// is one.
     fn provide(&self, call: Call, conversation: Arc<[Turn]>)
     -> BoxFuture<'_, Result<Vec<Message>, BoxError>>;
 }
 
-/// A context provider with how it is treated. Cheap to clone.
+/// A context provider and its options. Cheap to clone.
 ///
-/// Its failure, a panic too, leaves it out of the pass with the reason on record, unless [`on_error`](Self::on_error) says
-/// otherwise.
+/// If it fails or panics, it is left out of the pass and the reason is recorded, unless [`on_error`](Self::on_error)
+/// says otherwise.
 ///
 /// ```
 /// # futures::executor::block_on(async {
@@ -54,12 +55,12 @@ pub struct ContextProvider(pub(crate) Arc<ProviderParts>);
 pub(crate) struct ProviderParts {
     pub(crate) provider: Arc<dyn ContextSource>,
     pub(crate) profile: Profile,
-    /// Whether a thread may pin what it says.
+    /// Whether a thread may pin its messages.
     pub(crate) is_cached: bool,
 }
 
 impl ContextProvider {
-    /// Returns a provider made of an async closure.
+    /// Returns a provider made from an async closure.
     pub fn new<F>(
         name: impl Into<String>,
         provide: impl Fn(Call, Arc<[Turn]>) -> F + Send + Sync + 'static,
@@ -70,7 +71,7 @@ impl ContextProvider {
         Self::of(FnProvider { name: name.into(), provide })
     }
 
-    /// Returns a provider of your own.
+    /// Returns a provider made from a [`ContextSource`].
     pub fn of(provider: impl ContextSource + 'static) -> Self {
         let profile = Profile {
             on_error: OnError::Skip,
@@ -81,50 +82,50 @@ impl ContextProvider {
         Self(Arc::new(ProviderParts { provider: Arc::new(provider), profile, is_cached: false }))
     }
 
-    /// Returns the name under which it is explained, `provider:<name>`.
+    /// Returns the name that identifies it in an Explanation, `provider:<name>`.
     pub fn name(&self) -> &str {
         self.0.provider.name()
     }
 
-    /// Gives it a deadline.
+    /// Sets how long it may take.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.with(|it| it.profile.deadline = Some(deadline))
     }
 
-    /// Says what its failure means.
+    /// Sets whether its failure fails the pass.
     #[must_use]
     pub fn on_error(self, on_error: OnError) -> Self {
         self.with(|it| it.profile.on_error = on_error)
     }
 
-    /// Says how hard it holds on under a budget.
+    /// Sets its priority under a budget: the lowest is dropped first.
     #[must_use]
     pub fn priority(self, priority: Priority) -> Self {
         self.with(|it| it.profile.priority = priority)
     }
 
-    /// Says where its words come from.
+    /// Sets where its content comes from, for policies.
     #[must_use]
     pub fn trust(self, trust: Trust) -> Self {
         self.with(|it| it.profile.trust = trust)
     }
 
-    /// Lets a thread pin what it says first, so that the request begins with the same bytes from then on. See
+    /// Lets a thread pin its first messages, so that later requests begin with the same bytes. See
     /// [`Pass::cached_blocks`](crate::Pass::cached_blocks).
     #[must_use]
     pub fn cached(self) -> Self {
         self.with(|it| (it.is_cached, it.profile.volatility) = (true, Some(Volatility::Conversation)))
     }
 
-    /// Asks it again in every turn. The default.
+    /// Calls it again in every turn. The default.
     #[must_use]
     pub fn real_time(self) -> Self {
         self.with(|it| (it.is_cached, it.profile.volatility) = (false, Some(Volatility::Turn)))
     }
 
-    /// Says how often its messages change, where that is not each turn. What changes each turn keeps the history behind
-    /// it out of the provider's cache.
+    /// Sets how often its messages change; the default is each turn. Messages that change each turn keep the history
+    /// after them out of the provider's cache.
     #[must_use]
     pub fn volatility(self, volatility: Volatility) -> Self {
         self.with(|it| it.profile.volatility = Some(volatility))

@@ -1,21 +1,21 @@
-//! What runs a tool, a check or middleware, on its way from the author to the agent.
+//! Carries the code that runs a tool, a check or middleware from the author to the agent.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// What runs a tool, a check or middleware. The engine carries it and never looks inside; the agent asks for the type that
-/// it knows how to run. Clones are equal, and nothing else is.
+/// The code that runs a tool, a check or middleware. The engine carries it without looking inside; the agent asks for
+/// the type that it knows how to run. Only clones of the same runner are equal.
 #[derive(Clone)]
 pub struct Runner(Arc<dyn Any + Send + Sync>);
 
 impl Runner {
-    /// Wraps what the agent will ask for.
+    /// Wraps a value of the type that the agent will ask for.
     pub fn new(runner: impl Any + Send + Sync) -> Self {
         Self(Arc::new(runner))
     }
 
-    /// Returns the runner, if it is of that type.
+    /// Returns the runner, if it has that type.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }

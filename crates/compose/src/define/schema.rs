@@ -14,8 +14,8 @@ pub struct Schema(Arc<Value>);
 impl Schema {
     /// Returns the schema of a type.
     ///
-    /// Nested types are written in place: the properties of several schemas can then be merged and compared
-    /// without their definitions.
+    /// Nested types are inlined, so that the properties of several schemas can be merged and compared without their
+    /// definitions.
     pub fn of<T: JsonSchema>() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|it| it.inline_subschemas = true);
         let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -25,7 +25,7 @@ impl Schema {
         Self(Arc::new(value))
     }
 
-    /// Takes over a schema written as JSON.
+    /// Wraps a schema written as JSON.
     pub fn from_json(value: Value) -> Self {
         Self(Arc::new(value))
     }
@@ -35,7 +35,7 @@ impl Schema {
         &self.0
     }
 
-    /// Returns the top-level properties, in order: also those of its variants, as a tagged enum has them.
+    /// Returns the top-level properties in order, including those of its variants, such as a tagged enum's.
     pub fn properties(&self) -> impl Iterator<Item = (String, Value)> {
         let mut found = IndexMap::new();
         collect_properties(&self.0, &mut found);
@@ -45,22 +45,22 @@ impl Schema {
         })
     }
 
-    /// Returns the keys that every value has.
+    /// Returns the keys that every valid value has.
     pub(crate) fn required(&self) -> Vec<String> {
         required_keys(&self.0)
     }
 
-    /// Whether keys that no owner declares are refused.
+    /// Returns whether keys that no owner declares are rejected.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.get("additionalProperties") == Some(&Value::Bool(false))
     }
 
-    /// The schema of keys that no owner declares, where there is one.
+    /// Returns the schema for keys that no owner declares, if there is one.
     pub(crate) fn additional(&self) -> Option<Value> {
         self.0.get("additionalProperties").filter(|it| it.is_object()).cloned()
     }
 
-    /// What `$ref`s inside a property point into.
+    /// Returns the definitions that `$ref`s inside a property point to.
     pub(crate) fn definitions(&self) -> Option<&Value> {
         self.0.get("$defs").or_else(|| self.0.get("definitions"))
     }
@@ -70,7 +70,7 @@ fn members<'a>(schema: &'a Value, keyword: &str) -> impl Iterator<Item = &'a Val
     schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Collects what each key may be, by the variants that declare it.
+/// Collects the schemas of each key from the variants that declare it.
 fn collect_properties(schema: &Value, found: &mut IndexMap<String, Vec<Value>>) {
     let own = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     for (key, property) in own {
@@ -83,7 +83,7 @@ fn collect_properties(schema: &Value, found: &mut IndexMap<String, Vec<Value>>) 
     variants.for_each(|it| collect_properties(it, found));
 }
 
-/// A key is required that the schema, one of `allOf`, or every variant requires.
+/// Returns the keys required by the schema itself, by one of its `allOf`, or by every variant.
 fn required_keys(schema: &Value) -> Vec<String> {
     let own = members(schema, "required").filter_map(Value::as_str).map(str::to_owned);
     let mut keys: Vec<String> = own.chain(members(schema, "allOf").flat_map(required_keys)).collect();

@@ -41,7 +41,7 @@ enum Kind {
 #[derive(Clone)]
 pub(crate) struct Literal {
     text: SharedText,
-    /// The author's own words, where the engine's tags had to be neutralised in them.
+    /// The author's original text, if the engine's tags had to be neutralised in it.
     original: Option<Arc<str>>,
 }
 
@@ -75,7 +75,7 @@ impl Text {
         Ok(Self::from_template(Template::parse(source)?, None))
     }
 
-    /// Returns the text of a parsed template, with the partials it may render.
+    /// Returns the text of a parsed template, with the partials that it may render.
     pub fn from_template(template: Template, partials: Option<Arc<dyn Partials>>) -> Self {
         match template.as_literal() {
             Some(literal) => Self::literal(literal),
@@ -83,7 +83,7 @@ impl Text {
         }
     }
 
-    /// Returns a text that is a function of the typed input.
+    /// Returns a text computed from the typed input.
     pub fn of<I, R>(function: impl Fn(&I) -> R + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -92,7 +92,7 @@ impl Text {
         Self(Kind::Sync(Arc::new(move |call| Ok(function(&*call.input.get::<I>()?).into()))))
     }
 
-    /// Returns a text that is a function of the typed input and of who the pass is for.
+    /// Returns a text computed from the typed input and the pass's scope.
     ///
     /// ```
     /// use contexture_compose::Text;
@@ -109,7 +109,7 @@ impl Text {
         Self(Kind::Sync(Arc::new(move |call| Ok(function(&*call.input.get::<I>()?, &call.scope).into()))))
     }
 
-    /// Returns a text that is a function of the typed input and can fail.
+    /// Returns a text computed from the typed input by a function that can fail.
     pub fn try_of<I, R, E>(function: impl Fn(&I) -> Result<R, E> + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -121,7 +121,7 @@ impl Text {
         })))
     }
 
-    /// Returns a text that has to wait for something; it runs beside the other contributors.
+    /// Returns a text computed by an async function, which runs concurrently with the other contributors.
     pub fn later<I, F>(function: impl Fn(Arc<I>) -> F + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -133,8 +133,8 @@ impl Text {
         })))
     }
 
-    /// How often the text can change, judged by what it reads: a literal never; a template of the tenant,
-    /// user or session with the conversation; anything else with the turn.
+    /// Returns how often the text can change, derived from what it reads: a literal never changes; a template that
+    /// reads only the tenant, user or session changes with the conversation; all other texts change with the turn.
     pub fn volatility(&self) -> Volatility {
         match &self.0 {
             Kind::Literal(_) => Volatility::Static,
@@ -143,7 +143,7 @@ impl Text {
         }
     }
 
-    /// The global variables that a template reads; none for other kinds of text.
+    /// Returns the global variables that a template reads; empty for other kinds of text.
     pub fn variables(&self) -> Vec<Variable> {
         match &self.0 {
             Kind::Template(text) => text.template.variables(),
@@ -151,7 +151,7 @@ impl Text {
         }
     }
 
-    /// The paths of all variables that a template and its partials read.
+    /// Returns the paths of all variables that a template and its partials read.
     pub(crate) fn variables_in_all(&self) -> Vec<Vec<String>> {
         let mut paths = Vec::new();
         if let Kind::Template(text) = &self.0 {
@@ -160,7 +160,7 @@ impl Text {
         paths
     }
 
-    /// Returns the text at once if it needs no waiting, and a future otherwise.
+    /// Returns the text immediately if it can be computed synchronously, or else a future.
     pub(crate) fn evaluate(&self, call: &Call) -> Evaluated {
         match &self.0 {
             Kind::Literal(literal) => Evaluated::Known(literal.clone()),
@@ -170,7 +170,7 @@ impl Text {
         }
     }
 
-    /// Renders a template with what is known now; other kinds of text were evaluated before.
+    /// Renders a template with what is known now. Async texts are evaluated earlier and are an error here.
     pub(crate) fn render_now(&self, call: &Call) -> Result<SharedText, BoxError> {
         match self.evaluate(call) {
             Evaluated::Known(literal) => Ok(literal.text),
@@ -179,7 +179,7 @@ impl Text {
         }
     }
 
-    /// Returns the text of a literal.
+    /// Returns the text if it is a literal.
     pub(crate) fn as_literal(&self) -> Option<&SharedText> {
         match &self.0 {
             Kind::Literal(literal) => Some(&literal.text),
@@ -187,7 +187,7 @@ impl Text {
         }
     }
 
-    /// Returns the author's own words of a literal.
+    /// Returns the author's original text if it is a literal.
     pub(crate) fn as_original(&self) -> Option<&str> {
         match &self.0 {
             Kind::Literal(literal) => Some(literal.original()),
@@ -195,13 +195,13 @@ impl Text {
         }
     }
 
-    /// Whether a template may read what is only known after all entries were gathered.
+    /// Returns whether it is a template, which may read values that are known only after all entries are gathered.
     pub(crate) fn is_template(&self) -> bool {
         matches!(self.0, Kind::Template(_))
     }
 }
 
-/// A text that is there, or one to wait for.
+/// The result of evaluating a text: available now, or a future.
 pub(crate) enum Evaluated {
     Known(Literal),
     Made(Result<String, BoxError>),
@@ -209,7 +209,7 @@ pub(crate) enum Evaluated {
 }
 
 impl Evaluated {
-    /// Returns the text as a body of its own: nothing in it can pass for an envelope of the engine.
+    /// Returns the text with the engine's tags neutralised, so that nothing in it can pass for an engine envelope.
     pub(crate) async fn wait(self) -> Result<SharedText, BoxError> {
         match self {
             Evaluated::Known(literal) => Ok(literal.text),
@@ -218,7 +218,7 @@ impl Evaluated {
         }
     }
 
-    /// Returns the author's words as they are, for a place where everything is escaped anyway.
+    /// Returns the author's original text, for a place where everything is escaped anyway.
     pub(crate) async fn wait_original(self) -> Result<String, BoxError> {
         match self {
             Evaluated::Known(literal) => Ok(literal.original().to_owned()),
@@ -228,11 +228,11 @@ impl Evaluated {
     }
 }
 
-/// How deep partials are followed to learn what a text reads.
+/// The maximum depth to which partials are followed to find out what a text reads.
 const MAX_PARTIALS: usize = 8;
 
 impl TemplateText {
-    /// How often a template's output changes, judged by what it and its partials read.
+    /// Returns how often a template's output changes, derived from what it and its partials read.
     fn volatility(&self, template: &Template, depth: usize) -> Volatility {
         if template.shows_time() {
             return Volatility::Turn;
@@ -240,7 +240,7 @@ impl TemplateText {
         let read = template.variables().iter().map(variable_volatility).max().unwrap_or(Volatility::Static);
         let of_partial = |(name, _)| match self.partials.as_ref().and_then(|it| it.partial(name)) {
             Some(partial) if depth < MAX_PARTIALS => self.volatility(&partial, depth + 1),
-            // What can't be looked into may read anything.
+            // A partial that cannot be inspected may read anything.
             _ => Volatility::Turn,
         };
         let partials = template.partials();

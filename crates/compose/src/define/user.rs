@@ -1,4 +1,4 @@
-//! The user slot: what resolves to this turn's user message at the time of the call.
+//! The user slot, which is resolved to this turn's user message for each call.
 
 use contexture_message::Part;
 
@@ -18,7 +18,7 @@ use super::Text;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct UserMessage {
-    /// What it consists of, in order.
+    /// The parts of the message, in order.
     pub content: Vec<UserPart>,
 }
 
@@ -27,7 +27,7 @@ pub struct UserMessage {
 pub enum UserPart {
     /// A text, resolved for each call.
     Text(Text),
-    /// An image or a file, as it is.
+    /// An image or a file, sent unchanged.
     Media(Part),
 }
 
@@ -37,7 +37,7 @@ impl UserMessage {
         Self { content: vec![UserPart::Text(text.into())] }
     }
 
-    /// Adds a part.
+    /// Adds an image or a file.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
         self.content.push(UserPart::Media(part));

@@ -1,4 +1,4 @@
-//! Tag values that an author writes: JSON with texts and functions in it.
+//! Tag values that an author writes: JSON that may contain texts and functions.
 
 use std::fmt;
 use std::future::Future;
@@ -32,7 +32,7 @@ pub enum TagValue {
     Json(Value),
     /// One text, such as a template.
     Text(Text),
-    /// A function of the call; what it returns is read by the same rules.
+    /// A function of the call; its result is interpreted by the same rules.
     Function(TagFunction),
     /// Named values, in order.
     Object(IndexMap<String, TagValue>),
@@ -40,12 +40,12 @@ pub enum TagValue {
     List(Vec<TagValue>),
 }
 
-/// A function that gives a tag value.
+/// An async function that returns a tag value.
 #[derive(Clone)]
 pub struct TagFunction(Arc<ValueFn>);
 
 impl TagValue {
-    /// Returns a value that is a function of the typed input.
+    /// Returns a value computed from the typed input.
     pub fn of<I>(function: impl Fn(&I) -> Value + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -56,7 +56,7 @@ impl TagValue {
         })))
     }
 
-    /// Returns a value that is a function of the typed input and of who the pass is for.
+    /// Returns a value computed from the typed input and the pass's scope.
     pub fn of_scoped<I>(function: impl Fn(&I, &Scope) -> Value + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -67,7 +67,7 @@ impl TagValue {
         })))
     }
 
-    /// Returns a value that has to wait for something.
+    /// Returns a value computed by an async function.
     pub fn later<I, F>(function: impl Fn(Arc<I>) -> F + Send + Sync + 'static) -> Self
     where
         I: DeserializeOwned + Send + Sync + 'static,
@@ -79,12 +79,12 @@ impl TagValue {
         })))
     }
 
-    /// Returns named values.
+    /// Returns an object with these values, in order.
     pub fn object<K: Into<String>>(values: impl IntoIterator<Item = (K, TagValue)>) -> Self {
         Self::Object(values.into_iter().map(|(key, value)| (key.into(), value)).collect())
     }
 
-    /// How often the value can change, judged by what it is made of.
+    /// Returns how often the value can change, derived from its contents.
     pub fn volatility(&self) -> Volatility {
         match self {
             TagValue::Json(_) => Volatility::Static,
@@ -95,7 +95,7 @@ impl TagValue {
         }
     }
 
-    /// The global variables that templates in it read.
+    /// Returns the global variables that its templates read.
     pub fn variables(&self) -> Vec<Variable> {
         match self {
             TagValue::Json(_) | TagValue::Function(_) => Vec::new(),
@@ -105,8 +105,8 @@ impl TagValue {
         }
     }
 
-    /// Returns what is known of the value before anything runs. What a template or a function will say is `null`, which
-    /// has no shape yet; in a message, where only text can stand, it is some text.
+    /// Returns what is known of the value before anything runs. The result of a template or function is `null`, which
+    /// has no shape yet. In a message, which can only hold text, a template becomes a placeholder text.
     pub(crate) fn sketch(&self) -> Value {
         match self {
             TagValue::Object(values) if values.contains_key("role") => self.message_sketch(values),
@@ -150,7 +150,7 @@ impl TagValue {
         }
     }
 
-    /// Runs all functions and texts in it, at once, and returns plain JSON.
+    /// Runs all functions and texts in the value concurrently and returns plain JSON.
     pub(crate) fn evaluate<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Value, BoxError>> {
         match self {
             TagValue::Json(value) => std::future::ready(Ok(value.clone())).boxed(),

@@ -1,8 +1,8 @@
-//! Blocks as contributors.
+//! Turns blocks into contributors.
 //!
-//! The place of a block, in full: `system` and `conversation` stand in the frozen prefix if `cached`, else in the
-//! author's place; `system` and `turn` at the end of the system message; `user` in the envelope of this turn's message,
-//! without `turn` only if no earlier turn that goes along says it.
+//! The placement of a block in full: `system` with `conversation` is in the frozen prefix if `cached`, else in the
+//! author's order; `system` with `turn` is at the end of the system message; `user` is in the envelope of this turn's
+//! message, and without `turn` only if no earlier turn of the request contains it.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::{
     Rank, Source, Text, Trust,
 };
 
-/// Why a block that is switched off took no part.
+/// Why a disabled block was excluded.
 const NOT_ENABLED: &str = "the block is not enabled";
-/// Why a block of other prompts took no part.
+/// Why a block of other prompts was excluded.
 const OTHER_AGENTS: &str = "`agents` of the block does not list this prompt";
-/// Why a block of the conversation took no part in this turn.
+/// Why a conversation block was excluded from this turn.
 const SAID_BEFORE: &str = "an earlier turn of the request holds the block";
 
 /// A block as a contributor.
 struct BlockContributor {
     block: Arc<BlockDefinition>,
-    /// Its name as a tag.
+    /// The block's name as a tag.
     name: Arc<str>,
     takes_part: bool,
 }
@@ -70,7 +70,7 @@ impl Contributor for BlockContributor {
             placement: placement(&self.block),
             rank: Rank { order: *order, name: self.name.to_string() },
             volatility: Some(volatility(&self.block)),
-            // What holds for the whole conversation must not come and go with the length of the history.
+            // A block that is valid for the whole conversation must not come and go with the length of the history.
             pinned: matches!(placement(&self.block), Placement::Prefix | Placement::FirstUser),
             deadline: *deadline,
             on_error: *on_error,
@@ -107,7 +107,7 @@ impl Contributor for InlineContributor {
 }
 
 impl Lowering {
-    /// Returns what is made of a block.
+    /// Lowers a block.
     pub(super) fn block(&mut self, block: &Arc<BlockDefinition>, name: &str) -> Made {
         let is_other = !block.agents.is_empty() && !block.agents.contains(&self.prompt);
         let gate_reason = match (block.enabled, is_other) {
@@ -127,14 +127,14 @@ impl Lowering {
             constant,
             gate_reason: Some(gate_reason),
             frozen: is_frozen(block).then_some(name),
-            // What the user's message holds does not change while its turn runs.
+            // The content of the user message does not change while its turn runs.
             lasts: Some(block.message == BlockMessage::User || block.mode == BlockMode::Cached),
             ..Made::new(Arc::new(contributor))
         }
     }
 }
 
-/// Lowers the blocks of a request. `known` says which of the prompt's own entries has a name.
+/// Lowers the blocks of a request. `known` returns the place of the prompt's own entry with a name.
 pub(crate) fn lower_inline<'a>(
     blocks: &[InlineBlock],
     known: impl Fn(&str) -> Option<&'a str>,
@@ -169,7 +169,7 @@ pub(crate) fn lower_inline<'a>(
     Ok(nodes)
 }
 
-/// Returns what stands for a block that the thread has pinned, as it was rendered then.
+/// Returns the contribution of a block that the thread has pinned, as it was rendered then.
 pub(crate) fn pinned_contribution(name: &str, body: &str) -> Contribution {
     contribution(tagged(name, body, true))
 }
@@ -179,7 +179,7 @@ pub(super) fn block_name(block: &BlockDefinition) -> Result<String, TagError> {
     block_tag_name(&block.name)
 }
 
-/// Tells versions of a block apart.
+/// Returns a hash that distinguishes versions of a block.
 pub(super) fn block_stamp(block: &BlockDefinition) -> u64 {
     xxh3_64(format!("{block:?}").as_bytes())
 }
@@ -188,9 +188,9 @@ fn contribution(piece: Piece) -> Contribution {
     Contribution { pieces: vec![piece], ..Contribution::default() }
 }
 
-/// Puts a body into its tag. A blank body makes no text.
+/// Wraps a body in its tag. A blank body makes no text.
 fn tagged(name: &str, body: &str, is_frozen: bool) -> Piece {
-    // Neutral before it is pinned, so that what is pinned is what was sent.
+    // The body is neutralised before it is pinned, so that the pinned bytes are those that were sent.
     let body = SharedText::authored(body.trim_matches(['\n', '\r']));
     let body = if body.trim().is_empty() { "" } else { body.as_str() };
     let text = match body.is_empty() {
@@ -218,7 +218,7 @@ fn placement(block: &BlockDefinition) -> Placement {
 fn volatility(block: &BlockDefinition) -> Volatility {
     match (placement(block), &block.body) {
         (Placement::Prefix, _) => Volatility::Conversation,
-        // Rebuilt for each request: what it reads decides.
+        // The block is rendered for each request, so its volatility depends on what it reads.
         (Placement::System, BlockBody::Static(text)) => Text::volatility(text),
         (Placement::System, BlockBody::Dynamic(_)) => Volatility::Turn,
         (Placement::SystemLast | Placement::User | Placement::FirstUser, _) => Volatility::Turn,

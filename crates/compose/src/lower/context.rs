@@ -1,4 +1,4 @@
-//! Contexts as contributors.
+//! Turns contexts into contributors.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::define::ContextParts;
 use crate::segment::{SharedText, SharedTool, Volatility};
 use crate::{BoxError, Call, Contribution, Contributor, Declaration, Piece, Profile};
 
-/// How often a context changes, judged by what it is made of.
+/// Returns how often a context changes, derived from its contents.
 pub(super) fn inferred_volatility(parts: &ContextParts) -> Volatility {
     let text = parts.text.as_ref().map(crate::Text::volatility);
     let values = parts.values.as_ref().map(crate::TagValue::volatility);
     let inferred = text.max(values).unwrap_or_default();
-    // Declared `cached`, a function of the input still differs between threads.
+    // Even if declared `cached`, a function of the input differs between threads.
     if parts.profile.cached { inferred.min(Volatility::Conversation) } else { inferred }
 }
 
@@ -46,7 +46,7 @@ impl ContextContributor {
         }
     }
 
-    /// Returns what it contributes if it consists of literals, so that no pass has to ask again.
+    /// Returns the contribution if it consists of literals, so that no pass has to evaluate it again.
     pub(super) fn constant(&self) -> Option<Contribution> {
         if self.parts.values.is_some() {
             return None;
@@ -66,7 +66,7 @@ impl ContextContributor {
     }
 }
 
-/// A text of nothing but white space says nothing.
+/// Returns an empty text if it is all white space.
 fn trimmed(text: SharedText) -> SharedText {
     if !text.is_empty() && text.trim().is_empty() { SharedText::authored("") } else { text }
 }

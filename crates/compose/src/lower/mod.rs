@@ -1,8 +1,8 @@
-//! Turns a definition into a Prompt, once.
+//! Compiles a definition into a Prompt, once.
 //!
-//! In comes a [`Definition`], out comes an immutable [`Prompt`] in which every entry, of whatever kind, is a
-//! contributor with a source, a gate and nested entries. Ids, priorities, tool names, schemas, nesting and the tags that
-//! are known by now are checked here, and all faults are reported together. Nothing runs yet.
+//! Turns a [`Definition`] into an immutable [`Prompt`] in which every entry, of any kind, is a contributor with a
+//! source, a gate and nested entries. Ids, priorities, tool names, schemas, nesting and the tags known so far are
+//! checked here, and all faults are reported together. Nothing runs yet.
 
 mod block;
 mod context;
@@ -33,22 +33,24 @@ use crate::{
     Branch, Contributor, Declaration, Definition, Engine, Entry, Error, ErrorKind, Priority, Source,
 };
 
-/// Why something under a condition took no part.
+/// Why an entry under a condition was excluded.
 pub(crate) const PREDICATE_FALSE: &str = "when() predicate returned false";
-/// Why a context with a condition of its own took no part.
+/// Why a context with its own condition was excluded.
 const CONTEXT_WHEN_FALSE: &str = "context-level when returned false";
 
-/// How deep entries may be nested.
+/// The maximum nesting depth of entries.
 pub const MAX_DEPTH: usize = 32;
 
 /// A compiled, immutable definition of a model call. Cheap to clone.
 ///
-/// `In` is the type of the input and `Out` the type of the answer. `Prompt` alone takes any JSON and gives text; see
-/// [`PromptBuilder::input`](crate::PromptBuilder::input) and [`PromptBuilder::output`](crate::PromptBuilder::output).
+/// `In` is the type of the input and `Out` the type of the answer. Plain `Prompt` takes any JSON and returns text;
+/// see [`PromptBuilder::input`](crate::PromptBuilder::input) and
+/// [`PromptBuilder::output`](crate::PromptBuilder::output).
 pub struct Prompt<In = Value, Out = String> {
     pub(crate) compiled: Arc<Compiled>,
     engine: Engine,
-    // A function pointer: the prompt holds neither an input nor an answer, so it is `Send` and `Sync` whatever they are.
+    // A function pointer: the prompt owns neither an input nor an answer, so it is `Send` and `Sync` whatever they
+    // are.
     types: PhantomData<fn(&In) -> Out>,
 }
 
@@ -57,17 +59,17 @@ pub(crate) struct Compiled {
     pub(crate) items: Vec<Item>,
     pub(crate) input: InputSchema,
     pub(crate) tools: Vec<SharedTool>,
-    /// Where the entries stand that have an id.
+    /// The places of entries that have an id.
     places: HashMap<Source, String>,
 }
 
 impl Compiled {
-    /// Returns the place of the entry with that notation.
+    /// Returns the place of the entry with that source.
     pub(crate) fn place(&self, source: &Source) -> Option<&str> {
         self.places.get(source).map(String::as_str)
     }
 
-    /// Returns an entry whose id is that name, in any spelling, with its place.
+    /// Returns the place of an entry whose id is that name, in any spelling.
     pub(crate) fn place_of(&self, name: &str) -> Option<&str> {
         let is_same = |it: &&Source| {
             let id = it.as_str().split_once(':').map_or("", |(_, id)| id);
@@ -84,7 +86,7 @@ impl<In, Out> Prompt<In, Out> {
         &self.compiled.definition.id
     }
 
-    /// Returns what the author said.
+    /// Returns the author's definition.
     pub fn definition(&self) -> &Definition {
         &self.compiled.definition
     }
@@ -94,8 +96,8 @@ impl<In, Out> Prompt<In, Out> {
         self.compiled.input.to_json()
     }
 
-    /// Says which keys of an input no schema of the prompt declares, with the key that may be meant. They are allowed, but
-    /// may be slips of the pen.
+    /// Lists the keys of an input that no schema of the prompt declares, each with the key that may be meant. They
+    /// are allowed, but may be typos.
     pub fn undeclared_input(&self, input: &Value) -> Vec<String> {
         self.compiled.input.undeclared(input)
     }
@@ -105,18 +107,18 @@ impl<In, Out> Prompt<In, Out> {
         &self.engine
     }
 
-    /// Returns the prompt with other ports. Prompts that share an engine share what it remembers.
+    /// Returns the prompt with other ports. Prompts that share an engine share its caches.
     #[must_use]
     pub fn with_engine(&self, engine: &Engine) -> Self {
         Self { compiled: Arc::clone(&self.compiled), engine: engine.clone(), types: PhantomData }
     }
 
-    /// Returns the same prompt, JSON in and text out: what registries, agents and servers hold.
+    /// Returns the same prompt with JSON input and text output, the form that registries, agents and servers hold.
     pub fn untyped(&self) -> Prompt {
         self.retyped()
     }
 
-    /// Whether two handles are the same compiled prompt.
+    /// Returns whether two handles refer to the same compiled prompt.
     pub fn is_same<I, O>(&self, other: &Prompt<I, O>) -> bool {
         Arc::ptr_eq(&self.compiled, &other.compiled)
     }
@@ -187,7 +189,7 @@ pub(crate) fn lower_reentered(
     Ok(items)
 }
 
-/// Lists the schemas in the tree; the flag says whether an owner is there in every pass.
+/// Lists the schemas in the tree; the flag says whether an owner is included in every pass.
 fn collect_owners(
     items: &[Item],
     always: bool,
@@ -201,7 +203,7 @@ fn collect_owners(
             }
             Item::Node(node) => {
                 let always = always && !node.is_gated;
-                // Entries that share entries on many levels are walked once, not once for each way to them.
+                // Entries that share entries on many levels are visited once, not once for each path to them.
                 if !seen.insert((node.identity, always)) {
                     continue;
                 }
@@ -216,7 +218,7 @@ fn collect_owners(
     }
 }
 
-/// Where a contributor stands, and whose it is.
+/// The place of a contributor, and its owner.
 struct Spot<'a> {
     source: Source,
     identity: usize,
@@ -232,7 +234,7 @@ struct Lowering {
     overrides: Vec<String>,
     /// Nodes by identity: an entry that is used in several places is lowered once.
     nodes: HashMap<usize, Arc<Node>>,
-    /// Who has an id, and where it stands.
+    /// The entry with each id, and its place.
     ids: HashMap<Source, (usize, String)>,
     /// What is known of the tag values of contexts, by identity.
     sketches: HashMap<usize, Sketch>,
@@ -280,7 +282,7 @@ impl Lowering {
                 let identity = Arc::as_ptr(&context.parts).addr();
                 let place = context.parts.file.as_deref().unwrap_or(place);
                 let is_gated = context.parts.when.is_some();
-                // An edited file is another version; of a function nothing can be told.
+                // An edited file is a different version; the contents of a function are unknown.
                 let stamp = || xxh3_64(format!("{:?}", context.parts).as_bytes());
                 if let Some(values) = &context.parts.values {
                     self.sketches.entry(identity).or_insert_with(|| values.sketch());
@@ -345,7 +347,7 @@ impl Lowering {
         }
     }
 
-    /// Lowers one contributor, or returns what was made of it before.
+    /// Lowers one contributor, or returns its existing node.
     fn node(
         &mut self,
         spot: Spot<'_>,
@@ -454,7 +456,7 @@ impl Lowering {
     }
 }
 
-/// Returns the notation of an entry at a position of its author's array.
+/// Returns the source of an entry at a position in its author's array.
 fn entry_source(entry: &Entry, position: usize) -> Source {
     match entry {
         Entry::Context(context) => match &context.parts.id {
@@ -471,7 +473,7 @@ fn entry_source(entry: &Entry, position: usize) -> Source {
     }
 }
 
-/// Whether a tool can have that name: all providers accept 1 to 64 letters, digits, `_` and `-`.
+/// Returns whether a tool can have that name: all providers accept 1 to 64 letters, digits, `_` and `-`.
 pub fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')

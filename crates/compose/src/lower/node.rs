@@ -1,4 +1,4 @@
-//! The lowered tree: positions, and what stands there.
+//! The lowered tree of entries.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ pub(crate) enum Item {
     Choice(Arc<Choice>),
 }
 
-/// An entry, lowered.
+/// A lowered entry.
 pub(crate) struct Node {
     pub(crate) source: Source,
-    /// The author's id, shared by all notations of one entry.
+    /// Identifies the author's entry, wherever and in whatever notation it is used.
     pub(crate) identity: usize,
-    /// Where it stands: unique in its prompt, for errors and for what is remembered of it.
+    /// Its place, unique in its prompt, for errors and for the keys of cached contributions.
     pub(crate) place: String,
     pub(crate) contributor: Arc<dyn Contributor>,
-    /// Tells versions of the same entry apart, where something is remembered of it.
+    /// Distinguishes versions of the same entry in the keys of cached contributions.
     pub(crate) stamp: u64,
-    /// What it contributes, where that is the same in every pass.
+    /// The contribution, if it is the same in every pass.
     pub(crate) constant: Option<Arc<Contribution>>,
     pub(crate) profile: Profile,
     pub(crate) gate_reason: &'static str,
-    /// The condition behind its gate, where it has one that can be shown.
+    /// The condition behind its gate, if it has one that can be shown.
     pub(crate) condition: Option<Predicate>,
-    /// What a thread may pin is known by this: the name of a block, or `provider:<name>`.
+    /// The key under which a thread may pin it: the name of a block, or `provider:<name>`.
     pub(crate) frozen: Option<Arc<str>>,
-    /// Whether it puts messages before the history, which it gets to see.
+    /// Whether it is a context provider, which puts messages before the history and can read the history.
     pub(crate) is_provider: bool,
-    /// Whether what it says holds for all steps of a turn.
+    /// Whether its contribution is valid for all steps of a turn.
     pub(crate) lasts: bool,
     pub(crate) input: Option<Arc<OwnedSchema>>,
     pub(crate) children: Vec<Item>,
@@ -46,19 +46,19 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Whether it is a contributor or an injectable with a gate, which may look at the keys of its own schema.
+    /// Returns whether it is a contributor or an injectable with a gate, which may read the keys of its own schema.
     pub(crate) fn has_own_gate(&self) -> bool {
         let kind = self.source.as_str().split_once(':').map_or("", |(kind, _)| kind);
         self.is_gated && matches!(kind, "contributor" | "injectable")
     }
 
-    /// Whether it is a prompt block, which contributes text and nothing else.
+    /// Returns whether it is a prompt block, which contributes only text.
     pub(crate) fn is_block(&self) -> bool {
         self.source.as_str().starts_with("block:")
     }
 }
 
-/// Lists of positions of which at most one takes part.
+/// Lists of positions of which at most one is included.
 pub(crate) struct Choice {
     pub(crate) source: Source,
     pub(crate) pick: Pick,
@@ -82,7 +82,7 @@ impl Item {
     }
 }
 
-/// What an entry becomes, with what only its kind knows.
+/// The result of lowering an entry, with the facts that only its kind knows.
 pub(super) struct Made {
     pub(super) contributor: Arc<dyn Contributor>,
     pub(super) constant: Option<Arc<Contribution>>,

@@ -1,4 +1,4 @@
-//! Context providers as contributors.
+//! Turns context providers into contributors.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Contributor for ProviderContributor {
             let conversation = Arc::clone(call.conversation());
             self.0.provider.provide(call, conversation).await
         };
-        // What a panic leaves behind belongs to the provider; the pass only gets its words.
+        // A panic can only leave the provider's own state inconsistent; the pass only gets its messages.
         let work = AssertUnwindSafe(work).catch_unwind();
         async move {
             match work.await {
@@ -62,7 +62,7 @@ impl Lowering {
     }
 }
 
-/// Lowers the providers of a request. `known` says where the prompt's own entry with a notation stands.
+/// Lowers the providers of a request. `known` returns the place of the prompt's own entry with a source.
 pub(crate) fn lower_providers<'a>(
     providers: &[ContextProvider],
     known: impl Fn(&Source) -> Option<&'a str>,
@@ -83,14 +83,14 @@ pub(crate) fn lower_providers<'a>(
     Ok(nodes)
 }
 
-/// Returns what a thread may pin of a provider's messages, as they are sent.
+/// Returns the pin of a provider's messages, as they are sent.
 pub(crate) fn provider_pin(name: &Arc<str>, messages: &[Arc<Message>]) -> Pin {
-    // Plain data with string keys: writing it as JSON can't fail.
+    // Plain data with string keys always serializes.
     let body = serde_json::to_string(messages).unwrap_or_default();
     Pin { name: Arc::clone(name), body: body.into() }
 }
 
-/// Returns what stands for a provider whose messages the thread has pinned; nothing if they can't be read.
+/// Returns the contribution of a provider whose messages the thread has pinned; `None` if they cannot be read.
 pub(crate) fn pinned_messages(body: &str) -> Option<Contribution> {
     serde_json::from_str(body).ok().map(contribution)
 }

@@ -1,8 +1,9 @@
 //! Checks the tags that are known before anything runs.
 //!
-//! In come the sketches of all tag values: what templates and functions will say is `null` in them. Out come the faults
-//! that every pass would meet: names that no tag has, messages that are none, and one tag that is text here and nested
-//! there. Entries under a condition are checked alone, for others of them may never stand beside them.
+//! Reads the sketches of all tag values, in which the results of templates and functions are `null`. Reports the
+//! faults that every pass would hit: invalid tag names, invalid messages, and a tag that is text in one place and
+//! nested in another. Entries under a condition are checked alone, because they may never be included together with
+//! others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +16,7 @@ use crate::{Error, Source};
 /// What is known of the tag values of an entry.
 pub(super) type Sketch = Value;
 
-/// Lists what is wrong with the tags of a prompt, whatever its input is.
+/// Lists the faults in the tags of a prompt that do not depend on the input.
 pub(super) fn tag_faults(own: &[Value], items: &[Item], sketches: &HashMap<usize, Sketch>) -> Vec<Error> {
     if own.is_empty() && sketches.is_empty() {
         return Vec::new();
@@ -40,7 +41,7 @@ pub(super) fn tag_faults(own: &[Value], items: &[Item], sketches: &HashMap<usize
     aggregate(&together).err().map(Error::from).into_iter().collect()
 }
 
-/// Goes over all contributors in resolved order; the flag says whether one is there in every pass.
+/// Visits all contributors in resolved order; the flag says whether one is included in every pass.
 fn collect(
     items: &[Item],
     always: bool,

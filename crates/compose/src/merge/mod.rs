@@ -1,12 +1,12 @@
-//! Joins all contributions into one list of Segments.
+//! Merges all contributions into one list of Segments.
 //!
-//! In come the contributions in resolved order, out comes a [`Draft`] in which everything has its place:
-//! the prompt's own texts, entries in resolved order (tag values aggregated into one tree), messages of the
-//! context slot, of providers and of the history, the user's turn, tools sorted by name. Duplicate ids,
-//! colliding tools and tags that do not go together are errors that name both sides.
+//! Turns contributions in resolved order into a [`Draft`] in which everything has its place: the prompt's own texts,
+//! entries in resolved order (tag values aggregated into one tree), messages of the context slot, of providers and of
+//! the history, the user's turn, tools sorted by name. Duplicate ids, colliding tools and incompatible tags are
+//! errors that name both sides.
 //!
-//! The prompt's own templates are rendered here and not in `gather`: they may read `config.context`, which is
-//! only known once all values were aggregated, and a template never waits. Nothing is dropped here.
+//! The prompt's own templates are rendered here and not in `gather`: they may read `config.context`, which is known
+//! only once all values are aggregated, and rendering a template never awaits. Nothing is dropped here.
 
 pub(crate) mod owned;
 mod segments;
@@ -43,7 +43,7 @@ use crate::{
     Body, Call, Contribution, Error, ErrorKind, Placement, Rank, Segment, ShortenedResult, Source, Turn,
 };
 
-/// Everything that may go into the request, in order.
+/// Everything that may be sent, in order.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) segments: Vec<Segment>,
@@ -53,29 +53,29 @@ pub(crate) struct Draft {
     pub(crate) extras: Extras,
     pub(crate) timings: Vec<Timing>,
     pub(crate) warnings: Vec<String>,
-    /// What was done to pair calls with results, by the Segment that was repaired.
+    /// The repairs that paired calls with results, by the repaired Segment.
     pub(crate) repairs: Vec<(Source, Repair)>,
-    /// What it all costs; filled in by `fit`.
+    /// The token counts; filled in by `fit`.
     pub(crate) usage: Usage,
-    /// What the envelope costs around its pieces, if there are any.
+    /// The tokens of the envelope around its pieces, if there are any.
     pub(crate) envelope: Tokens,
-    /// What each transform did.
+    /// The effect of each transform.
     pub(crate) transforms: Vec<TransformChange>,
-    /// Which tool results are previews.
+    /// The tool results that are shown as previews.
     pub(crate) shortened: Vec<ShortenedResult>,
-    /// The text that owns the place of the tag block.
+    /// The text that replaces the tag block.
     pub(crate) owned: Option<Owned>,
 }
 
 impl Draft {
-    /// Returns the text of the Segment that owns the place of the tag block, for what is kept now.
+    /// Returns the text of the Segment that replaces the tag block, rendered for the entries that are kept now.
     pub(crate) fn owned_text(&self, position: usize) -> Option<SharedText> {
         let owned = self.owned.as_ref().filter(|it| it.position == position)?;
         let kept = kept_entries(&self.segments);
         owned.text(&self.tree, &|it| kept.contains(&it)).ok()
     }
 
-    /// Accounts the tokens of the tag block, or of the text in its place, to its shares.
+    /// Distributes the tokens of the tag block, or of the text that replaces it, over its shares.
     pub(crate) fn count_shares(&mut self, counter: &dyn TokenCounter) {
         match &self.owned {
             Some(owned) => owned.count(&mut self.segments, &self.tree, counter),
@@ -83,7 +83,7 @@ impl Draft {
         }
     }
 
-    /// Puts the text that is sent into the Segment that owns the place of the tag block, once it is known what is kept.
+    /// Stores the final text in the Segment that replaces the tag block, once it is known what is kept.
     pub(crate) fn settle(&mut self) {
         let Some(position) = self.owned.as_ref().map(|it| it.position) else { return };
         if let Some(text) = self.owned_text(position)
@@ -104,20 +104,20 @@ pub(crate) struct Skeleton {
     pub(crate) output: Option<Arc<Value>>,
 }
 
-/// What contributors bring besides text and tools: definitions for whoever runs the turn.
+/// What contributors add besides text and tools: definitions for the code that runs the turn.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// Checks of the answer, entries' first.
+    /// Checks of the answer, those of entries first.
     pub constraints: Vec<Constraint>,
-    /// Checks of input and output, entries' first.
+    /// Checks of input and output, those of entries first.
     pub guardrails: Vec<Guardrail>,
-    /// What wraps tool calls.
+    /// Middleware that wraps tool calls.
     pub tool_middleware: Vec<ToolMiddleware>,
-    /// Anything for the application, by source.
+    /// Metadata for the application, by source.
     pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
-/// Joins everything that was gathered.
+/// Merges everything that was gathered.
 pub(crate) fn merge(gathered: Gathered, setup: &Setup<'_>, rewritten: Rewritten<'_>) -> Result<Draft, Error> {
     let Gathered { call, outcomes, mut own, timings, warnings } = gathered;
     let mut merging = Merging {
@@ -169,8 +169,8 @@ struct Merging<'a> {
 }
 
 impl Merging<'_> {
-    /// Turns contributions into Segments, in resolved order; tag values are put aside. What has no place in the author's
-    /// order stands behind, by rank.
+    /// Turns contributions into Segments, in resolved order; tag values are set aside. Entries that are not placed in
+    /// the author's order come last, sorted by rank.
     fn entries(&mut self, outcomes: &[Outcome]) -> Vec<Segment> {
         let mut segments = Vec::with_capacity(outcomes.len());
         let mut ranked: Vec<(&Rank, Vec<Segment>)> = Vec::new();
@@ -194,7 +194,7 @@ impl Merging<'_> {
                 }
             }
         }
-        // A stable sort: what ranks equal stays in resolved order.
+        // The sort is stable: entries of equal rank stay in resolved order.
         ranked.sort_by_key(|(rank, _)| *rank);
         segments.extend(ranked.into_iter().flat_map(|(_, placed)| placed));
         let definition = self.setup.prompt.definition();
@@ -241,8 +241,8 @@ impl Merging<'_> {
         }
     }
 
-    /// Aggregates the values that the policy allows. It is asked before anything can read them: the prompt's own
-    /// templates see what is in the tree.
+    /// Aggregates the values that the policy allows. The policy is consulted first because the prompt's own templates
+    /// can read everything in the tree.
     fn aggregate(&mut self) -> Result<Aggregate, Error> {
         let policy = &self.setup.engine.policy;
         for valued in &mut self.values {
@@ -295,7 +295,7 @@ impl Merging<'_> {
         }
     }
 
-    /// Adds the prompt's own section in the place of the tag block.
+    /// Adds the prompt's own section, which replaces the tag block.
     fn section(&mut self, section: Option<OwnText>, call: &Call, tree: &TagTree) -> Result<(), Error> {
         let Some(section) = section else { return Ok(()) };
         let (_, volatility) = section.render(&Source::prompt(), call)?;
@@ -309,7 +309,7 @@ impl Merging<'_> {
         self.own(Owned::new(section, call, Form::Section, position), tree)
     }
 
-    /// Gives the place of the tag block to a text of the prompt.
+    /// Replaces the tag block with a text of the prompt.
     fn own(&mut self, owned: Owned, tree: &TagTree) -> Result<(), Error> {
         let text = owned.text(tree, &|_| true)?;
         if let Some(segment) = self.segments.get_mut(owned.position) {
@@ -320,7 +320,7 @@ impl Merging<'_> {
         Ok(())
     }
 
-    /// Adds the messages of the context slot, each call with its result.
+    /// Adds the messages of the context slot, with calls and results paired.
     fn context_messages(&mut self, messages: Vec<(usize, Message)>) {
         let (entries, messages): (Vec<usize>, Vec<Message>) = messages.into_iter().unzip();
         let lists = messages.into_iter().map(|it| vec![Arc::new(it)]).collect();
@@ -332,8 +332,8 @@ impl Merging<'_> {
         }
     }
 
-    /// Pairs calls with results within lists of messages that follow each other. Each is whole by itself then: a result in
-    /// another list goes to that of its call.
+    /// Pairs calls with results across consecutive lists of messages. Each list is then complete by itself: a result
+    /// moves to the list that has its call.
     fn paired(&self, lists: Vec<Vec<Arc<Message>>>) -> Vec<(Vec<Arc<Message>>, Vec<Repair>)> {
         let has_tools = |it: &Arc<Message>| {
             it.content.iter().any(|it| matches!(it, Part::ToolCall(_) | Part::ToolResult(_)))
@@ -351,8 +351,8 @@ impl Merging<'_> {
         window.repaired_turns().into_iter().map(|it| (it.messages, it.repairs)).collect()
     }
 
-    /// Adds the prompt's own list: its first system message ends the composed one, everything else stands before
-    /// the history.
+    /// Adds the prompt's own list: its first system message ends the composed one, all other messages come before the
+    /// history.
     fn own_messages(&mut self, messages: Vec<(Role, OwnText)>, call: &Call) -> Result<(), Error> {
         let system = messages.iter().position(|(role, _)| *role == Role::System);
         for (position, (role, text)) in messages.into_iter().enumerate() {
@@ -369,7 +369,7 @@ impl Merging<'_> {
         Ok(())
     }
 
-    /// Adds the messages of context providers, each call with its result.
+    /// Adds the messages of context providers, with calls and results paired.
     fn provider_messages(&mut self, outcomes: &[Outcome]) {
         let speaking: Vec<_> = outcomes
             .iter()
@@ -391,8 +391,8 @@ impl Merging<'_> {
         }
     }
 
-    /// Adds the user's turn with its envelopes, and what has happened in it so far. What the prompt says in the user's
-    /// place stands behind what the user says.
+    /// Adds the user's turn with its envelopes, and the messages of the turn so far. The prompt's user slot comes
+    /// after what the user says.
     fn turn(&mut self, user: OwnUser, call: &Call, rewritten: &Rewritten<'_>) -> Result<(), Error> {
         let in_flight = in_flight(rewritten);
         let said: Vec<_> = in_flight.iter().filter(|it| is_of_the_user(it)).collect();
@@ -441,7 +441,7 @@ impl Merging<'_> {
             Some(owned) => owned.count(&mut self.segments, tree, &**counter),
             None => count_shares(&mut self.segments, tree, &**counter),
         }
-        // Shares of the tag block and turns of the history were counted where they were made.
+        // Shares of the tag block and turns of the history were counted when they were created.
         let is_counted = |it: &Segment| matches!(it.slot, Slot::Tags | Slot::History);
         let owner = self.owned.as_ref().map(|it| it.position);
         let own = self.segments.iter_mut().enumerate().filter(|(idx, _)| Some(*idx) != owner);
@@ -456,7 +456,7 @@ impl Merging<'_> {
             _ => false,
         };
         let has_user = self.segments.iter().any(|it| it.fate.is_sent() && has_words(it));
-        // Without words of the user the envelope makes a message of its own.
+        // If the user said nothing, the envelope is a separate message.
         let message = if has_user { 0 } else { counter.profile().framing.message };
         self.envelope = counter.count(&envelope(&[])) + Tokens(message);
     }
@@ -488,7 +488,7 @@ impl Merging<'_> {
     }
 }
 
-/// Returns each entry once. `lower` and `gate` saw to that, except for entries that were re-entered.
+/// Returns each entry once. `lower` and `gate` already ensure that, except for re-entered entries.
 fn distinct(mut outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Error> {
     let reenters = |it: &Outcome| match it {
         Outcome::Contributed { contribution, .. } => !contribution.entries.is_empty(),
@@ -505,7 +505,7 @@ fn distinct(mut outcomes: Vec<Outcome>) -> Result<Vec<Outcome>, Error> {
     Ok(outcomes)
 }
 
-/// Two different entries with one id can also meet here: one of them was re-entered.
+/// Checks for two different entries with the same id, which only meet here if one of them was re-entered.
 fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
     let mut known: HashMap<&Source, &Node> = HashMap::new();
     for outcome in outcomes {
@@ -520,7 +520,7 @@ fn check_ids(outcomes: &[Outcome]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the prompt's own templates see as `config`.
+/// Returns what the prompt's own templates see as `config`.
 fn own_config(setup: &Setup<'_>, tree: &TagTree, tools: &[(Source, SharedTool)]) -> Value {
     let mut config = setup.config();
     config["context"] = Value::Object(named(tree.texts()));

@@ -1,7 +1,8 @@
-//! A text of the prompt that owns the place of the tag block: a `<context>` section, or a system text that holds one.
+//! A text of the prompt that replaces the tag block: a `<context>` section, or a system text that contains one.
 //!
-//! Contributions keep their source and priority in it. What the budget drops is absent from the map that the text reads,
-//! so the text is rendered again for what is kept; a contribution costs what it adds to the text.
+//! Contributions keep their source and priority in it. Contributions that the budget drops are missing from the map
+//! that the text reads, so the text is rendered again for those that are kept. A contribution costs what it adds to
+//! the text.
 
 use std::cmp::Reverse;
 
@@ -14,15 +15,15 @@ use crate::segment::{Fate, SharedText, Slot};
 use crate::tags::TagTree;
 use crate::{Body, Call, Error, Segment, Source};
 
-/// Why a value took no part.
+/// Why a value was excluded.
 const UNREAD: &str = "the prompt's `<context>` does not read it";
 
-/// A text that owns the place of the tag block.
+/// A text that replaces the tag block.
 pub(crate) struct Owned {
     text: OwnText,
     call: Call,
     form: Form,
-    /// Its Segment.
+    /// The position of its Segment.
     pub(super) position: usize,
 }
 
@@ -32,12 +33,12 @@ impl std::fmt::Debug for Owned {
     }
 }
 
-/// Which text it is.
+/// The kind of text.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     /// The body of a section, which is wrapped in its tag.
     Section,
-    /// A system text with a section in it, and whether it stands behind another.
+    /// A system text that contains a section, and whether it is the first one.
     System { is_first: bool },
 }
 
@@ -51,7 +52,7 @@ impl Owned {
         let texts: Map<String, Value> = named(tree.texts_kept(kept));
         match self.render(texts.clone()) {
             Ok(text) => Ok(text),
-            // A template that does not expect a key to be absent can still read it as nothing.
+            // A template that does not expect a missing key can still read it as null.
             Err(_) => {
                 let names = tree.texts().into_iter().map(|(name, _)| (name.to_owned(), Value::Null));
                 self.render(names.chain(texts).collect())
@@ -70,8 +71,8 @@ impl Owned {
         })
     }
 
-    /// Accounts the tokens of the text to the contributions in it. Who holds on longest is admitted first, so that giving way
-    /// in the reverse order gives back what was paid.
+    /// Distributes the tokens of the text over the contributions in it. The highest priority is counted first, so
+    /// that dropping in the reverse order frees exactly what was counted.
     pub(crate) fn count(&self, segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
         let mut order: Vec<usize> = (0..segments.len()).filter(|&it| is_share(&segments[it])).collect();
         order.sort_by_key(|&it| (Reverse(segments[it].pinned), Reverse(segments[it].priority)));
@@ -114,7 +115,7 @@ pub(super) fn named(texts: Vec<(&str, String)>) -> Map<String, Value> {
     texts.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect()
 }
 
-/// Puts a section into its tag. A blank one makes no text.
+/// Wraps a section in its tag. A blank section makes no text.
 fn section(text: &str) -> SharedText {
     let text = text.trim_matches(['\n', '\r']);
     match text.trim().is_empty() {
@@ -123,7 +124,7 @@ fn section(text: &str) -> SharedText {
     }
 }
 
-/// Takes a section out that has nothing in it.
+/// Removes a section that has no content.
 fn without_blank_section(text: SharedText) -> SharedText {
     const OPEN: &str = "<context>";
     const CLOSE: &str = "</context>";

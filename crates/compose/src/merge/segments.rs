@@ -1,4 +1,4 @@
-//! How contributions become Segments.
+//! Converts contributions into Segments.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn piece_segment(node: &Node, slot: Slot, piece: &Piece) -> Segment {
     Segment { priority, offers, fate, pin: piece.pin.clone(), ..segment }
 }
 
-/// Returns a Segment without its words: the turn's envelope holds them already.
+/// Returns a Segment without its text, which the turn's envelope already contains.
 pub(super) fn enclosed(segment: Segment) -> Segment {
     match segment.fate {
         Fate::Empty => segment,
@@ -32,7 +32,7 @@ pub(super) fn enclosed(segment: Segment) -> Segment {
     }
 }
 
-/// Returns a Segment that is treated as its entry says.
+/// Returns a Segment with the options of its entry.
 pub(super) fn node_segment(node: &Node, slot: Slot, body: impl Into<Body>) -> Segment {
     let profile = &node.profile;
     Segment {
@@ -45,7 +45,7 @@ pub(super) fn node_segment(node: &Node, slot: Slot, body: impl Into<Body>) -> Se
     }
 }
 
-/// What the prompt itself says is never dropped.
+/// Returns a Segment of the prompt's own text, which is never dropped.
 pub(super) fn own_segment(
     source: Source,
     slot: Slot,
@@ -62,7 +62,7 @@ pub(super) fn own_segment(
     Segment { pinned: true, volatility, fate, ..Segment::new(source, slot, body) }
 }
 
-/// Pieces are joined with a blank line; one that brings its own is not given a second.
+/// Removes a leading blank line. Pieces are joined with one, so a piece that brings its own would get a second.
 pub(super) fn without_leading_break(text: SharedText) -> SharedText {
     match text.strip_prefix("\n\n").or_else(|| text.strip_prefix('\n')) {
         Some(rest) => SharedText::authored(rest),

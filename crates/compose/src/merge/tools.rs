@@ -1,4 +1,4 @@
-//! Tools of all owners, joined.
+//! Merges the tools of all owners.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::segment::{SharedTool, Slot, Volatility};
 use crate::setup::Setup;
 use crate::{Body, Error, ErrorKind, Segment, Source};
 
-/// Lists the tools of all entries that take part, in resolved order.
+/// Lists the tools of all included entries, in resolved order.
 pub(super) fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
     let mut tools = Vec::new();
     for outcome in outcomes {
@@ -20,8 +20,8 @@ pub(super) fn collect_tools(outcomes: &[Outcome]) -> Vec<(Source, SharedTool)> {
     tools
 }
 
-/// Joins entry tools, prompt tools and call-site tools, and spare ones where their names are free, sorted by name so that
-/// the prefix is stable.
+/// Merges entry tools, prompt tools and call-site tools, and spare ones whose names are free. They are sorted by name
+/// so that the prefix is stable.
 pub(super) fn merge_tools(
     mut tools: Vec<(Source, SharedTool)>,
     setup: &Setup<'_>,
@@ -36,7 +36,7 @@ pub(super) fn merge_tools(
     Error::all(collisions(&tools).into_iter().chain(bad_names(all)).collect())?;
     tools = distinct(tools);
     if !given.is_empty() {
-        // Of one name the call site's last one counts; nothing of the call site collides.
+        // Call-site tools never collide: the last one with a given name wins.
         let mut by_name: IndexMap<String, (Source, SharedTool)> = IndexMap::new();
         by_name.extend(tools.into_iter().chain(given).map(|it| (it.1.tool().name.clone(), it)));
         tools = by_name.into_values().collect();
@@ -61,7 +61,7 @@ fn has(tools: &[(Source, SharedTool)], name: &str) -> bool {
     tools.iter().any(|(_, it)| it.tool().name == name)
 }
 
-/// Names every tool that providers would refuse; what is known before a call was checked by `lower`.
+/// Lists every tool name that providers would reject. `lower` has already checked those known before a call.
 fn bad_names<'a>(tools: impl Iterator<Item = &'a (Source, SharedTool)>) -> Vec<Error> {
     let bad = tools.filter(|(_, it)| !is_tool_name(&it.tool().name));
     bad.map(|(owner, it)| {
@@ -70,14 +70,14 @@ fn bad_names<'a>(tools: impl Iterator<Item = &'a (Source, SharedTool)>) -> Vec<E
     .collect()
 }
 
-/// Leaves out tools that another owner brought as well: the very same ones, or they would have collided.
+/// Removes tools that another owner added as well. They are identical, or they would have collided.
 fn distinct(mut tools: Vec<(Source, SharedTool)>) -> Vec<(Source, SharedTool)> {
     let mut names = HashSet::with_capacity(tools.len());
     tools.retain(|(_, it)| names.insert(it.tool().name.clone()));
     tools
 }
 
-/// Names every tool that another owner has as well, unless it is the very same one.
+/// Lists every tool name that another owner uses as well, unless both tools are identical.
 fn collisions(tools: &[(Source, SharedTool)]) -> Vec<Error> {
     let mut owners: HashMap<&str, &(Source, SharedTool)> = HashMap::with_capacity(tools.len());
     let mut collisions = Vec::new();

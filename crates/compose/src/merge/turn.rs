@@ -1,4 +1,4 @@
-//! What has happened in the running turn.
+//! The messages of the running turn.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rewrite::Rewritten;
 use crate::segment::{SharedText, Volatility};
 use crate::{Call, Error, Source};
 
-/// Returns what has happened in this turn so far. In a turn of a log, the engine's tags are the engine's.
+/// Returns the messages of this turn so far. In a turn from a log, engine tags come from the engine and are kept.
 pub(super) fn in_flight(rewritten: &Rewritten<'_>) -> Vec<Arc<Message>> {
     let (turn, plain) = (rewritten.turn.iter(), rewritten.plain.iter());
     let logged = turn.flat_map(|turn| {
@@ -21,7 +21,7 @@ pub(super) fn in_flight(rewritten: &Rewritten<'_>) -> Vec<Arc<Message>> {
     logged.chain(plain.map(neutral_message)).filter(|it| !it.is_blank()).collect()
 }
 
-/// What the prompt says in the user's place, as it is sent.
+/// The prompt's user slot, as it is sent.
 pub(super) struct Slotted {
     pub(super) messages: Vec<Message>,
     pub(super) volatility: Volatility,
@@ -29,8 +29,8 @@ pub(super) struct Slotted {
     pub(super) is_replaced: bool,
 }
 
-/// Resolves the user slot beside what the user says. What the user says too is left out; a text for calls without a user's
-/// message is left out if there is one. Adaptations stand around what remains.
+/// Resolves the user slot next to what the user says. Messages that the user says too are left out; the text for
+/// calls without a user message is left out if there is one. Adaptations are placed around what remains.
 pub(super) fn slotted(
     user: OwnUser,
     said: &[&Arc<Message>],
@@ -103,7 +103,7 @@ fn surrounded(
     Ok(messages)
 }
 
-/// Joins pieces with blank lines. One that brings its own is not given a second.
+/// Joins pieces with blank lines. A piece that starts with one does not get a second.
 fn joined<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
     let mut whole = String::new();
     for piece in pieces.filter(|it| !it.trim().is_empty()) {
@@ -118,8 +118,8 @@ fn joined<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
     whole
 }
 
-/// Whether the user says what a message of the prompt says, whatever the engine has put behind it. Attachments of the user's
-/// are no difference; those of the prompt are, where the user has others.
+/// Returns whether the user's message says the same as the prompt's, ignoring what the engine appended. The user's
+/// attachments make no difference; those of the prompt do if the user has others.
 fn is_said(said: &Message, own: &Message) -> bool {
     let (theirs, ours) = (texts(said), texts(own));
     let is_same = [theirs.concat(), theirs.join("\n")].iter().any(|it| it.trim() == ours.concat().trim());
@@ -132,7 +132,7 @@ fn texts(message: &Message) -> Vec<&str> {
     words.filter_map(|it| if let Part::Text { text } = it { Some(text.as_str()) } else { None }).collect()
 }
 
-/// Splits what is in flight behind the words with which the user began the turn.
+/// Splits the messages in flight after the user messages that began the turn.
 pub(super) fn split_words(mut messages: Vec<Arc<Message>>) -> (Vec<Arc<Message>>, Vec<Arc<Message>>) {
     let spoken = messages.iter().position(|it| it.role != Role::User && it.role != Role::System);
     let begun = &messages[..spoken.unwrap_or(messages.len())];

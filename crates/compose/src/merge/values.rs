@@ -1,4 +1,4 @@
-//! Values of the tag tree and what they cost.
+//! Values of the tag tree and their token counts.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::{Body, Segment, Source};
 pub(super) struct Valued {
     pub(super) value: Value,
     pub(super) owner: Owner,
-    /// Why the policy does not let it take part.
+    /// Why the policy excludes it.
     pub(super) excluded: Option<String>,
 }
 
-/// Who a value belongs to.
+/// The owner of a value.
 pub(super) enum Owner {
     Prompt(Volatility),
-    /// An entry, by its place in resolved order.
+    /// An entry, by its position in resolved order.
     Entry(Arc<Node>, usize),
 }
 
@@ -32,7 +32,7 @@ impl Valued {
         Self { value, owner, excluded: None }
     }
 
-    /// Returns the value as the tag tree may see it; an excluded one keeps its position and says nothing.
+    /// Returns the value for the tag tree; an excluded one keeps its position but has no content.
     pub(super) fn allowed(&self) -> &Value {
         if self.excluded.is_some() { &Value::Null } else { &self.value }
     }
@@ -52,7 +52,7 @@ impl Valued {
     }
 }
 
-/// Lists flatten to any depth: each value is an entry of its own, with a fate of its own.
+/// Flattens lists of any depth: each value is a separate entry with its own fate.
 pub(super) fn flattened(value: Value) -> impl Iterator<Item = Value> {
     let mut stack = vec![value];
     std::iter::from_fn(move || {
@@ -65,10 +65,10 @@ pub(super) fn flattened(value: Value) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Accounts the tokens of the tag block to its shares.
+/// Distributes the tokens of the tag block over its shares.
 ///
-/// Who holds on longest pays for the wrappers it opens, so that giving way in the reverse order gives back
-/// exactly what was paid.
+/// The highest priority pays for the wrappers that it opens, so that dropping in the reverse order frees exactly what
+/// was counted.
 pub(crate) fn count_shares(segments: &mut [Segment], tree: &TagTree, counter: &dyn TokenCounter) {
     let is_share = |it: &&mut Segment| it.slot == Slot::Tags && (it.fate.is_sent() || it.fate == Fate::Empty);
     let mut shares: Vec<&mut Segment> = segments.iter_mut().filter(is_share).collect();

@@ -1,4 +1,4 @@
-//! Time, handed in.
+//! The clock port.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
@@ -14,17 +14,17 @@ pub trait Clock: Send + Sync {
     /// Returns the time since some fixed moment.
     fn now(&self) -> Duration;
 
-    /// Waits.
+    /// Returns a future that completes after this time.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 
-    /// Whether time passes at all; without it deadlines can't be kept.
+    /// Returns whether the clock runs; without a running clock deadlines cannot be enforced.
     fn runs(&self) -> bool {
         true
     }
 }
 
-/// A clock that stands still: timings are zero and deadlines never pass. The default, because the engine has
-/// no clock of its own.
+/// A stopped clock: timings are zero and deadlines never expire. The default, because the engine does not read a
+/// clock by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoppedClock;
 
@@ -42,7 +42,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// A clock for tests that moves when it is told to.
+/// A clock for tests that only moves when [`advance`](Self::advance) is called.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<Mutex<Manual>>);
 
@@ -53,12 +53,12 @@ struct Manual {
 }
 
 impl ManualClock {
-    /// Lets time pass and wakes everyone who waits.
+    /// Advances the time and wakes all sleepers.
     pub fn advance(&self, duration: Duration) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.now = state.now.saturating_add(duration);
         let sleepers = std::mem::take(&mut state.sleepers);
-        // A waker may run anything: not under the lock.
+        // A waker may run arbitrary code, so the lock is released first.
         drop(state);
         sleepers.into_iter().for_each(Waker::wake);
     }

@@ -8,13 +8,13 @@ use contexture_message::tokens::{Family, Remembered, counter_for};
 
 /// Finds the token counter for a model.
 ///
-/// Callers rely on getting the same counter for the same model: counts are remembered by counter.
+/// Callers rely on getting the same counter for the same model: counts are cached per counter.
 pub trait Counters: Send + Sync {
-    /// Returns the counter for `model`, or for no model in particular.
+    /// Returns the counter for `model`, or a default one if there is no model.
     fn for_model(&self, model: Option<&str>) -> Arc<dyn TokenCounter>;
 }
 
-/// The counters of all known model families; every text is counted once and remembered by its content.
+/// The counters of all known model families. Each text is counted once and its count cached by content.
 #[derive(Default)]
 pub struct ModelCounters {
     known: Mutex<HashMap<Option<Family>, Arc<dyn TokenCounter>>>,
@@ -30,7 +30,7 @@ impl Counters for ModelCounters {
     }
 }
 
-/// One counter for every model.
+/// The same counter for every model.
 #[derive(Clone)]
 pub struct FixedCounter(pub Arc<dyn TokenCounter>);
 

@@ -1,4 +1,4 @@
-//! All ports together.
+//! All ports of the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use super::{
     StoppedClock,
 };
 
-/// The ports that a pass uses. Cheap to clone; clones share what they remember.
+/// The ports that a pass uses. Cheap to clone; clones share their caches.
 #[derive(Clone)]
 pub struct Engine {
-    /// Measures time and keeps deadlines.
+    /// Measures time and enforces deadlines.
     pub clock: Arc<dyn Clock>,
     /// Counts tokens.
     pub counters: Arc<dyn Counters>,
-    /// Remembers contributions.
+    /// Caches contributions.
     pub memo: Arc<dyn ContextMemo>,
     /// Receives events.
     pub sink: Arc<dyn Sink>,
-    /// Has the last word on Segments.
+    /// Decides which Segments a model may see.
     pub policy: Arc<dyn Policy>,
     /// Receives warnings.
     pub diagnostics: Arc<dyn Diagnostics>,
 }
 
 impl Default for Engine {
-    /// Real token counts, a memo in memory, no clock, nobody who listens.
+    /// Returns an engine with real token counts, a memo in memory, no clock and no listeners.
     fn default() -> Self {
         Self {
             clock: Arc::new(StoppedClock),

@@ -1,4 +1,4 @@
-//! Remembered contributions: bounded, single-flight, with a time to live.
+//! A cache of contributions: bounded, single-flight, with a time to live.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 
 use crate::{BoxError, Contribution};
 
-/// What a contribution depends on: who made it, and a hash of everything it may have read.
+/// What a contribution depends on: its contributor, and a hash of everything it may have read.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct MemoKey {
     /// The prompt and the entry.
@@ -18,15 +18,15 @@ pub struct MemoKey {
     pub input: u128,
 }
 
-/// The outcome of a contributor, shared by all who asked for it.
+/// The outcome of a contributor, shared by all callers that requested it.
 pub type Remembering = Result<Arc<Contribution>, Arc<BoxError>>;
 
-/// Remembers contributions.
+/// Caches contributions.
 ///
-/// Implementors promise: of several callers that ask for one key at the same time one future runs (the
-/// others may be dropped unpolled), failures are not remembered, and memory is bounded.
+/// Implementors promise that only one future runs if several callers request the same key at the same time (the
+/// others may be dropped unpolled), that failures are not cached, and that memory is bounded.
 pub trait ContextMemo: Send + Sync {
-    /// Returns the remembered contribution, or runs `make` and remembers it for `ttl` from now.
+    /// Returns the cached contribution, or runs `make` and caches the result for `ttl` from now.
     fn remember(
         &self,
         key: MemoKey,
@@ -36,13 +36,13 @@ pub trait ContextMemo: Send + Sync {
     ) -> BoxFuture<'static, Remembering>;
 }
 
-/// Remembers in memory, at most so many contributions; the one that was used longest ago goes first.
+/// Caches a limited number of contributions in memory and evicts the least recently used.
 #[derive(Clone)]
 pub struct InMemoryMemo(Arc<Mutex<Slots>>);
 
 struct Slots {
     capacity: usize,
-    /// The least recently used first.
+    /// Sorted from the least to the most recently used.
     slots: IndexMap<MemoKey, Slot>,
 }
 
@@ -58,12 +58,12 @@ impl InMemoryMemo {
         Self(Arc::new(Mutex::new(Slots { capacity: capacity.max(1), slots: IndexMap::new() })))
     }
 
-    /// Returns how many contributions are remembered now.
+    /// Returns the number of cached contributions.
     pub fn len(&self) -> usize {
         self.locked().slots.len()
     }
 
-    /// Whether nothing is remembered.
+    /// Returns whether nothing is cached.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -84,7 +84,7 @@ impl ContextMemo for InMemoryMemo {
         make: BoxFuture<'static, Remembering>,
     ) -> BoxFuture<'static, Remembering> {
         let (outcome, replaced) = self.locked().claim(&key, now, ttl, make);
-        // An author's future may do anything when it is dropped: not under the lock.
+        // Dropping an author's future may run arbitrary code, so the lock is released first.
         drop(replaced);
         let claim = Claim { memo: self.clone(), key, outcome };
         async move { claim.outcome.clone().await }.boxed()
@@ -99,7 +99,7 @@ impl InMemoryMemo {
 
 type Outcome = Shared<BoxFuture<'static, Remembering>>;
 
-/// What is dropped once the lock is released: slots that made room, and a future that nobody needs.
+/// What is dropped once the lock is released: evicted slots, and a future that is not needed.
 type Replaced = (Vec<Slot>, Option<BoxFuture<'static, Remembering>>);
 
 impl Slots {
@@ -131,14 +131,14 @@ impl Slots {
     }
 }
 
-/// A panic of an author's function is a failure like any other: the next one to ask tries again.
+/// Turns a panic of an author's function into a failure, so that the next caller tries again.
 fn guarded(make: BoxFuture<'static, Remembering>) -> BoxFuture<'static, Remembering> {
     let panicked = |_| Err(Arc::new(BoxError::from("the contributor panicked")));
     AssertUnwindSafe(make).catch_unwind().map(move |it| it.unwrap_or_else(panicked)).boxed()
 }
 
-/// Somebody who waits for an outcome. Whoever is the last to leave without a success clears the slot, so that a
-/// failed run, or one that was given up, is not what everyone after it gets.
+/// A caller that waits for an outcome. The last one to leave without a success clears the slot, so that later callers
+/// do not get a failed or abandoned run.
 struct Claim {
     memo: InMemoryMemo,
     key: MemoKey,

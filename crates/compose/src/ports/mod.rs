@@ -1,6 +1,6 @@
-//! Ports: how the outside world reaches the engine. Each has an in-memory fake.
+//! Ports, through which the engine reaches the outside world. Each has an in-memory fake.
 //!
-//! The engine reads no clock, no file and no environment of its own; what it needs comes in here.
+//! The engine itself reads no clock, file or environment variable; ports supply what it needs.
 
 mod clock;
 mod counters;

@@ -1,16 +1,16 @@
-//! What happens, told to whoever wants to know.
+//! Ports that receive events and warnings.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Source;
 
-/// Something that happened while a prompt was resolved.
+/// An event while a prompt is resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineEvent {
     /// A contributor has finished.
     Contributed {
-        /// Who.
+        /// The contributor that finished.
         source: Source,
         /// How long it took.
         took: Duration,
@@ -28,17 +28,17 @@ pub enum EngineEvent {
 
 /// Receives events, for metrics and traces. Must return quickly and must not fail.
 pub trait Sink: Send + Sync {
-    /// Takes one event.
+    /// Records one event.
     fn record(&self, event: EngineEvent);
 }
 
 /// Receives warnings, for logs.
 pub trait Diagnostics: Send + Sync {
-    /// Takes one warning about a prompt.
+    /// Reports one warning about a prompt.
     fn warn(&self, prompt: &str, warning: &str);
 }
 
-/// Ignores everything.
+/// Ignores all events and warnings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ignore;
 
@@ -50,7 +50,7 @@ impl Diagnostics for Ignore {
     fn warn(&self, _prompt: &str, _warning: &str) {}
 }
 
-/// Collects everything, for tests. Clones share what they collect.
+/// Collects all events and warnings, for tests. Clones share their collection.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     events: Arc<Mutex<Vec<EngineEvent>>>,

@@ -1,28 +1,28 @@
-//! An organisation's last word on what a model may see.
+//! The policy port, with which an organisation controls what a model may see.
 
 use serde_json::Value;
 
 use crate::Segment;
 
-/// Looks at every Segment before the budget does.
+/// Reviews every Segment before the budget is applied.
 ///
 /// Implementors promise to be pure: the same Segment always gets the same verdict.
 pub trait Policy: Send + Sync {
-    /// Decides about one Segment. For a share of the tag block, `value` is what it would add; other Segments hold
-    /// their words in their body.
+    /// Reviews one Segment. For a share of the tag block, `value` is what it would add; other Segments have their
+    /// content in their body.
     fn review(&self, segment: &Segment, value: Option<&Value>) -> PolicyVerdict;
 }
 
-/// What a policy says.
+/// The decision of a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PolicyVerdict {
-    /// It may go on.
+    /// The Segment may be sent.
     Allow,
-    /// It is excluded, for this reason.
+    /// The Segment is excluded for this reason.
     Exclude(String),
 }
 
-/// Allows everything.
+/// A policy that allows everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAll;
 
@@ -32,7 +32,7 @@ impl Policy for AllowAll {
     }
 }
 
-/// Excludes some sources by name.
+/// A policy that excludes some sources by name.
 #[derive(Clone, Debug, Default)]
 pub struct DenySources(pub Vec<String>);
 

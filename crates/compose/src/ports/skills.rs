@@ -1,10 +1,10 @@
-//! Where skills come from.
+//! The port that lists and loads skills.
 
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::BoxError;
 
-/// A skill as it is listed: what can be loaded, never the content.
+/// A skill as it is listed, without its content.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Skill {
     /// The name that loads it.
@@ -17,10 +17,10 @@ pub struct Skill {
 ///
 /// Implementors promise a stable order, and that a listed skill can be loaded.
 pub trait SkillSource: Send + Sync {
-    /// Lists what can be loaded.
+    /// Lists the skills that can be loaded.
     fn list(&self) -> Vec<Skill>;
 
-    /// Returns the instructions of one skill, or nothing if there is no such skill.
+    /// Returns the instructions of one skill, or `None` if there is no such skill.
     fn load<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, BoxError>>;
 }
 

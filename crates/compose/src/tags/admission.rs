@@ -1,30 +1,30 @@
-//! What each entry costs: the tokens that it adds to the block of those that were admitted before.
+//! Counts the tokens of each entry: those that it adds to the block of the entries admitted before it.
 //!
-//! An entry pays for its own lines, for the tags around them that no entry before it opened, and for its
-//! attributes on tags that are open. An attribute on a tag that has no content yet costs nothing; whoever
-//! opens the tag pays for it. What an entry adds is counted as one text in the order of the block, so that
-//! the sum differs from the count of the block only where texts of different entries meet, at newlines.
+//! An entry pays for its own lines, for the tags around them that no earlier entry opened, and for its attributes on
+//! open tags. An attribute on a tag without content costs nothing yet; the entry that opens the tag pays for it. What
+//! an entry adds is counted as one text in block order, so the sum differs from the count of the block only at the
+//! newlines where texts of different entries meet.
 
 use contexture_message::{TokenCounter, Tokens};
 
 use super::tree::{NodeIdx, ROOT, TagTree};
 
-/// Accounts the tokens of a tree to its entries, one after the other in any order.
+/// Distributes the tokens of a tree over its entries, one after the other in any order.
 #[derive(Clone, Debug)]
 pub struct Admission<'a> {
     tree: &'a TagTree,
     entries: Vec<Share>,
     /// For each node its position in the block and the position after its last descendant.
     spans: Vec<(usize, usize)>,
-    /// Whether each node has an admitted line in it.
+    /// Whether each node contains an admitted line.
     open: Vec<bool>,
     /// Whether an admitted entry set each attribute.
     set: Vec<bool>,
-    /// Whether anything was admitted; the first text has no newline to the one before.
+    /// Whether anything was admitted; the first text has no newline before it.
     started: bool,
 }
 
-/// What one entry has in the tree, in the order of the block.
+/// The content of one entry in the tree, in block order.
 #[derive(Clone, Debug, Default)]
 struct Share {
     lines: Vec<usize>,
@@ -32,7 +32,7 @@ struct Share {
 }
 
 impl TagTree {
-    /// Starts to account tokens to entries.
+    /// Starts distributing tokens over entries.
     ///
     /// ```
     /// use contexture_compose::tags::{TagEntry, aggregate};
@@ -67,7 +67,7 @@ impl TagTree {
 }
 
 impl TagTree {
-    /// Returns the text that each entry would make alone, by the entry's position.
+    /// Returns the text that each entry would produce alone, by the entry's position.
     pub fn shares(&self) -> Vec<String> {
         let mut admission = self.admission();
         (0..admission.entries.len()).map(|entry| admission.alone(entry)).collect()
@@ -75,7 +75,7 @@ impl TagTree {
 }
 
 impl Admission<'_> {
-    /// Returns the text of one entry as if there were no other, and forgets it again.
+    /// Returns the text of one entry as if it were the only one, and restores the state.
     fn alone(&mut self, entry: usize) -> String {
         let share = std::mem::take(&mut self.entries[entry]);
         share.attributes.iter().for_each(|&it| self.set[it] = true);
@@ -91,13 +91,13 @@ impl Admission<'_> {
         text
     }
 
-    /// Whether `entry` has anything in the tree that was not admitted yet.
+    /// Returns whether `entry` has anything in the tree that is not admitted yet.
     pub fn has_share(&self, entry: usize) -> bool {
         self.entries.get(entry).is_some_and(|it| !it.lines.is_empty() || !it.attributes.is_empty())
     }
 
-    /// Admits `entry` and returns what it adds. Nothing is added by an entry that has no tags or was admitted
-    /// before.
+    /// Admits `entry` and returns the tokens that it adds. An entry that has no tags or was admitted before adds
+    /// none.
     pub fn admit(&mut self, entry: usize, counter: &dyn TokenCounter) -> Tokens {
         let Some(share) = self.entries.get_mut(entry).map(std::mem::take) else { return Tokens(0) };
         let attributes = self.add_attributes(&share);
@@ -120,7 +120,7 @@ impl Admission<'_> {
         added
     }
 
-    /// Returns the lines of `share` with the tags that open for them.
+    /// Returns the lines of `share` with the tags that they open.
     fn add_lines(&mut self, share: &Share) -> String {
         let tree = self.tree;
         let mut text = String::new();
@@ -164,8 +164,8 @@ impl Admission<'_> {
         start <= position && position < end
     }
 
-    /// Gives `node` and what is in it their positions, and the entries their shares. Recursion ends at the
-    /// depth that a tree can have.
+    /// Assigns positions to `node` and its descendants, and shares to the entries. The recursion is bounded by the
+    /// maximum depth of a tree.
     fn visit(&mut self, node: NodeIdx, position: &mut usize) {
         let tree = self.tree;
         let start = *position;

@@ -1,7 +1,7 @@
-//! Aggregates the entries of the context slot: values in, one tree and the messages that pass through out.
+//! Aggregates the values of the context slot into one tree, and collects the messages that pass through.
 //!
-//! Entries are read in order and their keys in author order. The first error ends it. Which rules hold is
-//! said in [`tags`](super); the ones that are easy to miss are said here, where they are done.
+//! Entries are read in order and their keys in author order. The first error stops it. [`tags`](super) describes the
+//! rules; the ones that are easy to miss are also noted here, where they are implemented.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -21,19 +21,19 @@ use super::render::TagStyle;
 use super::tree::{MAX_TAG_DEPTH, NodeIdx, ROOT, TagTree};
 use contexture_history::neutral::neutral_message;
 
-/// How many levels a message can have; text in JSON has no more.
+/// The maximum depth of a message; parsed JSON is never deeper.
 const MAX_MESSAGE_DEPTH: usize = 128;
 
-/// One entry of the context slot with who contributed it.
+/// One entry of the context slot with its source.
 #[derive(Clone, Copy, Debug)]
 pub struct TagEntry<'a> {
-    /// Who contributed it, for errors, such as `context:brand`.
+    /// The source of the entry for errors, such as `context:brand`.
     pub source: &'a str,
-    /// What was contributed.
+    /// The contributed value.
     pub value: &'a Value,
 }
 
-/// What a list of entries aggregates to.
+/// The result of aggregating a list of entries.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     /// The tags of all entries.
@@ -91,16 +91,16 @@ pub fn render_tagged_context(entries: &[Value]) -> Result<String, TagError> {
     Ok(aggregate(&entries)?.tree.render(TagStyle::default()))
 }
 
-/// The tree while it grows, and what is only of use until then.
+/// The tree while it is built, and the state needed for that.
 struct Merge<'a> {
     entries: &'a [TagEntry<'a>],
     /// The index of the entry that is being read.
     entry: usize,
     tree: TagTree,
     messages: Vec<(usize, Message)>,
-    /// The shape of each node, and the entry that made it so.
+    /// The shape of each node, and the entry that determined it.
     shapes: Vec<Option<(TagShape, usize)>>,
-    // One map for all tags: thousands of names under one tag stay quick, and a leaf costs no map.
+    // One map for all tags: thousands of names under one tag stay fast, and a leaf needs no map.
     tags: IndexMap<Key, NodeIdx>,
     attributes: IndexMap<Key, usize>,
     item: Arc<str>,
@@ -178,7 +178,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Reads what stands under `key` into the tag of that name.
+    /// Reads the value of `key` into the tag with that name.
     fn tag(&mut self, parent: NodeIdx, key: &str, value: &Value) -> Result<(), TagError> {
         let name = tag_name(key, |name| self.place(parent, name))?;
         match value {
@@ -190,7 +190,7 @@ impl<'a> Merge<'a> {
                 self.refuse_role(node, map)?;
                 self.object(node, map)?;
             }
-            // Text that is empty does not even reserve the place; `null` and a list without anything in it do.
+            // An empty text does not even reserve the position; `null` and an empty list do.
             Value::Array(items) if items.is_empty() => {
                 self.child(parent, &name)?;
             }
@@ -204,7 +204,7 @@ impl<'a> Merge<'a> {
                             let node = self.child(parent, &name)?;
                             self.refuse_role(node, map)?;
                             self.commit(node, TagShape::Nested)?;
-                            // Never looked up: a record is not merged with another.
+                            // Items are never looked up, because a record is not merged with another.
                             let item = self.add_node(node, &Arc::clone(&self.item))?;
                             self.object(item, map)?;
                         }
@@ -223,7 +223,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Reads `#text`. Beside nested tags it leaves the shape alone.
+    /// Reads `#text`. Next to nested tags it does not change the shape.
     fn own_text(&mut self, node: NodeIdx, value: &Value, nested: bool) -> Result<(), TagError> {
         for value in flat(value) {
             if let Value::Object(_) = value {
@@ -278,7 +278,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Returns the tag `name` under `parent`; a new one comes last.
+    /// Returns the tag `name` under `parent`, adding it at the end if it is new.
     fn child(&mut self, parent: NodeIdx, name: &str) -> Result<NodeIdx, TagError> {
         if let Some(&node) = self.tags.get(&KeyRef(parent, name)) {
             return Ok(node);
@@ -297,7 +297,7 @@ impl<'a> Merge<'a> {
         Ok(self.tree.add_node(parent, Arc::clone(name)))
     }
 
-    /// Makes `node` hold text or nested tags, unless it holds the other.
+    /// Sets whether `node` holds text or nested tags; fails if it already holds the other.
     fn commit(&mut self, node: NodeIdx, shape: TagShape) -> Result<(), TagError> {
         match self.shapes[node.0] {
             Some((first, _)) if first == shape => Ok(()),
@@ -315,8 +315,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Refuses an object under a tag that has a `role`: as a tag the name is reserved, and a message has no
-    /// place there.
+    /// Rejects an object under a tag that has a `role`: as a tag the name is reserved, and a message cannot be inside
+    /// a tag.
     fn refuse_role(&self, node: NodeIdx, map: &Map<String, Value>) -> Result<(), TagError> {
         if !map.contains_key("role") {
             return Ok(());
@@ -327,15 +327,15 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Reads an entry that has a `role` as a message. Keys that messages have elsewhere, such as `name`, are refused:
-    /// no provider but one would be told of them.
+    /// Reads an entry that has a `role` as a message. Keys that messages have elsewhere, such as `name`, are
+    /// rejected, because only one provider would receive them.
     fn message(&self, map: &Map<String, Value>) -> Result<Message, TagError> {
         let place = || self.place(ROOT, "");
         if let Some(reason) = no_message(map) {
             return Err(TagError::RoleAmbiguous { reason, place: place() });
         }
         let fields = map.iter().map(|(key, value)| (key.as_str(), value));
-        // Reading recurses, and a value that was not parsed can be deeper than any stack.
+        // Reading recurses, and a value that was not parsed from text can be deep enough to overflow the stack.
         if map.values().any(|value| is_deeper_than(value, MAX_MESSAGE_DEPTH)) {
             return Err(TagError::DepthExceeded { limit: MAX_MESSAGE_DEPTH, place: place() });
         }
@@ -367,7 +367,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Says why an object that has a `role` is no message. Whether the parts of its content are right is another question.
+/// Returns why an object that has a `role` is not a message. The parts of its content are not checked here.
 fn no_message(map: &Map<String, Value>) -> Option<String> {
     match (map.get("role"), map.get("content")) {
         (Some(Value::String(role)), _) if Role::parse(role).is_none() => {
@@ -382,12 +382,12 @@ fn no_message(map: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Whether `key` says something about the enclosing tag instead of naming one.
+/// Returns whether `key` describes the enclosing tag instead of naming a nested one.
 fn is_own(key: &str) -> bool {
     key == "#text" || key.starts_with('@')
 }
 
-/// Returns how many bytes of text are in `value`, at any depth.
+/// Returns the number of bytes of text in `value`, at any depth.
 fn text_len(value: &Value) -> usize {
     let mut bytes = 0;
     let mut open = vec![value];
@@ -402,7 +402,7 @@ fn text_len(value: &Value) -> usize {
     bytes
 }
 
-/// Returns the text of a value that is no list and no object.
+/// Returns the text of a value that is neither a list nor an object.
 fn scalar_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),

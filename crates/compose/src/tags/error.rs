@@ -1,98 +1,98 @@
-//! What an author can get wrong with tags.
+//! Errors in the tags that authors write.
 
 use std::fmt;
 
 use super::names::MAX_TAG_NAME_BYTES;
 
-/// An entry, or a name, that can't become tags.
+/// Why an entry or a name cannot become a tag.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TagError {
-    /// A key that is no name.
+    /// A key is not a valid name.
     #[error("`{key}` is not a valid name: {fault}{place}")]
     NameInvalid {
         /// The key as authored, with the `@` of an attribute.
         key: String,
-        /// What is wrong with it.
+        /// Why the key is not a name.
         fault: NameFault,
-        /// Where it stands.
+        /// The place of the key.
         place: TagPlace,
     },
-    /// A key whose name has a meaning of its own in prompts.
+    /// A key has a name that is reserved in prompts.
     #[error("`{key}` is the reserved tag name `{name}`{place}")]
     NameReserved {
         /// The key as authored.
         key: String,
         /// The name in kebab-case.
         name: String,
-        /// Where it stands.
+        /// The place of the key.
         place: TagPlace,
     },
-    /// Text under a name that holds nested tags, or the reverse.
+    /// A name holds text in one place and nested tags in another.
     #[error("`{path}` is {first} in `{first_source}` and {second} in `{second_source}`")]
     ShapeMismatch {
         /// The names from the top, joined by dots.
         path: String,
-        /// What it was first.
+        /// The shape it had first.
         first: TagShape,
-        /// Who made it so.
+        /// The source of the first shape.
         first_source: String,
-        /// What it was then.
+        /// The conflicting shape.
         second: TagShape,
-        /// Who made it so.
+        /// The source of the conflicting shape.
         second_source: String,
     },
-    /// An attribute with two values.
+    /// An attribute has two values.
     #[error("the attribute `{path}` has one value in `{first_source}` and another in `{second_source}`")]
     AttributeMismatch {
         /// The names from the top, the attribute last, with its `@`.
         path: String,
-        /// Who set it first.
+        /// The source of the first value.
         first_source: String,
-        /// Who set it to something else.
+        /// The source of the conflicting value.
         second_source: String,
     },
-    /// An attribute, or a tag's own text, that is not text.
+    /// An attribute, or a tag's own text, is not text.
     #[error("the value is {found} where only text, a number or a boolean can stand{place}")]
     NotText {
-        /// What it is, with its article.
+        /// The kind of value found, with its article.
         found: &'static str,
-        /// Where it stands; the path ends in `@name` or `#text`.
+        /// The place of the value; the path ends in `@name` or `#text`.
         place: TagPlace,
     },
-    /// A message under a tag name.
+    /// A message is inside a tag.
     #[error("a message with a `role` stands inside a tag{place}")]
     MessageInTag {
-        /// Where it stands.
+        /// The place of the message.
         place: TagPlace,
     },
-    /// An object with a `role` that is not a message.
+    /// An object with a `role` is not a message.
     #[error("an object with the key `role` is neither a message nor a tag: {reason}{place}")]
     RoleAmbiguous {
-        /// Why it is no message.
+        /// Why it is not a message.
         reason: String,
-        /// Where it stands.
+        /// The place of the object.
         place: TagPlace,
     },
-    /// A message with a part that is none.
+    /// A message has an invalid part.
     #[error("a message is invalid: {reason}{place}")]
     MessageInvalid {
-        /// What is wrong with it.
+        /// Why the part is invalid.
         reason: String,
-        /// Where it stands.
+        /// The place of the message.
         place: TagPlace,
     },
-    /// An entry that is `true`, which is no text.
+    /// An entry is `true`, which is not text.
     #[error("an entry is `true` where text, a message or named values can stand{place}")]
     EntryInvalid {
-        /// Where it stands.
+        /// The place of the entry.
         place: TagPlace,
     },
-    /// Too many levels.
+    /// Tags are nested too deep.
     #[error("a value has more than {limit} levels{place}")]
     DepthExceeded {
-        /// How many there may be.
+        /// The maximum depth.
         limit: usize,
-        /// Where the level too many begins.
+        /// The place where the limit is exceeded.
         place: TagPlace,
     },
 }
@@ -129,8 +129,8 @@ impl TagError {
         }
     }
 
-    /// Returns who is involved: both sources of a mismatch (equal, where one source contradicts itself), the
-    /// one source of anything else, none for a name outside an entry.
+    /// Returns the sources involved: both sources of a mismatch (equal if one source contradicts itself), the only
+    /// source of other errors, none for a name outside an entry.
     pub fn sources(&self) -> Vec<String> {
         match self {
             TagError::ShapeMismatch { first_source, second_source, .. }
@@ -148,7 +148,7 @@ impl TagError {
         }
     }
 
-    /// Returns what to do about it.
+    /// Returns how to fix it, if known.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             TagError::NameInvalid { fault: NameFault::NoTag, .. } => {
@@ -188,19 +188,19 @@ impl TagError {
     }
 }
 
-/// Where in the entries something stands.
+/// The place of something in the entries.
 ///
-/// Shown as ``, in `context[0]` at `a.b` ``; not at all outside entries.
+/// Displays as ``, in `context[0]` at `a.b` ``; empty outside entries.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TagPlace {
     /// The names from the top, joined by dots.
     pub path: String,
-    /// Who contributed the entry.
+    /// The source of the entry.
     pub contributor: Option<String>,
 }
 
 impl TagPlace {
-    /// Returns the place of a name that no entry holds.
+    /// Returns the place of a name that is not part of an entry.
     pub(super) fn outside(name: &str) -> Self {
         Self { path: name.to_owned(), contributor: None }
     }
@@ -218,30 +218,30 @@ impl fmt::Display for TagPlace {
     }
 }
 
-/// Why a key is no name.
+/// Why a key is not a valid name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameFault {
-    /// Nothing is left of it as a name.
+    /// It has no letters or digits.
     #[error("it has neither a letter nor a digit")]
     Empty,
-    /// A character that no name has.
+    /// It contains a character that is not allowed in names.
     #[error("only ASCII letters, digits, `_` and `-` can stand in a name")]
     Character,
-    /// A digit stands first.
+    /// It starts with a digit.
     #[error("it begins with a digit")]
     Digit,
-    /// An attribute or `#text` at the top of an entry.
+    /// It is an attribute or `#text` at the top of an entry, where there is no tag.
     #[error("there is no tag around it")]
     NoTag,
-    /// More bytes than a name may have.
+    /// It is longer than a name may be.
     #[error("it has {bytes} bytes, and a name at most {MAX_TAG_NAME_BYTES}")]
     TooLong {
-        /// How many it has.
+        /// Its length in bytes.
         bytes: usize,
     },
 }
 
-/// What stands under a tag name.
+/// The kind of content that a tag holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TagShape {
     /// Lines of text.

@@ -1,6 +1,6 @@
 //! Escaping: `&`, `<` and `>` in text, also `"` in attributes.
 //!
-//! Text that is escaped already is escaped again: what the author wrote is what the model reads.
+//! Text that is already escaped is escaped again: the model reads exactly what the author wrote.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ pub(super) fn push_text(out: &mut String, text: &str) {
 /// Appends `value`, escaped for an attribute.
 pub(super) fn push_attribute(out: &mut String, value: &str) {
     let mut copied = 0;
-    // Values are short: a look at each byte is quicker than to begin a search.
+    // Values are short, so checking each byte is faster than setting up a search.
     for (at, byte) in value.bytes().enumerate() {
         let entity = match byte {
             b'&' => "&amp;",

@@ -4,12 +4,12 @@ use std::slice;
 
 use serde_json::Value;
 
-/// Iterates over what is in a value that is no list: the value itself, or what its nested lists hold, in order.
+/// Iterates over the value itself if it is not a list, or over the contents of its nested lists, in order.
 pub(super) struct Flat<'a> {
     open: Vec<slice::Iter<'a, Value>>,
 }
 
-/// Returns the values of `value` that are no lists.
+/// Returns the values in `value` that are not lists.
 pub(super) fn flat(value: &Value) -> Flat<'_> {
     Flat { open: vec![slice::from_ref(value).iter()] }
 }
@@ -30,7 +30,7 @@ impl<'a> Iterator for Flat<'a> {
     }
 }
 
-/// Whether `value` has more than `limit` levels of lists and objects.
+/// Returns whether `value` has more than `limit` levels of lists and objects.
 pub(super) fn is_deeper_than(value: &Value, limit: usize) -> bool {
     let mut open = vec![(value, 0)];
     while let Some((value, depth)) = open.pop() {

@@ -1,25 +1,25 @@
-//! Tags: what all sources say about a name, as one block of tagged text.
+//! Tags: merges the values of all sources into one block of tagged text.
 //!
-//! In come the entries of the context slot, each with its source. Out come a [`TagTree`] and the messages
-//! that pass through. The rule, in full:
+//! Turns the entries of the context slot, each with its source, into a [`TagTree`] and the messages that pass
+//! through. The rules in full:
 //!
-//! 1. An entry that is text becomes a system message of its own, raw; a message passes through; in neither can
-//!    the engine's own tags be forged. `null` and `false` are nothing; a list is its elements. Everything else is
-//!    an object whose keys are tags.
-//! 2. A key is a name in kebab-case, whatever its spelling ([`validate_tag_name`]). Equal names of all
-//!    sources meet in one tag, which stands where it was named first.
-//! 3. Under a name: text is a line, a list of texts several lines, an object nested tags, a list of objects one
-//!    `<item>` each. `null` reserves the place. `@key` is an attribute of the enclosing tag and `#text` its
+//! 1. An entry that is text becomes a separate system message, unescaped; a message passes through. Neither can forge
+//!    the engine's own tags. `null` and `false` are ignored; a list stands for its elements. Everything else is an
+//!    object whose keys are tags.
+//! 2. A key is converted to kebab-case from any spelling ([`validate_tag_name`]). Equal names of all sources share one
+//!    tag, at the position where the name first occurs.
+//! 3. Under a name, text is a line, a list of texts is several lines, an object is nested tags, and a list of objects
+//!    is one `<item>` each. `null` reserves the position. `@key` is an attribute of the enclosing tag and `#text` its
 //!    own text.
-//! 4. A name holds lines or nested tags. Who breaks the shape that another source made gets an error that
-//!    names both.
-//! 5. A tag without content vanishes. Text is escaped and otherwise verbatim.
+//! 4. A name holds either lines or nested tags. If a source contradicts the shape that another source determined, the
+//!    error names both.
+//! 5. A tag without content is left out. Text is escaped and otherwise verbatim.
 //!
-//! The files follow the data: names and escaping first, then how entries aggregate to a tree, how it renders
-//! and what each entry costs. [`Tag`] is for people who write a tree by hand, [`neutralise`] for text that is
-//! not escaped but must not forge the engine's own tags.
+//! The files follow the data: names and escaping first, then how entries aggregate into a tree, how it is rendered
+//! and what each entry costs. [`Tag`] is for code that builds a tree by hand, [`neutralise`] for text that is not
+//! escaped but must not forge the engine's own tags.
 //!
-//! Nothing here decides what is kept, and no function is called: values are plain JSON.
+//! This module does not decide what is kept, and calls no functions: values are plain JSON.
 
 mod admission;
 mod aggregate;

@@ -1,9 +1,9 @@
-//! Names of tags: any usual spelling in, kebab-case out.
+//! Names of tags: converts any common spelling to kebab-case.
 //!
-//! A key holds ASCII letters, digits, `_` and `-`. It is split into words at `_`, `-` and where the case
-//! changes: before a capital that follows a small letter, and before the last capital of a run that a small
-//! letter follows. Digits belong to the word before them and do not end a run. The words are
-//! joined by `-`, in small letters; the first character must be a letter.
+//! A key consists of ASCII letters, digits, `_` and `-`. It is split into words at `_`, `-` and case changes: before
+//! an uppercase letter that follows a lowercase one, and before the last uppercase letter of a run that is followed
+//! by a lowercase letter. Digits belong to the word before them and do not end a run. The words are joined by `-`, in
+//! lowercase; the first character must be a letter.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use contexture_history::neutral::ENGINE_TAG_NAMES;
 
 use super::error::{NameFault, TagError, TagPlace};
 
-/// The names that no author can use, at any depth, in any spelling.
+/// The names that authors cannot use, at any depth and in any spelling.
 pub const RESERVED_TAG_NAMES: &[&str] = &[
     "active-skill",
     "thinking",
@@ -31,13 +31,13 @@ pub const RESERVED_TAG_NAMES: &[&str] = &[
     "system-event",
 ];
 
-/// How many bytes the name of a tag or an attribute may have, as it is authored.
+/// The maximum length in bytes of the name of a tag or an attribute, as authored.
 pub const MAX_TAG_NAME_BYTES: usize = 128;
 
-/// How many characters of a name that is too long are shown.
+/// How many characters of an overlong name are shown.
 const SHOWN: usize = 40;
 
-/// Returns the tag name of an authored key, or says why it has none.
+/// Returns the tag name of an authored key, or why it is not valid.
 ///
 /// ```
 /// use contexture_compose::tags::validate_tag_name;
@@ -52,7 +52,7 @@ pub fn validate_tag_name(key: &str) -> Result<String, TagError> {
     tag_name(key, TagPlace::outside).map(Cow::into_owned)
 }
 
-/// Returns the tag name of a block, or says why it has none. A block is wrapped on its own, so that only the engine's own
+/// Returns the tag name of a block, or why it is not valid. A block is wrapped separately, so only the engine's own
 /// names are reserved.
 ///
 /// ```
@@ -76,9 +76,9 @@ pub fn block_tag_name(key: &str) -> Result<String, TagError> {
     }
 }
 
-/// Returns the tag name of `key`, borrowed if it is written as one already.
+/// Returns the tag name of `key`, borrowed if it is already in that form.
 ///
-/// `place` says where a name stands, for errors.
+/// `place` returns the place of the name, for errors.
 pub(super) fn tag_name(key: &str, place: impl FnOnce(&str) -> TagPlace) -> Result<Cow<'_, str>, TagError> {
     match kebab(key) {
         Ok(name) if RESERVED_TAG_NAMES.contains(&name.as_ref()) => {
@@ -93,7 +93,7 @@ pub(super) fn tag_name(key: &str, place: impl FnOnce(&str) -> TagPlace) -> Resul
     }
 }
 
-/// Returns a key as errors show it: one that is too long is cut.
+/// Returns a key as errors show it, shortened if it is too long.
 pub(super) fn shown(key: &str) -> String {
     match key.len() > MAX_TAG_NAME_BYTES {
         true => format!("{}…", key.chars().take(SHOWN).collect::<String>()),
@@ -114,7 +114,7 @@ pub(super) fn kebab(key: &str) -> Result<Cow<'_, str>, NameFault> {
     }
 }
 
-/// Whether [`join_words`] would leave the key as it is.
+/// Returns whether [`join_words`] would leave the key unchanged.
 fn is_kebab(key: &[u8]) -> bool {
     let mut dash = true; // A dash can't be first, nor follow another.
     for byte in key {

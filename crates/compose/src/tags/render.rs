@@ -1,13 +1,13 @@
-//! Renders a tree: `<tag>`, its lines, its nested tags, `</tag>`, each on lines of their own.
+//! Renders a tree: `<tag>`, its lines, its nested tags, `</tag>`, each on separate lines.
 
 use std::fmt;
 
 use super::tree::{NodeIdx, ROOT, TagTree};
 
-/// The most spaces per level; more would only fill the window.
+/// The maximum number of spaces per level; more would only waste tokens.
 const MAX_INDENT: usize = 16;
 
-/// Options of rendering.
+/// Rendering options.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TagStyle {
     /// Spaces per level before each line that is not empty, at most 16. With 0 the author's text is verbatim.
@@ -15,14 +15,14 @@ pub struct TagStyle {
 }
 
 impl TagTree {
-    /// Returns the tagged text of everything, without a final newline.
+    /// Returns the tagged text of all entries, without a final newline.
     pub fn render(&self, style: TagStyle) -> String {
         self.render_kept(style, &|_| true)
     }
 
-    /// Returns the tagged text of those entries for which `kept` is true of their index.
+    /// Returns the tagged text of those entries for whose index `kept` returns true.
     ///
-    /// Lines and attributes of other entries are left out, and so is a tag that only they gave content.
+    /// Lines and attributes of other entries are left out, and so are tags whose content comes only from them.
     pub fn render_kept(&self, style: TagStyle, kept: &dyn Fn(usize) -> bool) -> String {
         let mut writer = Writer::new(self, style, kept);
         writer.out.reserve(self.capacity());
@@ -30,13 +30,13 @@ impl TagTree {
         writer.finish()
     }
 
-    /// Returns the name of each top-level tag that has content, with what stands between its opening and its
-    /// closing tag: escaped, without the newlines around it.
+    /// Returns the name of each top-level tag that has content, with the text between its opening and closing tag:
+    /// escaped, without the newlines around it.
     pub fn texts(&self) -> Vec<(&str, String)> {
         self.texts_kept(&|_| true)
     }
 
-    /// Returns the same with what the entries for which `kept` is true contribute, and nothing else.
+    /// Returns the same for only those entries for whose index `kept` returns true.
     pub fn texts_kept(&self, kept: &dyn Fn(usize) -> bool) -> Vec<(&str, String)> {
         let mut writer = Writer::new(self, TagStyle::default(), kept);
         let mut texts = Vec::new();
@@ -49,7 +49,7 @@ impl TagTree {
         texts
     }
 
-    /// Appends the opening tag of `node` with those attributes for which `set` is true of their index.
+    /// Appends the opening tag of `node` with those attributes for whose index `set` returns true.
     pub(super) fn push_open(&self, out: &mut String, node: NodeIdx, set: impl Fn(usize) -> bool) {
         let node = self.node(node);
         out.push('<');
@@ -84,7 +84,7 @@ impl TagTree {
     }
 }
 
-/// Text in the making: every line ends with a newline, until the last is taken away.
+/// Text under construction: every line ends with a newline, until the last one is removed.
 struct Writer<'a> {
     tree: &'a TagTree,
     indent: usize,
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
         Self { tree, indent, kept, shown: tree.shown(kept), out: String::new() }
     }
 
-    /// Writes what is inside `node`. Recursion ends at the depth that a tree can have.
+    /// Writes the contents of `node`. The recursion is bounded by the maximum depth of a tree.
     fn inside(&mut self, node: NodeIdx, level: usize) {
         let tree = self.tree;
         for &idx in &tree.node(node).lines {

@@ -1,4 +1,4 @@
-//! Tags written by hand: a borrowed tree with attributes, for text that no entry carries.
+//! Tags written by hand: a borrowed tree with attributes, for text that does not belong to an entry.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,9 +8,9 @@ use super::escape::{escaped_capacity, push_attribute, push_text};
 use super::names::{kebab, tag_name};
 use super::tree::MAX_TAG_DEPTH;
 
-/// A tag with what is in it, borrowed from its author.
+/// A tag with its contents, borrowed from the caller.
 ///
-/// Like everywhere, a tag without content vanishes, and a tag's own text comes before its children.
+/// As everywhere, a tag without content is left out, and a tag's own text comes before its children.
 ///
 /// ```
 /// use contexture_compose::tags::Tag;
@@ -23,21 +23,21 @@ use super::tree::MAX_TAG_DEPTH;
 /// ```
 pub struct Tag<'a>(Box<Body<'a>>);
 
-/// What a tag is. It is boxed because a builder moves its tag at every step.
+/// The data of a tag. It is boxed because a builder moves its tag at every step.
 struct Body<'a> {
     name: Cow<'a, str>,
     attributes: Vec<(Cow<'a, str>, &'a str)>,
     text: &'a str,
-    /// What comes after the first text, which most leaves have alone.
+    /// Further texts; most leaves have only the first one.
     more: Vec<&'a str>,
     children: Vec<Tag<'a>>,
-    /// About how many bytes the tag has before escaping.
+    /// The approximate number of bytes before escaping.
     size: usize,
-    /// How many levels of tags are inside.
+    /// The number of levels of tags inside.
     height: usize,
 }
 
-/// Returns `body` inside the tag `name`, escaped; nothing if `body` is empty.
+/// Returns `body` inside the tag `name`, escaped; empty if `body` is empty.
 ///
 /// ```
 /// use contexture_compose::tags::xml_tag;
@@ -64,7 +64,7 @@ impl<'a> Tag<'a> {
         Ok(Self(Box::new(Body { name, attributes, text: "", more, children, size, height: 0 })))
     }
 
-    /// Returns the tag with an attribute. The name is normalised; one given before gets the new value.
+    /// Returns the tag with an attribute. The name is normalised; an existing attribute gets the new value.
     #[inline]
     pub fn attribute(mut self, name: &'a str, value: &'a str) -> Result<Self, TagError> {
         let name = match kebab(name) {
@@ -85,7 +85,7 @@ impl<'a> Tag<'a> {
         Ok(self)
     }
 
-    /// Returns the tag with one more text of its own, on lines of its own, unless it is empty.
+    /// Returns the tag with one more text, on separate lines, unless it is empty.
     #[inline]
     #[must_use]
     pub fn text(mut self, text: &'a str) -> Self {
@@ -98,7 +98,7 @@ impl<'a> Tag<'a> {
         self
     }
 
-    /// Returns the tag with one more tag inside, unless that has no content.
+    /// Returns the tag with one more tag inside, unless that tag has no content.
     #[inline]
     #[must_use]
     pub fn child(mut self, child: Tag<'a>) -> Self {
@@ -124,7 +124,8 @@ impl<'a> Tag<'a> {
         }
         out.reserve(escaped_capacity(self.0.size));
         self.open(out);
-        // The tags that are open, each with its children still to come: no depth can overflow the stack.
+        // The open tags, each with its remaining children. An explicit stack, so that no depth can overflow the call
+        // stack.
         let mut open = vec![(self, self.0.children.iter())];
         while let Some((tag, children)) = open.last_mut() {
             if let Some(child) = children.next() {
@@ -162,14 +163,14 @@ impl<'a> Tag<'a> {
         }
     }
 
-    /// Whether it renders. Children without content were never taken in.
+    /// Returns whether it is rendered. Children without content were never added.
     fn has_content(&self) -> bool {
         !self.0.text.is_empty() || !self.0.children.is_empty()
     }
 }
 
 impl Drop for Tag<'_> {
-    // In a high tree children are taken out before they are dropped: no depth can overflow the stack.
+    // In a deep tree children are removed before they are dropped, so that no depth can overflow the stack.
     fn drop(&mut self) {
         if self.0.height <= MAX_TAG_DEPTH {
             return;

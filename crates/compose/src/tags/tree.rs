@@ -1,15 +1,15 @@
-//! The tree that entries aggregate to: flat lists that point into each other.
+//! The tree that entries aggregate into: flat lists that point into each other.
 //!
-//! Text is escaped when it comes in, once, into one string; lines and attributes are places in it. Every
-//! line and attribute knows the entry that it came from, so that a part of the entries can be rendered and
-//! counted. A node is always listed after its parent.
+//! Text is escaped once, when it is added to one shared string; lines and attributes are ranges in it. Every line and
+//! attribute stores the entry that it came from, so that a subset of the entries can be rendered and counted. A node
+//! is always listed after its parent.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::escape::{escaped_capacity, push_attribute, push_text};
 
-/// How many tags can stand inside each other.
+/// The maximum nesting depth of tags.
 pub const MAX_TAG_DEPTH: usize = 64;
 
 /// The tags of all entries, merged by name.
@@ -23,11 +23,11 @@ pub struct TagTree {
     text: String,
 }
 
-/// The place of a node in its tree.
+/// The index of a node in its tree.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct NodeIdx(pub(super) usize);
 
-/// The node without a name that holds the top-level tags.
+/// The unnamed node that holds the top-level tags.
 pub(super) const ROOT: NodeIdx = NodeIdx(0);
 
 /// One tag.
@@ -35,7 +35,7 @@ pub(super) const ROOT: NodeIdx = NodeIdx(0);
 pub(super) struct Node {
     pub(super) name: Arc<str>,
     pub(super) parent: NodeIdx,
-    /// Top-level tags have depth 1.
+    /// The depth of the tag; top-level tags have depth 1.
     pub(super) depth: usize,
     /// Indices into the attributes of the tree, in order.
     pub(super) attributes: Vec<usize>,
@@ -44,7 +44,7 @@ pub(super) struct Node {
     pub(super) children: Vec<NodeIdx>,
 }
 
-/// One value of an author, which may have line breaks; never empty.
+/// One value of an author, which may contain line breaks; never empty.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) node: NodeIdx,
@@ -57,7 +57,7 @@ pub(super) struct Line {
 pub(super) struct Attribute {
     pub(super) node: NodeIdx,
     pub(super) name: Box<str>,
-    /// All entries that set it, to this value; never empty.
+    /// All entries that set it to this value; never empty.
     pub(super) entries: Vec<usize>,
     pub(super) value: Range<usize>,
 }
@@ -75,12 +75,12 @@ impl TagTree {
         Self { nodes: vec![root], lines: Vec::new(), attributes: Vec::new(), text: String::new() }
     }
 
-    /// Whether nothing would render.
+    /// Returns whether the rendered text would be empty.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Returns the names of the top-level tags that render, in order.
+    /// Returns the names of the top-level tags that are rendered, in order.
     pub fn order(&self) -> Vec<&str> {
         let shown = self.shown(&|_| true);
         self.node(ROOT).children.iter().filter(|it| shown[it.0]).map(|&it| &*self.node(it).name).collect()
@@ -92,7 +92,7 @@ impl TagTree {
         for line in &self.lines {
             shown[line.node.0] = shown[line.node.0] || kept(line.entry);
         }
-        // Backwards: each node comes after its parent, so it is complete when its parent learns of it.
+        // Runs backwards: each node comes after its parent, so it is complete when its parent is updated.
         for idx in (1..self.nodes.len()).rev() {
             shown[self.nodes[idx].parent.0] |= shown[idx];
         }
@@ -108,7 +108,7 @@ impl TagTree {
         &self.text[place.clone()]
     }
 
-    /// Returns how many bytes all lines and attributes have together.
+    /// Returns the total number of bytes of all lines and attributes.
     pub(super) fn text_len(&self) -> usize {
         self.text.len()
     }
@@ -124,7 +124,7 @@ impl TagTree {
         names.join(".")
     }
 
-    /// Makes room for `length` bytes of text before escaping.
+    /// Reserves capacity for `length` bytes of text, measured before escaping.
     pub(super) fn reserve(&mut self, length: usize) {
         self.text.reserve(escaped_capacity(length));
     }

@@ -1,17 +1,17 @@
-//! How often a schema is applied to one and the same value: the number of ways through its references, which doubles with
-//! every `anyOf` of two that lead to the same. Counted once for each node, so that the counting itself is fast.
+//! Counts how often a schema is applied to the same value: the number of paths through its references, which doubles
+//! with every two-branch `anyOf` whose branches meet again. Each node is counted once, so the count itself is fast.
 
 use super::SchemaRefused;
 use super::graph::Graph;
 
-/// How many ways there may be from one subschema, without looking into the value.
+/// The maximum number of paths from one subschema that stay on the same value.
 const MAX_PATHS: u64 = 10_000;
-/// How many there may be where it must also be found out what others have looked at: each way is compiled then.
+/// The maximum number of paths if unevaluated properties or items must be tracked: each path is then compiled.
 const MAX_UNEVALUATED_PATHS: u64 = 500;
-/// How many steps the longest way may have.
+/// The maximum number of steps in the longest path.
 const MAX_STEPS: usize = 64;
 
-/// Notes at every node how many ways there are, or refuses a schema that has too many or goes in a circle.
+/// Stores the number of paths in every node, or refuses a schema that has too many or is circular.
 pub(super) fn count(graph: &mut Graph) -> Result<(), SchemaRefused> {
     for idx in 0..graph.nodes.len() {
         paths(graph, idx, &mut Vec::new())?;

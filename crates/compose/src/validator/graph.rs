@@ -1,5 +1,5 @@
-//! A schema as a graph: one node for each subschema, with arrows to those that it applies. Whatever is out of bounds is
-//! refused here, before anything is compiled.
+//! A schema as a graph: one node for each subschema, with edges to those that it applies. A schema that exceeds a
+//! limit is refused here, before anything is compiled.
 
 use std::collections::BTreeMap;
 
@@ -7,59 +7,59 @@ use serde_json::{Map, Value};
 
 use super::{SchemaRefused, expansion, pattern};
 
-/// How large a schema may be, about, in bytes.
+/// The approximate maximum size of a schema in bytes.
 const MAX_BYTES: u64 = 256 * 1024;
-/// How deep its JSON may be nested.
+/// The maximum nesting depth of its JSON.
 const MAX_DEPTH: u64 = 100;
-/// How many subschemas it may have.
+/// The maximum number of subschemas.
 const MAX_NODES: u64 = 10_000;
-/// How many references it may have.
+/// The maximum number of references.
 const MAX_REFERENCES: u64 = 5_000;
-/// How many patterns it may have.
+/// The maximum number of patterns.
 const MAX_PATTERNS: u64 = 1_000;
-/// How many bytes of a text are looked at for one unit of work, if nothing but its length counts.
+/// How many bytes of text count as one unit of work, if only its length matters.
 const BYTES_A_STEP: u64 = 64;
-/// What a text costs that is itself compiled as a regular expression.
+/// The cost of a text that is itself compiled as a regular expression.
 const COMPILING: u64 = 50_000;
 
-/// A schema as a graph; the first node is the whole.
+/// A schema as a graph; the first node is the root.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
 }
 
-/// A subschema: what it applies to the same value, and to what is in it.
+/// A subschema, with the subschemas that it applies to the same value and to its contents.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Where it stands, as a JSON Pointer.
+    /// Its location in the schema, as a JSON Pointer.
     pub(super) at: String,
-    /// Subschemas for the same value.
+    /// Subschemas that apply to the same value.
     pub(super) same: Vec<usize>,
     pub(super) properties: BTreeMap<String, usize>,
-    /// Weights of the patterns of properties, and their subschemas.
+    /// The weights of property name patterns, and their subschemas.
     pub(super) patterns: Vec<(u64, usize)>,
-    /// Subschemas of properties that are not named.
+    /// Subschemas for properties that are not listed by name.
     pub(super) other_properties: Vec<usize>,
-    /// Of the names of properties.
+    /// The subschema for property names.
     pub(super) names: Option<usize>,
     pub(super) first_items: Vec<usize>,
     pub(super) other_items: Vec<usize>,
-    /// Of every item.
+    /// The subschema that `contains` applies to every item.
     pub(super) contains: Option<usize>,
-    /// How often the node is applied to one value, all of its ways counted.
+    /// How often the node is applied to one value, over all paths.
     pub(super) paths: u64,
-    /// Work that is the same for every value.
+    /// The work that is the same for every value.
     pub(super) fixed: u64,
-    /// Work for each 64 bytes of a text.
+    /// The work for each 64 bytes of a text.
     pub(super) of_text: u64,
     /// Whether items are compared with each other.
     pub(super) unique: bool,
-    /// Whether it must be found out what other subschemas have looked at.
+    /// Whether properties or items that other subschemas evaluated must be tracked.
     pub(super) unevaluated: bool,
 }
 
 impl Graph {
-    /// Reads a schema, if it is within all bounds.
+    /// Reads a schema, or refuses it if it exceeds a limit.
     pub(super) fn read(schema: &Value) -> Result<Self, SchemaRefused> {
         limited("levels of nesting", depth(schema, MAX_DEPTH + 1), MAX_DEPTH)?;
         limited("bytes", bytes(schema), MAX_BYTES)?;
@@ -79,7 +79,7 @@ fn limited(what: &'static str, found: u64, limit: u64) -> Result<(), SchemaRefus
     if found > limit { Err(SchemaRefused::TooMuch { what, found, limit }) } else { Ok(()) }
 }
 
-/// Returns how deep a value is nested, or `most` if it is deeper.
+/// Returns the nesting depth of a value, or `most` if it is deeper.
 fn depth(value: &Value, most: u64) -> u64 {
     if most == 0 {
         return 0;
@@ -92,7 +92,7 @@ fn depth(value: &Value, most: u64) -> u64 {
     1 + deepest.unwrap_or_default()
 }
 
-/// Returns about how many bytes a value has as text.
+/// Returns the approximate size of a value as text, in bytes.
 fn bytes(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 5,
@@ -102,7 +102,7 @@ fn bytes(value: &Value) -> u64 {
     }
 }
 
-/// Returns how many values are in a value, itself included.
+/// Returns the number of values in a value, including itself.
 pub(super) fn size(value: &Value) -> u64 {
     match value {
         Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
@@ -115,9 +115,9 @@ pub(super) fn size(value: &Value) -> u64 {
 struct Reader<'a> {
     root: &'a Value,
     nodes: Vec<Node>,
-    /// Nodes by the places of their schemas in memory: a schema that several refer to is one node.
+    /// Nodes by the address of their schema: a schema that is referenced several times is one node.
     known: BTreeMap<usize, usize>,
-    /// What is still to be read.
+    /// The schemas that are still to be read.
     open: Vec<(usize, &'a Value)>,
     anchors: BTreeMap<&'a str, &'a Value>,
     n_references: u64,
@@ -137,13 +137,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Finds the names that references can use, wherever they stand.
+    /// Finds the anchors that references can use, anywhere in the schema.
     fn anchors(&mut self, value: &'a Value, is_root: bool) -> Result<(), SchemaRefused> {
         let Value::Object(map) = value else {
             let items = value.as_array().into_iter().flatten();
             return items.into_iter().try_for_each(|it| self.anchors(it, false));
         };
-        // A schema in the schema has references of its own, which lead elsewhere than they seem to.
+        // A nested schema with an id changes the base of its references, so they would resolve differently.
         if !is_root && map.get("$id").or_else(|| self.old_id(map)).is_some_and(Value::is_string) {
             return Err(SchemaRefused::Keyword { keyword: "$id" });
         }
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         schemas.into_iter().try_for_each(|(_, it)| self.anchors(it, false))
     }
 
-    /// Returns what Draft 4 calls `$id`.
+    /// Returns the value of `id`, Draft 4's name for `$id`.
     fn old_id(&self, map: &'a Map<String, Value>) -> Option<&'a Value> {
         let is_old =
             self.root.get("$schema").and_then(Value::as_str).is_some_and(|it| it.contains("draft-04"));
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a keyword about what is in a value.
+    /// Reads a keyword that applies to the contents of a value.
     fn inner(
         &mut self,
         idx: usize,
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| SchemaRefused::Invalid(format!("the pattern `{shown}` is too large")))
     }
 
-    /// Finds what a reference leads to.
+    /// Returns the schema that a reference points to.
     fn resolve(&self, reference: &str) -> Result<&'a Value, SchemaRefused> {
         let nowhere = || SchemaRefused::Reference { reference: reference.chars().take(200).collect() };
         let own = self.root.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
@@ -317,10 +317,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Keywords whose values are data, whatever it looks like.
+/// Keywords whose values are data, even if they look like schemas.
 const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
 
-/// Undoes percent-encoding; nothing if there is no text behind it.
+/// Decodes percent-encoding; `None` if the result is not text.
 fn decoded(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());

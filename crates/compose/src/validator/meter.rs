@@ -1,18 +1,18 @@
-//! How much work it is to hold a value against a schema: every application of a subschema is counted, as if none were
-//! spared. The count ends as soon as there is too much, so that it is cheap itself.
+//! Measures the work of validating a value against a schema. Every application of a subschema counts, as if none were
+//! skipped. Counting stops at the limit, so it is cheap itself.
 
 use serde_json::Value;
 
 use super::graph::{Graph, Node, size};
 
-/// How much work one validation may be, in units of one subschema for one value.
+/// The maximum work of one validation, in units of one subschema applied to one value.
 const MAX_WORK: u64 = 1_000_000;
-/// How deep subschemas may be applied within each other: every level takes a piece of the stack.
+/// The maximum nesting of subschema applications: every level uses stack space.
 const MAX_NESTING: u64 = 500;
-/// How many bytes of text a pattern of weight 1 takes for one unit.
+/// How many bytes of text a pattern of weight 1 matches in one unit of work.
 const BYTES_A_STEP: u64 = 64;
 
-/// How much work a value is.
+/// The work that validating a value takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Work {
     steps: u64,
@@ -20,13 +20,13 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Returns the work of listing what is wrong: what failed inside is looked at again at every level around it.
+    /// Returns the work of listing all faults: every enclosing level examines a failure inside it again.
     pub(super) fn listed(self) -> u64 {
         self.steps.saturating_mul(self.nesting.max(1))
     }
 }
 
-/// A value is too much work.
+/// Why a value is too much work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Excess {
     #[error("it is too large or too ambiguous for its schema: checking it takes more than {MAX_WORK} steps")]
@@ -74,7 +74,7 @@ impl<'a> Meter<'a> {
     fn items(&mut self, node: &Node, items: &[Value], nesting: u64) -> Result<(), Excess> {
         self.spend(rescanned(node, items.len()))?;
         if node.unique {
-            // Up to fifteen items are compared with each other, more of them by their hashes.
+            // Up to fifteen items are compared pairwise, larger lists by their hashes.
             let times = (items.len() as u64).min(15);
             self.spend(items.iter().map(size).sum::<u64>().saturating_mul(times))?;
         }
@@ -102,7 +102,7 @@ impl<'a> Meter<'a> {
             }
             for (weight, idx) in &node.patterns {
                 self.spend(of_text(*weight, key))?;
-                // Whether the pattern fits is not looked at: the most that it can be counts.
+                // Whether the pattern matches is not tested: this counts the worst case.
                 self.apply(*idx, value, nesting)?;
             }
             if let Some(idx) = node.names {
@@ -113,12 +113,12 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Returns what a text costs whose every byte costs `weight`.
+/// Returns the cost of a text in which every 64 bytes cost `weight`.
 fn of_text(weight: u64, text: &str) -> u64 {
     weight.saturating_mul(text.len() as u64) / BYTES_A_STEP + u64::from(weight > 0)
 }
 
-/// Returns what it costs to find out what others have looked at.
+/// Returns the cost of tracking what other subschemas evaluated.
 fn rescanned(node: &Node, n_children: usize) -> u64 {
     match node.unevaluated {
         true => node.paths.saturating_mul(n_children as u64 + 1),

@@ -1,9 +1,9 @@
-//! JSON Schemas that are ready to validate: the one place that compiles them.
+//! Compiles JSON Schemas and validates values. No other module compiles schemas.
 //!
-//! A schema, or the value it is held against, may come from a client or a model that means harm. So both are bounded before any
-//! work is done: [`graph`] bounds what a schema says (bytes, nesting, subschemas, references, patterns), [`expansion`] how
-//! often it can be applied to one value, and [`meter`] how much work one value is. What passes all three is validated in
-//! a time that is bounded too. Nothing outside of the schema is ever read: no file, no network.
+//! A schema or a value may come from a malicious client or model, so both are bounded before any work is done:
+//! [`graph`] limits the contents of a schema (bytes, nesting, subschemas, references, patterns), [`expansion`] how
+//! often it can be applied to one value, and [`meter`] the work that one value takes. Validating what passes all
+//! three takes bounded time. Nothing outside the schema is ever read: no file, no network.
 
 mod expansion;
 mod graph;
@@ -21,20 +21,20 @@ use serde_json::Value;
 use graph::Graph;
 use meter::Work;
 
-/// How often a pattern with lookarounds or back references may be tried again.
+/// The maximum number of backtracks in a pattern with lookarounds or back references.
 const MAX_BACKTRACKS: usize = 10_000;
-/// How large a compiled pattern may be, in bytes.
+/// The maximum size of a compiled pattern in bytes.
 const MAX_PATTERN_SIZE: usize = 1024 * 1024;
-/// How many faults of a value are told.
+/// The maximum number of reported faults of a value.
 const MAX_FAULTS: usize = 20;
-/// How long the text of a fault may be: it may quote the whole value.
+/// The maximum length of a fault's text, which may quote the whole value.
 const MAX_FAULT_CHARS: usize = 500;
-/// Up to this much work all faults of a value are looked for; beyond it is only said whether it fits.
+/// The maximum work for listing all faults of a value; above it, only whether the value is valid is reported.
 const MAX_LISTED: u64 = 2_000_000;
-/// Up to this much work a validation is over so soon that no other thread is worth it.
+/// The maximum work for validating on the current thread; below it, switching threads is not worth it.
 const MAX_BRIEF: u64 = 10_000;
 
-/// A JSON Schema, compiled, whose validations are bounded in time and memory. Cheap to clone.
+/// A compiled JSON Schema whose validations are bounded in time and memory. Cheap to clone.
 ///
 /// ```
 /// use contexture_compose::SchemaValidator;
@@ -57,59 +57,59 @@ struct Compiled {
     validator: Validator,
 }
 
-/// A schema that is not used, because it is none or because it could cost too much.
+/// Why a schema is refused: it is invalid, or it could cost too much.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaRefused {
     /// It is not a JSON Schema.
     #[error("invalid JSON Schema: {0}")]
     Invalid(String),
-    /// It has more of something than is allowed.
+    /// It exceeds a limit.
     #[error("the schema has {found} {what}, the limit is {limit}")]
     TooMuch {
-        /// What it has too much of, such as `subschemas`.
+        /// What exceeds the limit, such as `subschemas`.
         what: &'static str,
-        /// How much it has, as far as it was counted.
+        /// The amount found, as far as it was counted.
         found: u64,
-        /// How much is allowed.
+        /// The maximum that is allowed.
         limit: u64,
     },
-    /// It applies to a value again and again.
+    /// It applies itself to the same value without end.
     #[error("the schema `{at}` refers to itself without looking into the value")]
     Circular {
         /// The subschema, as a reference to it.
         at: String,
     },
-    /// It refers to something that is not in it.
+    /// It contains a reference that cannot be resolved within it.
     #[error("`$ref` `{reference}` leads nowhere: a schema refers to itself only, as in `#/$defs/name`")]
     Reference {
-        /// The reference.
+        /// The unresolved reference.
         reference: String,
     },
-    /// It uses a keyword that is not followed.
+    /// It uses an unsupported keyword.
     #[error("the keyword `{keyword}` is not supported")]
     Keyword {
-        /// The keyword.
+        /// The unsupported keyword.
         keyword: &'static str,
     },
 }
 
-/// What is wrong with a value.
+/// A fault in a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaFault {
-    /// Where in the value, as a JSON Pointer.
+    /// The location in the value, as a JSON Pointer.
     pub path: String,
-    /// The keyword of the schema that the value does not fit.
+    /// The keyword of the schema that the value violates.
     pub keyword: String,
-    /// The property that is missing, where one is.
+    /// The missing property, if one is missing.
     pub missing: Option<String>,
-    /// What is wrong. It may quote the beginning of the value.
+    /// A description of the fault. It may quote the beginning of the value.
     pub message: String,
-    /// The same without a word of the value, which may be secret.
+    /// The same description without quoting the value, which may be secret.
     pub masked: String,
 }
 
 impl SchemaValidator {
-    /// Compiles a schema, or says why it is not used.
+    /// Compiles a schema, or returns why it is refused.
     pub fn new(schema: &Value) -> Result<Self, SchemaRefused> {
         let graph = Graph::read(schema)?;
         let patterns = PatternOptions::fancy_regex()
@@ -121,8 +121,8 @@ impl SchemaValidator {
         Ok(Self(Arc::new(Compiled { graph, validator })))
     }
 
-    /// Says what is wrong with a schema that is only passed on: that it is too large, or no JSON Schema. Keywords and
-    /// references that are not followed here may mean something to the one who gets it.
+    /// Checks a schema that is only passed on: refuses it if it is too large or not a JSON Schema. Keywords and
+    /// references that are unsupported here are allowed, since the recipient may support them.
     pub fn check(schema: &Value) -> Result<(), SchemaRefused> {
         match Graph::read(schema) {
             Ok(_) | Err(SchemaRefused::Keyword { .. } | SchemaRefused::Reference { .. }) => {}
@@ -136,7 +136,7 @@ impl SchemaValidator {
         checked.map_err(|err| SchemaRefused::Invalid(shortened(&err.to_string())))
     }
 
-    /// Lists what is wrong with a value: the first faults, and that it is too much work to look at, if so.
+    /// Lists the first faults of a value. A value that takes too much work to validate is reported as a fault.
     pub fn faults(&self, value: &Value) -> Vec<SchemaFault> {
         let work = match meter::measure(&self.0.graph, value) {
             Ok(work) => work,
@@ -151,12 +151,12 @@ impl SchemaValidator {
         }
     }
 
-    /// Whether a value fits.
+    /// Returns whether a value is valid.
     pub fn is_valid(&self, value: &Value) -> bool {
         meter::measure(&self.0.graph, value).is_ok() && self.0.validator.is_valid(value)
     }
 
-    /// Whether looking at a value takes so little that it can be done at once, in the middle of other work.
+    /// Returns whether validating a value is cheap enough to do on the current thread.
     pub fn is_brief(&self, value: &Value) -> bool {
         meter::measure(&self.0.graph, value).is_ok_and(|it: Work| it.listed() <= MAX_BRIEF)
     }
@@ -183,7 +183,7 @@ fn fault(err: &jsonschema::ValidationError<'_>) -> SchemaFault {
     }
 }
 
-/// Returns the beginning of what is wrong with a value: the whole of it may be quoted there.
+/// Shortens the text of a fault, which may quote the whole value.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_FAULT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

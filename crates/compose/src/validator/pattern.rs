@@ -1,15 +1,15 @@
-//! What a regular expression costs, before it is compiled.
+//! Estimates the cost of a regular expression before it is compiled.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// How long a pattern may be, in bytes.
+/// The maximum length of a pattern in bytes.
 const MAX_BYTES: usize = 4_000;
-/// How much a pattern may cost for each byte it is held against.
+/// The maximum cost of a pattern for each byte of text it is matched against.
 const MAX_WEIGHT: u64 = 20_000;
-/// What a pattern costs that only the backtracking engine knows: lookarounds and back references.
+/// The cost of a pattern that only the backtracking engine supports: lookarounds and back references.
 const BACKTRACKING: u64 = 1_000;
 
-/// Returns about how many states a matcher of `pattern` has; nothing if these are too many.
+/// Returns the approximate number of states of a matcher for `pattern`; `None` if there are too many.
 pub(super) fn weight(pattern: &str) -> Option<u64> {
     if pattern.len() > MAX_BYTES {
         return None;

@@ -1,4 +1,4 @@
-//! Schemas and values that mean harm, and those that do not.
+//! Malicious and harmless schemas and values.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{SchemaValidator, meter};
 
-/// Says why a schema is refused, or what is wrong with a value.
+/// Returns why a schema is refused, or the faults of a value.
 fn told(schema: &Value, value: &Value) -> String {
     match SchemaValidator::new(schema) {
         Err(refused) => format!("refused: {refused}"),
@@ -18,7 +18,7 @@ fn told(schema: &Value, value: &Value) -> String {
     }
 }
 
-/// Definitions `d0` to `d{n}`, each of which leads to the next twice.
+/// Returns definitions `d0` to `d{n}`, each of which references the next twice.
 fn doubling(n: usize, last: &Value) -> Value {
     let level = |it: usize| {
         let next = json!({"$ref": format!("#/$defs/d{}", it + 1)});
