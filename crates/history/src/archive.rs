@@ -1,17 +1,18 @@
-//! What the model reads of a log whose older parts are archived.
+//! What the model reads of a log after its older parts were archived.
 //!
-//! In come items of a log and the summaries that hold, out come the items as the model reads them. The rule, in full:
+//! The input is the items of a log and the summaries in effect; the output is the items as the model reads them. The
+//! rules:
 //!
-//! 1. What an archive covers is left out, and the archive's summary stands where that stood, not where it was appended.
-//!    One that was left out without a summary and without facts leaves nothing.
-//! 2. Records of summaries that do not hold any more are left out.
+//! 1. Items covered by an archive are left out. The archive's summary takes their position, not the position it was
+//!    appended at. An archive without summary text and without facts leaves nothing behind.
+//! 2. Records of summaries that are no longer in effect are left out.
 //! 3. Hidden envelopes up to `hidden` are left out.
 
 use crate::{Archived, Body, Item, Seq, TurnNo};
 
-/// Returns what the model reads of items in the order of a log.
+/// Returns what the model reads of `items`, which are in log order.
 ///
-/// `archives` are the records of the summaries that hold.
+/// `archives` are the records of the summaries in effect.
 ///
 /// ```
 /// use contexture_history::{Body, Cost, Item, Seq, Summary, Timestamp, TurnNo, Visibility, view};
@@ -51,7 +52,7 @@ pub fn view(items: Vec<Item>, archives: &[Item], hidden: Seq) -> Vec<Item> {
     view
 }
 
-/// Whether a hidden envelope is too old to be read.
+/// Whether a hidden envelope is at or before `hidden`, so the model no longer reads it.
 fn is_hidden(item: &Item, hidden: Seq) -> bool {
     item.seq <= hidden && matches!(item.body, Body::Envelope(_))
 }
@@ -60,11 +61,11 @@ fn is_record(item: &Item) -> bool {
     matches!(item.body, Body::Summary(_))
 }
 
-/// Returns a summary as an item of the turn whose place it takes.
+/// Returns a summary as an item of the first turn it replaces.
 fn placed(record: &Item) -> Option<(Archived, Item)> {
     let Body::Summary(summary) = &record.body else { return None };
     let archived = Archived::of(summary, record.seq);
-    // Summaries without turns are older than archives; they stay with the turn they were appended to.
+    // Summaries without turns predate archives; they stay with the turn they were appended to.
     let turn = if archived.turns.0 == TurnNo(0) { record.turn } else { archived.turns.0 };
     Some((archived, Item { turn, ..record.clone() }))
 }

@@ -1,13 +1,13 @@
-//! Times as people write them.
+//! Formats timestamps as dates.
 
 use crate::Timestamp;
 
-/// The end of the year 9999, in milliseconds after 1970.
+/// The end of the year 9999, in milliseconds since 1970.
 const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 impl Timestamp {
-    /// Returns the time in UTC, with milliseconds: `2026-07-01T09:30:00.000Z`. What is outside of the years 1970 to 9999
-    /// becomes the nearest inside.
+    /// Returns the time in UTC, with milliseconds: `2026-07-01T09:30:00.000Z`. Times outside the years 1970 to 9999 are
+    /// clamped.
     pub fn to_millis(self) -> String {
         let millis = within(self);
         let seconds = rfc3339(millis / 1000);
@@ -24,7 +24,7 @@ fn within(at: Timestamp) -> u64 {
     u64::try_from(at.0).unwrap_or_default().min(LAST_MOMENT)
 }
 
-/// Returns the time so many seconds after 1970.
+/// Formats a number of seconds since 1970.
 fn rfc3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -32,9 +32,9 @@ fn rfc3339(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns year, month and day so many days after 1970-01-01.
+/// Returns the year, month and day of a number of days since 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
-    // A year that begins in March has its leap day at the end, so months have fixed places in it. The count starts at
+    // A year that begins in March has its leap day at the end, so its months have fixed offsets. The count starts at
     // 0000-03-01, and 400 years have 146,097 days.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

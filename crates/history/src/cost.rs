@@ -1,4 +1,4 @@
-//! What an item costs the model.
+//! The token cost of an item.
 
 use contexture_message::{TokenCounter, Tokens, message_tokens, part_tokens};
 
@@ -6,8 +6,8 @@ use crate::neutral::neutral_message;
 use crate::wording::{envelope_part, event_message, summary_message};
 use crate::{Body, Visibility};
 
-/// Returns what an item costs, to be counted once when it is appended: what [`Turn::apply`](crate::Turn::apply) will
-/// make of it. What the history does not see costs nothing.
+/// Returns the cost of an item, counted once when it is appended: the cost of what
+/// [`Turn::apply`](crate::Turn::apply) makes of it. Items not visible to the history cost nothing.
 ///
 /// ```
 /// use contexture_history::{Body, SystemEvent, Visibility, item_cost};

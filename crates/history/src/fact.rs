@@ -1,16 +1,16 @@
-//! Facts of a conversation that no summary may lose, and how they read to the model.
+//! Facts of a conversation that no summary may lose, and how they are written for the model.
 //!
 //! A [`Fact`] is a record, not prose: it is stored with the [`Summary`](crate::Summary) of the range it was found in, and
-//! taken over word for word by every later summary that covers that one.
+//! every later summary that covers that range carries it over word for word.
 
 use serde::{Deserialize, Serialize};
 
 /// Something said in a conversation that must stay readable however often it is compacted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What it is.
+    /// The kind of fact.
     pub kind: FactKind,
-    /// The words, on one line.
+    /// The text, on one line.
     pub text: String,
 }
 
@@ -18,13 +18,13 @@ pub struct Fact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
-    /// What the user wants from now on, or said about themselves.
+    /// A standing instruction of the user, or something they stated about themselves.
     Instruction,
-    /// A call without a result.
+    /// A tool call without a result.
     OpenCall,
-    /// A name.
+    /// A name: a path, address, identifier or quoted name.
     Artifact,
-    /// What the user asked for last.
+    /// The user's last request.
     Request,
 }
 
@@ -42,19 +42,19 @@ impl FactKind {
         }
     }
 
-    /// Returns the line above the facts of this kind.
+    /// Returns the heading above the facts of this kind.
     fn heading(self) -> &'static str {
         wording(self.as_str())
     }
 }
 
-/// Returns a text of `templates/extract.txt`.
+/// Returns a text from `templates/extract.txt`.
 pub(crate) fn wording(key: &str) -> &'static str {
     let mut texts = include_str!("../templates/extract.txt").lines().filter_map(|it| it.split_once(" = "));
     texts.find(|(it, _)| *it == key).map(|(_, text)| text).unwrap_or_default()
 }
 
-/// Writes facts in sections: a heading, and a line for each fact.
+/// Writes facts in sections: a heading, then one line for each fact.
 pub(crate) fn write_facts(facts: &[Fact]) -> String {
     let mut sections = Vec::new();
     for kind in FactKind::ALL {
@@ -67,9 +67,9 @@ pub(crate) fn write_facts(facts: &[Fact]) -> String {
     sections.join("\n")
 }
 
-/// Reads a text with sections of facts: the other lines as they are, and the facts.
+/// Splits a text with fact sections into its other lines, unchanged, and the facts.
 ///
-/// Summarisers write such sections, and so do summaries that were stored before facts were records.
+/// Summarizers write such sections, and so do summaries that were stored before facts became records.
 pub(crate) fn read_facts(text: &str) -> (Vec<&str>, Vec<Fact>) {
     let (mut lines, mut facts) = (Vec::new(), Vec::new());
     let mut section = None;

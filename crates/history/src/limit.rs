@@ -1,13 +1,13 @@
-//! How much of a view is wanted.
+//! Limits on how much of a view is returned.
 
 use contexture_message::Tokens;
 use serde::{Deserialize, Serialize};
 
-/// How much is wanted, counted from the newest back. Written as a number, `{"turns": N}` or `{"tokens": N}`.
+/// A limit counted from the newest backward. Written as a number, `{"turns": N}` or `{"tokens": N}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RawLimit", into = "RawLimit")]
 pub enum Limit {
-    /// So many turns of the history, or so many items of another view.
+    /// At most this many turns of the history, or this many items of another view.
     Turns(usize),
     /// Whole turns, until one does not fit.
     Tokens(Tokens),

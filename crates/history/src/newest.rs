@@ -1,7 +1,7 @@
-//! The newest messages of a history, whatever turns they belong to.
+//! The newest messages of a history, regardless of turns.
 //!
-//! For those who can take so many messages and no more. Calls and results stay together: where the cut would part
-//! them, the results are left out as well, so there may be fewer messages than asked for. Costs what it returns.
+//! For callers with a fixed message limit. Calls and results stay together: if the cut would separate them, the results
+//! are left out too, so fewer messages than requested may be returned. The cost is proportional to the result.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use contexture_message::{Message, Part};
 
 use crate::{Turn, repair};
 
-/// Returns the newest messages, at most `count`, each call with its results.
+/// Returns at most `count` of the newest messages, each call with its results.
 ///
-/// Messages count here, not turns. A call whose results reach into the newest messages is left out with them; repairs
-/// never bring in more than `count`.
+/// The limit counts messages, not turns. A call whose results reach into the newest messages is left out with them.
+/// Repairs never produce more than `count` messages.
 ///
 /// ```
 /// use contexture_history::{Turn, newest_messages};
@@ -38,7 +38,7 @@ pub fn newest_messages<T: Borrow<Turn>>(turns: &[T], count: usize) -> Vec<Arc<Me
     }
     let mut newest: Vec<Arc<Message>> = Vec::with_capacity(n_messages);
     pieces.into_iter().rev().for_each(|it| newest.extend_from_slice(it));
-    // Within paired turns results stand directly after their calls: a cut between them shows at the beginning.
+    // In paired turns results directly follow their calls, so a cut between them leaves results at the start.
     let n_cut =
         newest.iter().take_while(|it| !it.content.is_empty() && it.content.iter().all(is_result)).count();
     let is_clean = newest.get(n_cut).is_none_or(|it| !it.content.iter().any(is_result));
@@ -49,7 +49,7 @@ pub fn newest_messages<T: Borrow<Turn>>(turns: &[T], count: usize) -> Vec<Arc<Me
     let mended = repair(&newest).messages;
     match mended.len().checked_sub(count) {
         None | Some(0) => mended,
-        // What is whole and loses its beginning only loses results there, it gains none.
+        // Cutting the start of paired messages can only remove results there, never add any.
         Some(excess) => repair(&mended[excess..]).messages,
     }
 }

@@ -1,21 +1,21 @@
-//! Every tool call has one result directly after it, and every result its call.
+//! Ensures that every tool call has one result directly after it, and every result has its call.
 //!
-//! Providers refuse a request in which one is missing, so history is repaired on its way out; the log stays as it is.
-//! The rule, in full:
+//! Providers reject a request in which either is missing, so history is repaired when a request is built; the log does
+//! not change. The rules:
 //!
-//! 1. A result belongs to the nearest message before it that has an unanswered call with its id; within that message
-//!    calls are answered in order, also where several have one id.
-//! 2. A result stands directly after its call if it is at the front of the next message, or of a later one with
-//!    nothing but results in between. Results of one message may come in any order, in one message or several, and in
+//! 1. A result belongs to the nearest message before it that has an unanswered call with its id. Within that message,
+//!    calls are answered in order, even if several share an id.
+//! 2. A result is in place if it is at the front of the message after its call, or at the front of a later message with
+//!    only results in between. The results for one message may come in any order, in one message or several, and in
 //!    messages of any role.
-//! 3. A result that stands elsewhere is moved behind the results that are there. If a message consists of nothing
-//!    else, it is moved whole.
-//! 4. A call without a result gets one that says `interrupted`, behind those. Where the message with the other results
-//!    also says something else, both go in front of it: nothing may stand between calls and results.
-//! 5. A result without a call is left out, and so is a second result. A message without parts left disappears.
+//! 3. A result anywhere else is moved behind the results that are in place. A message that consists of nothing else is
+//!    moved whole.
+//! 4. A call without a result gets one with the text `interrupted`, after the results in place. If the message with
+//!    those results also has other parts, both are put in front of it: nothing may come between calls and results.
+//! 5. A result without a call is left out, and so is a second result. A message with no parts left is removed.
 //!
-//! Equal messages are repaired equally, in time that grows with their number alone. What was repaired once needs no
-//! repair again. Everything but calls and results stays as and where it is.
+//! Equal messages are repaired equally, in time linear in their number. Repairing is idempotent. All parts other than
+//! calls and results stay unchanged and in place.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,35 +25,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::mend::{Group, mend};
 
-/// Messages of which every call has its result directly after it.
+/// Messages in which every call has its result directly after it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Repaired {
     /// The messages, in order.
     pub messages: Vec<Arc<Message>>,
-    /// What had to be done, in the order of the messages.
+    /// The repairs that were made, in message order.
     pub repairs: Vec<Repair>,
 }
 
 /// One repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
-    /// The id of the call or of the result.
+    /// The id of the call or result.
     pub call_id: String,
     /// The tool's name.
     pub name: String,
-    /// What was done.
+    /// The kind of repair.
     pub what: RepairKind,
 }
 
-/// What a repair did.
+/// The kind of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepairKind {
-    /// The call had no result and got one that says so.
+    /// The call had no result and got one that reports the interruption.
     Completed,
-    /// The result had no call.
+    /// The result had no call and was left out.
     LeftOut,
-    /// The result stood elsewhere.
+    /// The result was in another place and was moved to its call.
     Moved,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Pairs the calls and results of a list of messages.
+/// Pairs the calls and results in a list of messages.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Transforms: what rewrites the history for one request.
+//! Transforms rewrite the history for one request.
 //!
-//! A [`Transform`] is a function from turns to turns. [`Transforms`] runs several, left to right, and says what each
-//! of them did. Nothing is persisted: the log stays as it is, and the next request starts from it again.
+//! A [`Transform`] is a function from turns to turns. [`Transforms`] runs several, left to right, and reports what each
+//! of them did. Nothing is persisted: the log does not change, and the next request starts from it again.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -18,24 +18,24 @@ use crate::{Turn, TurnStatus};
 
 /// Rewrites the history of one request.
 ///
-/// Implementations are pure: equal turns give equal turns. They may drop, add and change turns; a turn that is not
-/// changed keeps its cost only if it is handed back as it came. The turn that runs is the last one, and is
-/// [in flight](TurnStatus::InFlight). See [`transform`] for functions.
+/// Implementations are pure: equal turns give equal turns. They may drop, add and change turns; a turn keeps its cost
+/// only if it is returned unchanged. The running turn is the last one and is
+/// [in flight](TurnStatus::InFlight). See [`transform`] to build one from a function.
 pub trait Transform: Send + Sync {
-    /// Returns the name in reports.
+    /// Returns the name used in reports.
     fn name(&self) -> &str;
 
-    /// Returns the turns that go on, oldest first.
+    /// Returns the rewritten turns, oldest first.
     fn apply(&self, turns: Vec<Turn>) -> Vec<Turn>;
 
-    /// Rewrites words of the user that stand in no turn yet: what a prompt itself says in the user's place. As it is, unless
-    /// the transform is about words. Words may come by twice: what was rewritten stays as it is.
+    /// Rewrites user text that is not part of a turn yet, such as user text in the prompt itself. The default returns it
+    /// unchanged. The same text may be passed twice, so rewriting must be idempotent.
     fn reword<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Cow::Borrowed(text)
     }
 }
 
-/// Makes a transform of a function.
+/// Makes a transform from a function.
 ///
 /// ```
 /// use contexture_history::{Transforms, Turn, transform};
@@ -73,10 +73,10 @@ impl<F: Fn(Vec<Turn>) -> Vec<Turn> + Send + Sync> Transform for Named<F> {
 #[derive(Clone, Default)]
 pub struct Transforms(Vec<Arc<dyn Transform>>);
 
-/// What came out of [`Transforms::run`].
+/// The result of [`Transforms::run`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transformed {
-    /// The turns that go on.
+    /// The rewritten turns.
     pub turns: Vec<Turn>,
     /// What each transform did, in order.
     pub changes: Vec<TransformChange>,
@@ -89,9 +89,9 @@ pub struct TransformChange {
     pub name: String,
     /// How many messages went in.
     pub before: usize,
-    /// How many came out.
+    /// How many messages came out.
     pub after: usize,
-    /// The ids of the turns that it left out, oldest first.
+    /// The ids of the turns that it dropped, oldest first.
     pub left_out: Vec<Arc<str>>,
 }
 
@@ -100,7 +100,7 @@ pub struct TransformChange {
 pub struct TransformPanic {
     /// The transform's name.
     pub name: String,
-    /// What it said, as far as that is a text.
+    /// The panic message, if it was text.
     pub message: String,
 }
 
@@ -113,21 +113,21 @@ impl fmt::Display for TransformPanic {
 impl std::error::Error for TransformPanic {}
 
 impl Transforms {
-    /// Returns the same transforms and one more behind them.
+    /// Returns the same transforms followed by one more.
     #[must_use]
     pub fn then(mut self, transform: impl Transform + 'static) -> Self {
         self.0.push(Arc::new(transform));
         self
     }
 
-    /// Returns these transforms, and others behind them.
+    /// Returns these transforms followed by `others`.
     #[must_use]
     pub fn chain(mut self, others: &Transforms) -> Self {
         self.0.extend(others.0.iter().cloned());
         self
     }
 
-    /// Whether there are none.
+    /// Whether there are no transforms.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -138,7 +138,7 @@ impl Transforms {
         self.0.iter().fold(start, |before, transform| applied(&**transform, before))
     }
 
-    /// Runs all transforms, left to right; one that panics is an error that names it.
+    /// Runs all transforms, left to right. If one panics, returns an error that names it.
     ///
     /// ```
     /// use contexture_history::{Transforms, transform};
@@ -151,12 +151,12 @@ impl Transforms {
     pub fn try_run(&self, turns: Vec<Turn>) -> Result<Transformed, TransformPanic> {
         let start = Transformed { turns, changes: Vec::new() };
         self.0.iter().try_fold(start, |before, transform| {
-            // What it was given is gone with it, so nobody sees a half-made state.
+            // The input was moved into the transform, so no half-made state is visible after a panic.
             caught(&**transform, || applied(&**transform, before))
         })
     }
 
-    /// Rewrites words of the user that stand in no turn yet, see [`Transform::reword`].
+    /// Rewrites user text that is not part of a turn yet, see [`Transform::reword`].
     pub fn try_reword<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, TransformPanic> {
         self.0.iter().try_fold(Cow::Borrowed(text), |text, transform| {
             let reworded = caught(&**transform, || match transform.reword(&text) {
@@ -176,7 +176,7 @@ fn applied(transform: &dyn Transform, Transformed { turns, mut changes }: Transf
     Transformed { turns, changes }
 }
 
-/// Returns the ids that no turn has any more. Of turns that share an id the older ones are taken to be gone.
+/// Returns the ids that no turn has any more. If turns share an id, the older ones are assumed to be gone.
 fn missing(mut ids: Vec<Arc<str>>, turns: &[Turn]) -> Vec<Arc<str>> {
     let mut there: HashMap<&str, usize> = HashMap::new();
     turns.iter().for_each(|it| *there.entry(it.id()).or_default() += 1);
@@ -199,7 +199,7 @@ fn caught<T>(transform: &dyn Transform, run: impl FnOnce() -> T) -> Result<T, Tr
     })
 }
 
-/// Returns what a panic said, as far as that is a text.
+/// Returns the panic message, if the payload is text.
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
@@ -215,9 +215,9 @@ fn n_messages(turns: &[Turn]) -> usize {
     turns.iter().map(|it| it.messages().len()).sum()
 }
 
-/// Leaves out what models thought, and messages that consist of nothing else.
+/// Leaves out thinking, and messages that consist of nothing else.
 ///
-/// A turn in flight keeps it: providers want the thinking of a run back with the results of its tools.
+/// A turn in flight keeps it: providers require the thinking of a run along with the results of its tools.
 pub fn without_thinking() -> impl Transform + 'static {
     let is_thinking = |it: &Part| matches!(it, Part::Thinking(_));
     let silenced = move |message: &Arc<Message>| {
@@ -236,7 +236,7 @@ pub fn without_thinking() -> impl Transform + 'static {
     })
 }
 
-/// Puts a note in the place of images and files, that says how many there were; also in tool results.
+/// Replaces images and files, including those in tool results, with a note that counts them.
 pub fn without_media() -> impl Transform + 'static {
     let described = |message: &Arc<Message>| match message.content.iter().any(has_media) {
         true => Some(rewritten(message, noted(&message.content))),
@@ -270,7 +270,7 @@ pub(crate) fn has_media(part: &Part) -> bool {
     }
 }
 
-/// Returns the parts with one note where the first image or file stood.
+/// Returns the parts without images and files, with one note in place of the first of them.
 pub(crate) fn noted(parts: &[Part]) -> Vec<Part> {
     let n_images = parts.iter().filter(|it| matches!(it, Part::Image(_))).count();
     let n_files = parts.iter().filter(|it| matches!(it, Part::File(_))).count();

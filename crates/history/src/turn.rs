@@ -1,18 +1,18 @@
-//! A turn: the user's message and all that followed, as the model sees it.
+//! A turn: the user's message and everything that followed it, as the model sees it.
 //!
-//! A turn is handed in whole ([`Turn::new`]) or built from a log item by item ([`Turn::apply`]). What a window asks
-//! about it (its cost, whether it says anything, whether its calls and results are paired) is kept up to date
-//! with each message, so that nobody looks through messages again.
+//! A turn is passed in whole ([`Turn::new`]) or built from a log item by item ([`Turn::apply`]). The properties a window
+//! needs (cost, content, whether calls and results are paired) are updated with each message, so messages are never
+//! scanned again.
 //!
-//! How items become messages, in full:
+//! The rules for turning items into messages:
 //!
-//! 1. An item that the history does not see contributes nothing.
-//! 2. A message is appended, a system event and a summary as user messages of their own wording.
-//! 3. An envelope is a separate part behind the user's words: of the last message of the user in this turn (one that
-//!    holds tool results is none), or of a user message of its own.
-//! 4. Application items and changes contribute no message. The beginning and the end of the turn set its status.
-//! 5. No text can forge the engine's own tags: they are neutralised on the way in.
-//! 6. The cost is the sum of the items' costs. Where they were counted by different counters it is not known.
+//! 1. An item that is not visible to the history contributes nothing.
+//! 2. A message is appended as it is; a system event or a summary becomes a separate user message with its own wording.
+//! 3. An envelope becomes a separate part after the user's text: in the last user message of this turn (messages that
+//!    hold tool results do not count), or in a new user message if there is none.
+//! 4. Application items and changes contribute no message. The start and the end of the turn set its status.
+//! 5. No text can forge the engine's tags: they are neutralized when an item is applied.
+//! 6. The cost is the sum of the items' costs. If different counters counted them, the cost is unknown.
 
 use std::sync::Arc;
 
@@ -43,31 +43,31 @@ pub struct Turn {
     has_words: bool,
     is_neutral: bool,
     pairing: Pairing,
-    /// Where envelopes go: the last message of the user.
+    /// The index of the last user message, which envelopes are added to.
     user: Option<usize>,
     is_summary: bool,
     is_leading: bool,
 }
 
-/// Whose costs were added up.
+/// Which counters the summed costs come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Counted {
-    /// Nobody's: no item has contributed anything.
+    /// No item has contributed a cost yet.
     Nothing,
-    /// One counter's.
+    /// All costs come from one counter.
     Alike,
-    /// Costs that do not add up.
+    /// The costs come from different counters and cannot be added.
     Mixed,
 }
 
 impl Turn {
-    /// Returns a completed turn whose cost is not known yet.
+    /// Returns a completed turn whose cost is not yet known.
     pub fn new(id: impl Into<Arc<str>>, messages: Vec<Message>) -> Self {
         let turn = Self { id: id.into(), is_neutral: false, ..Self::start(TurnNo(0)) };
         turn.holding(messages.into_iter().map(Arc::new).collect())
     }
 
-    /// Returns the turn before its first item.
+    /// Returns an empty turn, before its first item.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Turn {
         }
     }
 
-    /// Returns what stands in the place of archived turns: a turn of its own, named like the archive.
+    /// Returns the turn that replaces archived turns; its id is the name of the archive.
     fn summary(item: &Item, summary: &Summary) -> Self {
         let id = format!("a{}", summary.number).into();
         let mut turn = Self { id, is_summary: true, ..Self::start(item.turn) };
@@ -112,11 +112,11 @@ impl Turn {
         turn
     }
 
-    /// The id of the turn that stands before all others.
+    /// The id of the turn that precedes all others.
     pub const LEADING: &str = "prepended";
 
-    /// Returns what stands before the whole history: it goes along under any limit and takes none of it. Each message comes
-    /// with its cost.
+    /// Returns a turn that precedes the whole history. It is included under any limit and does not count against it. Each
+    /// message comes with its cost.
     ///
     /// ```
     /// use contexture_history::{Cost, Limit, Turn, window};
@@ -149,10 +149,10 @@ impl Turn {
         Self { status, ..self }
     }
 
-    /// Returns the same turn with other messages, at a cost that is not known.
+    /// Returns the same turn with other messages and an unknown cost.
     ///
-    /// A turn that was built from a log stays neutral: its own parts are taken as they are, and in all others the
-    /// engine's tags are neutralised.
+    /// A turn that was built from a log stays neutral: parts it already had are trusted, and the engine's tags are
+    /// neutralized in all others.
     #[must_use]
     pub fn with_messages(self, messages: Vec<Arc<Message>>) -> Self {
         let messages = match self.is_neutral {
@@ -165,7 +165,7 @@ impl Turn {
         self.holding(messages)
     }
 
-    /// Takes in the next item of this turn. Costs what the item costs, not what came before.
+    /// Applies the next item of this turn. The work depends on the item only, not on what came before.
     pub fn apply(&mut self, item: &Item) {
         match &item.body {
             Body::Change(change) => self.change(change),
@@ -177,7 +177,7 @@ impl Turn {
             Body::Envelope(envelope) => self.enclose(envelope, &item.cost),
         }
         if self.counted == Counted::Nothing {
-            // Nothing costs nothing, by whatever counter was at work.
+            // An empty item costs nothing, whichever counter was used.
             self.cost = Some(Cost { counter: Arc::clone(&item.cost.counter), tokens: Tokens(0) });
         }
     }
@@ -192,63 +192,63 @@ impl Turn {
         &self.messages
     }
 
-    /// Returns how many results of tools are in it.
+    /// Returns the number of tool results in it.
     pub fn n_tool_results(&self) -> usize {
         self.messages.iter().map(|it| it.n_tool_results()).sum()
     }
 
-    /// Returns what it costs, if that is known.
+    /// Returns its cost, if known.
     pub fn cost(&self) -> Option<&Cost> {
         self.cost.as_ref()
     }
 
-    /// Returns what became of it.
+    /// Returns its status.
     pub fn status(&self) -> TurnStatus {
         self.status
     }
 
-    /// Whether it is a summary that stands in the place of older turns.
+    /// Whether it is a summary that replaces older turns.
     pub fn is_summary(&self) -> bool {
         self.is_summary
     }
 
-    /// Whether it stands before all others, see [`leading`](Turn::leading).
+    /// Whether it precedes all others, see [`leading`](Turn::leading).
     pub fn is_leading(&self) -> bool {
         self.is_leading
     }
 
-    /// Whether it contributes anything.
+    /// Whether it contributes any content.
     pub fn has_content(&self) -> bool {
         self.has_content
     }
 
-    /// Whether it says anything besides results of tools, which may belong to no call.
+    /// Whether it has content other than tool results, which may have no matching call.
     pub(crate) fn has_words(&self) -> bool {
         self.has_words
     }
 
-    /// Whether every call has exactly one result directly after it, and every result its call.
+    /// Whether every call has exactly one result directly after it, and every result has its call.
     pub fn is_paired(&self) -> bool {
         self.pairing.is_paired()
     }
 
-    /// Whether no text in it can forge the engine's own tags: all that are there are the engine's.
+    /// Whether no text in it can forge the engine's tags: all tags in it were written by the engine.
     pub fn is_neutral(&self) -> bool {
         self.is_neutral
     }
 
-    /// Returns what it costs by this counter: as stored, or else counted now. Nothing if it contributes nothing.
+    /// Returns its cost by this counter: the stored cost, or else counted now. Zero if it contributes nothing.
     pub(crate) fn tokens(&self, counter: &dyn TokenCounter, name: &str) -> Tokens {
         match &self.cost {
             _ if !self.has_content => Tokens(0),
             Some(cost) if *cost.counter == *name => cost.tokens,
             _ if self.is_neutral => self.messages.iter().map(|it| message_tokens(counter, it)).sum(),
-            // What the model will read is neutral, and is what counts.
+            // The model reads the neutralized text, so that is what is counted.
             _ => self.messages.iter().map(|it| message_tokens(counter, &neutral_message(it))).sum(),
         }
     }
 
-    /// Changes messages in a way that brings in no foreign text. Where one changed, the cost is not known any more.
+    /// Changes messages in a way that adds no foreign text. If any message changed, the cost becomes unknown.
     pub(crate) fn map(self, change: impl FnMut(&Arc<Message>) -> Option<Arc<Message>>) -> Self {
         let messages: Vec<_> = self.messages.iter().filter_map(change).collect();
         let is_same = messages.len() == self.messages.len()
@@ -256,8 +256,8 @@ impl Turn {
         if is_same { self } else { self.holding(messages) }
     }
 
-    /// Returns the turn with shorter results. A cost that is known is corrected by what each result cost before and costs
-    /// now; in a turn that is not neutral, what was counted is not what stands there.
+    /// Returns the turn with shorter results. A known cost is adjusted by the difference of each result. If the turn is not
+    /// neutral, the counted text differs from the text it holds.
     pub(crate) fn with_previews(
         self,
         messages: Vec<Arc<Message>>,
@@ -276,7 +276,7 @@ impl Turn {
         }
     }
 
-    /// Returns the turn with these messages in the place of its own.
+    /// Returns the turn with `messages` in place of its own.
     fn holding(mut self, messages: Vec<Arc<Message>>) -> Self {
         self.cost = None;
         self.counted = Counted::Mixed;
@@ -289,7 +289,7 @@ impl Turn {
         self
     }
 
-    /// Appends a message of the conversation itself.
+    /// Appends a message of the conversation.
     fn say(&mut self, message: Arc<Message>, cost: &Cost) {
         if is_of_the_user(&message) {
             self.user = Some(self.messages.len());
@@ -297,12 +297,12 @@ impl Turn {
         self.push(message, cost);
     }
 
-    /// Appends a message of the engine.
+    /// Appends a message written by the engine.
     fn tell(&mut self, message: Message, cost: &Cost) {
         self.push(Arc::new(message), cost);
     }
 
-    /// Puts an envelope behind the user's words.
+    /// Adds an envelope after the user's text.
     fn enclose(&mut self, envelope: &Envelope, cost: &Cost) {
         let part = envelope_part(envelope);
         match self.user.and_then(|it| self.messages.get_mut(it)) {
@@ -314,7 +314,7 @@ impl Turn {
             None => {
                 self.user = Some(self.messages.len());
                 self.push(Arc::new(Message::parts(Role::User, vec![part])), cost);
-                // The envelope was counted as a part; a message costs more than that.
+                // The envelope was counted as a part; a whole message costs more.
                 (self.cost, self.counted) = (None, Counted::Mixed);
             }
         }
@@ -349,7 +349,7 @@ impl Turn {
     }
 }
 
-/// Whether the user says it, and it does not only bring tool results.
+/// Whether it is a user message with more than tool results.
 fn is_of_the_user(message: &Message) -> bool {
     message.role == Role::User && !message.content.iter().any(is_result)
 }
@@ -360,9 +360,9 @@ fn is_result(part: &Part) -> bool {
 
 /// Groups items into turns, by [`Turn::apply`].
 ///
-/// Items come in the order of their log, where those of one turn stand together. What was appended before the first
-/// turn makes a turn `t0`; changes of the thread alone make none. The summary of an archive, where its turn has not begun
-/// (see [`view`](crate::view())), is a turn of its own: `a3`. A reset is no matter of this function: hand in what follows it.
+/// Items come in log order, with those of one turn next to each other. Items appended before the first turn form a turn
+/// `t0`; changes of the thread alone form none. The summary of an archive whose turn has not begun (see
+/// [`view`](crate::view())) is a separate turn such as `a3`. Resets are not handled here: pass in only what follows one.
 ///
 /// ```
 /// let no_items: [contexture_history::Item; 0] = [];

@@ -1,4 +1,4 @@
-//! Messages without what the rules find.
+//! Redaction of messages.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Redact;
 use crate::transform::rewritten;
 
-/// Returns the message without what the rules find; the same message if that is nothing, and none if nothing of it is left.
+/// Returns the redacted message: the same one if the rules find nothing, and `None` if no part is left.
 pub(super) fn redacted_message(
     redact: &Redact,
     message: &Arc<Message>,
@@ -28,7 +28,7 @@ pub(super) fn redacted_message(
     (!content.is_empty()).then(|| rewritten(message, content))
 }
 
-/// What became of a part.
+/// The outcome of redacting a part.
 enum Changed {
     Not,
     To(Part),
@@ -51,7 +51,7 @@ fn part(redact: &Redact, part: &Part, keeps_thinking: bool) -> Changed {
     }
 }
 
-/// Returns the part without what the rules find, if that is anything.
+/// Returns the redacted part, or `None` if the rules find nothing.
 fn visible(redact: &Redact, part: &Part) -> Option<Part> {
     match part {
         Part::Text { text } => changed(redact, text).map(Part::text),
@@ -90,7 +90,7 @@ fn output(redact: &Redact, output: &ToolOutput) -> Option<ToolOutput> {
     }
 }
 
-/// Returns the value without what the rules find, if that is anything. A number that is a secret becomes a text.
+/// Returns the redacted value, or `None` if the rules find nothing. A number that is a secret becomes a string.
 fn value(redact: &Redact, json: &Value) -> Option<Value> {
     match json {
         Value::Null | Value::Bool(_) => None,
@@ -115,7 +115,7 @@ fn object(redact: &Redact, fields: &Map<String, Value>) -> Option<Map<String, Va
     }
     let mut out = Map::new();
     for ((key, value), old) in new.into_iter().zip(fields.values()) {
-        // Keys may be equal once their secrets are gone; no value is lost for that.
+        // Keys may become equal after redaction; each still needs a free name, so that no value is lost.
         let mut free = key.clone().into_owned();
         let mut count = 1;
         while out.contains_key(&free) {

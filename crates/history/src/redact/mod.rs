@@ -1,18 +1,18 @@
-//! Redaction: a transform that takes secrets out of what the model reads.
+//! Redaction: a transform that removes secrets from what the model reads.
 //!
-//! What a rule finds becomes `[redacted:<name>]`. The rule, in full:
+//! Each match of a rule becomes `[redacted:<name>]`. The rules:
 //!
-//! 1. Rules run in their order, over the text between the marks that are there already. They run again until they find
-//!    nothing: what a mark cut free may be a secret of its own. Redacting twice is therefore redacting once.
-//! 2. A text in which the rules still find something after [`MAX_ROUNDS`] rounds becomes one mark: better too little is
-//!    sent than too much.
-//! 3. Texts, arguments and results of tools are redacted, with their keys and numbers, and the names of files. Ids and names of
-//!    calls, addresses and data of media stay as they are.
-//! 4. Thinking can't be changed, for its signature would not hold: where it holds a secret it is left out. In the turn in
-//!    flight it stays, because its provider wants it back, and has made it of texts that were redacted.
+//! 1. Rules run in order, on the text between existing marks. They run again until they find nothing, because removing
+//!    one secret may expose another. Redaction is therefore idempotent.
+//! 2. If the rules still find something after [`MAX_ROUNDS`] rounds, the whole text becomes one mark: sending too little
+//!    is better than sending too much.
+//! 3. Texts, tool arguments and tool results are redacted, including keys and numbers, and so are file names. Ids and
+//!    names of calls, and the addresses and data of media, stay unchanged.
+//! 4. Thinking cannot be changed without breaking its signature, so thinking with a secret is left out. In the turn in
+//!    flight it stays, because the provider requires it and produced it from redacted texts.
 //!
-//! It sees all turns, also the one in flight: a secret in what the user just said, or in a result of this turn, is not
-//! sent either.
+//! All turns are redacted, including the one in flight: a secret in the user's latest message, or in a result of this
+//! turn, is not sent either.
 
 mod message;
 mod rules;
@@ -26,43 +26,43 @@ use self::message::redacted_message;
 pub use self::rules::RedactRule;
 use crate::{Transform, Turn, TurnStatus};
 
-/// How often the rules run over one text before it is given up.
+/// How many times the rules run over one text before it is replaced whole.
 const MAX_ROUNDS: usize = 16;
 
-/// Rules that can't be used.
+/// An error in the redaction rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedactError {
     /// No built-in rule has that name.
     #[error("there is no redaction rule `{name}`; there are: {}", RedactRule::BUILT_IN.join(", "))]
     UnknownRule {
-        /// The name.
+        /// The unknown name.
         name: String,
     },
-    /// A name that can't stand in a mark.
+    /// A name that cannot be used in a mark.
     #[error("`{name}` is no name of a redaction rule: use 1 to 64 letters, digits, `_` or `-`")]
     InvalidName {
-        /// The name.
+        /// The invalid name.
         name: String,
     },
-    /// A pattern that is no regular expression.
+    /// A pattern that is not a valid regular expression.
     #[error("the pattern of redaction rule `{name}` is no regular expression: {reason}")]
     InvalidPattern {
         /// The rule's name.
         name: String,
-        /// What is wrong with it.
+        /// Why the pattern is invalid.
         reason: String,
     },
 }
 
-/// A transform that takes secrets out of what the model reads. See [`redact`].
+/// A transform that removes secrets from what the model reads. See [`redact`].
 #[derive(Clone, Debug)]
 pub struct Redact {
     rules: Vec<RedactRule>,
-    /// Finds marks of these rules. They hold nothing any more.
+    /// Finds marks written by these rules, which are not searched again.
     marks: Option<Regex>,
 }
 
-/// Returns a transform that puts `[redacted:<name>]` in the place of what the rules find.
+/// Returns a transform that replaces what the rules find with `[redacted:<name>]`.
 ///
 /// ```
 /// use contexture_history::{RedactRule, Transforms, Turn, redact};
@@ -80,13 +80,13 @@ pub struct Redact {
 pub fn redact(rules: impl IntoIterator<Item = RedactRule>) -> Redact {
     let rules: Vec<RedactRule> = rules.into_iter().collect();
     let names: Vec<&str> = rules.iter().map(RedactRule::name).collect();
-    // Names are letters, digits, `_` and `-`: the pattern is valid, and searching for nothing finds nothing.
+    // Names are letters, digits, `_` and `-`, so the pattern is valid; without a pattern no marks are found.
     let marks = Regex::new(&format!(r"\[redacted:(?:{})\]", names.join("|"))).ok();
     Redact { rules, marks }
 }
 
 impl Redact {
-    /// Returns the text without what the rules find.
+    /// Returns the redacted text.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for _ in 0..MAX_ROUNDS {
@@ -101,7 +101,7 @@ impl Redact {
         }
     }
 
-    /// Runs each rule once; nothing if none of them finds anything.
+    /// Runs each rule once. Returns `None` if no rule finds anything.
     fn round(&self, text: &str) -> Option<String> {
         let mut redacted: Option<String> = None;
         for rule in &self.rules {

@@ -1,4 +1,4 @@
-//! What is a secret.
+//! Redaction rules: what counts as a secret.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::RedactError;
 
 const EMAIL: &str = r"[\p{L}\p{N}._%+'-]+@(?:[\p{L}\p{N}-]+\.)+\p{L}{2,}";
 
-/// Keys that their providers gave a prefix to be found by. A letter or digit before it makes it a part of another word.
+/// API keys with a prefix that identifies their provider. A letter or digit before the prefix makes it part of a word.
 const API_KEY: &str = r"(?x)
     (?:^|[^A-Za-z0-9])
     (
@@ -26,7 +26,7 @@ const API_KEY: &str = r"(?x)
 
 const BEARER: &str = r"(?i)bearer\s+([A-Za-z0-9._~+/-]{16,}=*)";
 
-/// A block that was cut off before its end is a secret, too.
+/// A block that is cut off before its end is a secret, too.
 const PRIVATE_KEY: &str = r"(?x)
     -----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY(?:\ BLOCK)?-----
     (?:
@@ -34,7 +34,7 @@ const PRIVATE_KEY: &str = r"(?x)
       | [A-Za-z0-9+/=\s\\]*
     )";
 
-/// A kind of secret, and how it is found.
+/// A kind of secret and how to find it.
 #[derive(Clone, Debug)]
 pub struct RedactRule {
     name: String,
@@ -43,7 +43,7 @@ pub struct RedactRule {
 
 #[derive(Clone, Debug)]
 enum Find {
-    /// All of a match, or its first group if it has one, where the words in question look like a secret.
+    /// The whole match, or its first group if it has one, provided that the predicate accepts the text.
     Pattern(Regex, fn(&str) -> bool),
     Cards,
 }
@@ -52,8 +52,8 @@ impl RedactRule {
     /// The names of the built-in rules.
     pub const BUILT_IN: [&'static str; 5] = ["email", "credit_card", "api_key", "bearer", "private_key"];
 
-    /// Returns a built-in rule: `email`, `credit_card` (with the right check digit), `api_key` (by the prefixes that providers give
-    /// their keys), `bearer` (the token behind that word) or `private_key` (a PEM block).
+    /// Returns a built-in rule: `email`, `credit_card` (with a valid check digit), `api_key` (recognized by provider
+    /// prefixes), `bearer` (the token after that word) or `private_key` (a PEM block).
     pub fn built_in(name: &str) -> Result<Self, RedactError> {
         let (pattern, test): (&str, fn(&str) -> bool) = match name {
             "credit_card" => return Ok(Self { name: name.to_owned(), find: Find::Cards }),
@@ -71,8 +71,8 @@ impl RedactRule {
         Self::BUILT_IN.iter().filter_map(|it| Self::built_in(it).ok()).collect()
     }
 
-    /// Returns a rule of your own: everything that a regular expression finds, or its first group, if it has one. The time it
-    /// takes grows with the text, never faster.
+    /// Returns a custom rule that redacts every match of a regular expression, or its first group if it has one. Matching
+    /// takes time linear in the text.
     pub fn pattern(name: impl Into<String>, pattern: &str) -> Result<Self, RedactError> {
         let name = name.into();
         let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
@@ -87,7 +87,7 @@ impl RedactRule {
         match Regex::new(pattern) {
             Ok(regex) => Ok(Self { name, find: Find::Pattern(regex, test) }),
             Err(err) => {
-                // A drawing of the pattern comes first, the reason last.
+                // The message starts with a drawing of the pattern and ends with the reason.
                 let told = err.to_string();
                 let reason = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 Err(RedactError::InvalidPattern { name, reason: reason.to_owned() })
@@ -95,7 +95,7 @@ impl RedactRule {
         }
     }
 
-    /// Returns the name that stands in the marks.
+    /// Returns the name used in the marks.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -104,7 +104,7 @@ impl RedactRule {
         format!("[redacted:{}]", self.name)
     }
 
-    /// Appends `text` to `out`, with marks in the place of what the rule finds; says whether that is anything.
+    /// Appends `text` to `out` with matches replaced by marks. Returns whether anything matched.
     pub(super) fn replace(&self, text: &str, out: &mut String) -> bool {
         let found = self.found(text);
         let mut done = 0;
@@ -136,13 +136,13 @@ fn has_digit(text: &str) -> bool {
     text.bytes().any(|it| it.is_ascii_digit())
 }
 
-/// Whether a key is made of more than plain words: `sk-learn-contrib-packages` is none.
+/// Whether a key is more than plain words: `sk-learn-contrib-packages` is not a key.
 fn is_random(key: &str) -> bool {
     has_digit(key) || key.bytes().any(|it| it.is_ascii_uppercase())
 }
 
-/// Finds card numbers: 13 to 19 digits with the right check digit, together or in groups of at least three with a space or a hyphen
-/// between them. What touches a letter or a further digit is another kind of number.
+/// Finds card numbers: 13 to 19 digits with a valid check digit, contiguous or in groups of at least three separated by
+/// a space or a hyphen. A number that touches a letter or a further digit is not a card number.
 fn cards(text: &str) -> Vec<Range<usize>> {
     let groups = digit_groups(text.as_bytes());
     let (mut found, mut first) = (Vec::new(), 0);
@@ -173,7 +173,7 @@ fn digit_groups(bytes: &[u8]) -> Vec<Range<usize>> {
     groups
 }
 
-/// Returns of how many groups the longest card number consists that begins with the first.
+/// Returns the number of groups in the longest card number that starts at the first group.
 fn card_from(text: &str, groups: &[Range<usize>]) -> Option<usize> {
     let bytes = text.as_bytes();
     let is_bound =
@@ -198,7 +198,7 @@ fn card_from(text: &str, groups: &[Range<usize>]) -> Option<usize> {
     longest
 }
 
-/// Whether these are the digits of a card: their number, their beginning, and the check by Luhn.
+/// Whether the digits form a card number: checks length, prefix and Luhn checksum.
 fn is_card(digits: &[u8]) -> bool {
     let is_doubled = |idx: usize| idx % 2 == 1;
     let worth = |(idx, digit): (usize, &u8)| match (is_doubled(idx), *digit) {
