@@ -6,8 +6,8 @@ use crate::Timestamp;
 const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 impl Timestamp {
-    /// Returns the time in UTC, with milliseconds: `2026-07-01T09:30:00.000Z`. Times outside the years 1970 to 9999 are
-    /// clamped.
+    /// Returns the time in UTC, with milliseconds: `2026-07-01T09:30:00.000Z`. Times outside the years 1970 to 9999
+    /// are clamped.
     pub fn to_millis(self) -> String {
         let millis = within(self);
         let seconds = rfc3339(millis / 1000);

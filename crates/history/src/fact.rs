@@ -1,7 +1,7 @@
 //! Facts of a conversation that no summary may lose, and how they are written for the model.
 //!
-//! A [`Fact`] is a record, not prose: it is stored with the [`Summary`](crate::Summary) of the range it was found in, and
-//! every later summary that covers that range carries it over word for word.
+//! A [`Fact`] is a record, not prose: it is stored with the [`Summary`](crate::Summary) of the range it was found in,
+//! and every later summary that covers that range carries it over word for word.
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,7 @@ pub(crate) fn write_facts(facts: &[Fact]) -> String {
 
 /// Splits a text with fact sections into its other lines, unchanged, and the facts.
 ///
-/// Summarizers write such sections, and so do summaries that were stored before facts became records.
+/// Summarisers write such sections, and so do summaries that were stored before facts became records.
 pub(crate) fn read_facts(text: &str) -> (Vec<&str>, Vec<Fact>) {
     let (mut lines, mut facts) = (Vec::new(), Vec::new());
     let mut section = None;

@@ -1,7 +1,7 @@
 //! The newest messages of a history, regardless of turns.
 //!
-//! For callers with a fixed message limit. Calls and results stay together: if the cut would separate them, the results
-//! are left out too, so fewer messages than requested may be returned. The cost is proportional to the result.
+//! For callers with a fixed message limit. Calls and results stay together: if the cut would separate them, the
+//! results are left out too, so fewer messages than requested may be returned. The cost is proportional to the result.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

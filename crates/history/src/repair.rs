@@ -5,9 +5,9 @@
 //!
 //! 1. A result belongs to the nearest message before it that has an unanswered call with its id. Within that message,
 //!    calls are answered in order, even if several share an id.
-//! 2. A result is in place if it is at the front of the message after its call, or at the front of a later message with
-//!    only results in between. The results for one message may come in any order, in one message or several, and in
-//!    messages of any role.
+//! 2. A result is in place if it is at the front of the message after its call, or at the front of a later message
+//!    with only results in between. The results for one message may come in any order, in one message or several, and
+//!    in messages of any role.
 //! 3. A result anywhere else is moved behind the results that are in place. A message that consists of nothing else is
 //!    moved whole.
 //! 4. A call without a result gets one with the text `interrupted`, after the results in place. If the message with

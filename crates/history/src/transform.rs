@@ -1,7 +1,7 @@
 //! Transforms rewrite the history for one request.
 //!
-//! A [`Transform`] is a function from turns to turns. [`Transforms`] runs several, left to right, and reports what each
-//! of them did. Nothing is persisted: the log does not change, and the next request starts from it again.
+//! A [`Transform`] is a function from turns to turns. [`Transforms`] runs several, left to right, and reports what
+//! each of them did. Nothing is persisted: the log does not change, and the next request starts from it again.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -28,8 +28,8 @@ pub trait Transform: Send + Sync {
     /// Returns the rewritten turns, oldest first.
     fn apply(&self, turns: Vec<Turn>) -> Vec<Turn>;
 
-    /// Rewrites user text that is not part of a turn yet, such as user text in the prompt itself. The default returns it
-    /// unchanged. The same text may be passed twice, so rewriting must be idempotent.
+    /// Rewrites user text that is not part of a turn yet, such as user text in the prompt itself. The default returns
+    /// it unchanged. The same text may be passed twice, so rewriting must be idempotent.
     fn reword<'t>(&self, text: &'t str) -> Cow<'t, str> {
         Cow::Borrowed(text)
     }

@@ -1,17 +1,18 @@
 //! A turn: the user's message and everything that followed it, as the model sees it.
 //!
-//! A turn is passed in whole ([`Turn::new`]) or built from a log item by item ([`Turn::apply`]). The properties a window
-//! needs (cost, content, whether calls and results are paired) are updated with each message, so messages are never
-//! scanned again.
+//! A turn is passed in whole ([`Turn::new`]) or built from a log item by item ([`Turn::apply`]). The properties a
+//! window needs (cost, content, whether calls and results are paired) are updated with each message, so messages are
+//! never scanned again.
 //!
 //! The rules for turning items into messages:
 //!
 //! 1. An item that is not visible to the history contributes nothing.
-//! 2. A message is appended as it is; a system event or a summary becomes a separate user message with its own wording.
+//! 2. A message is appended as it is; a system event or a summary becomes a separate user message with its own
+//!    wording.
 //! 3. An envelope becomes a separate part after the user's text: in the last user message of this turn (messages that
 //!    hold tool results do not count), or in a new user message if there is none.
 //! 4. Application items and changes contribute no message. The start and the end of the turn set its status.
-//! 5. No text can forge the engine's tags: they are neutralized when an item is applied.
+//! 5. No text can forge the engine's tags: they are neutralised when an item is applied.
 //! 6. The cost is the sum of the items' costs. If different counters counted them, the cost is unknown.
 
 use std::sync::Arc;
@@ -115,8 +116,8 @@ impl Turn {
     /// The id of the turn that precedes all others.
     pub const LEADING: &str = "prepended";
 
-    /// Returns a turn that precedes the whole history. It is included under any limit and does not count against it. Each
-    /// message comes with its cost.
+    /// Returns a turn that precedes the whole history. It is included under any limit and does not count against it.
+    /// Each message comes with its cost.
     ///
     /// ```
     /// use contexture_history::{Cost, Limit, Turn, window};
@@ -152,7 +153,7 @@ impl Turn {
     /// Returns the same turn with other messages and an unknown cost.
     ///
     /// A turn that was built from a log stays neutral: parts it already had are trusted, and the engine's tags are
-    /// neutralized in all others.
+    /// neutralised in all others.
     #[must_use]
     pub fn with_messages(self, messages: Vec<Arc<Message>>) -> Self {
         let messages = match self.is_neutral {
@@ -243,7 +244,7 @@ impl Turn {
             _ if !self.has_content => Tokens(0),
             Some(cost) if *cost.counter == *name => cost.tokens,
             _ if self.is_neutral => self.messages.iter().map(|it| message_tokens(counter, it)).sum(),
-            // The model reads the neutralized text, so that is what is counted.
+            // The model reads the neutralised text, so that is what is counted.
             _ => self.messages.iter().map(|it| message_tokens(counter, &neutral_message(it))).sum(),
         }
     }
@@ -256,8 +257,8 @@ impl Turn {
         if is_same { self } else { self.holding(messages) }
     }
 
-    /// Returns the turn with shorter results. A known cost is adjusted by the difference of each result. If the turn is not
-    /// neutral, the counted text differs from the text it holds.
+    /// Returns the turn with shorter results. A known cost is adjusted by the difference of each result. If the turn
+    /// is not neutral, the counted text differs from the text it holds.
     pub(crate) fn with_previews(
         self,
         messages: Vec<Arc<Message>>,
@@ -360,9 +361,10 @@ fn is_result(part: &Part) -> bool {
 
 /// Groups items into turns, by [`Turn::apply`].
 ///
-/// Items come in log order, with those of one turn next to each other. Items appended before the first turn form a turn
-/// `t0`; changes of the thread alone form none. The summary of an archive whose turn has not begun (see
-/// [`view`](crate::view())) is a separate turn such as `a3`. Resets are not handled here: pass in only what follows one.
+/// Items come in log order, with those of one turn next to each other. Items appended before the first turn form a
+/// turn `t0`; changes of the thread alone form none. The summary of an archive whose turn has not begun (see
+/// [`view`](crate::view())) is a separate turn such as `a3`. Resets are not handled here: pass in only what follows
+/// one.
 ///
 /// ```
 /// let no_items: [contexture_history::Item; 0] = [];

@@ -4,8 +4,8 @@
 //!
 //! 1. Rules run in order, on the text between existing marks. They run again until they find nothing, because removing
 //!    one secret may expose another. Redaction is therefore idempotent.
-//! 2. If the rules still find something after [`MAX_ROUNDS`] rounds, the whole text becomes one mark: sending too little
-//!    is better than sending too much.
+//! 2. If the rules still find something after [`MAX_ROUNDS`] rounds, the whole text becomes one mark: sending too
+//!    little is better than sending too much.
 //! 3. Texts, tool arguments and tool results are redacted, including keys and numbers, and so are file names. Ids and
 //!    names of calls, and the addresses and data of media, stay unchanged.
 //! 4. Thinking cannot be changed without breaking its signature, so thinking with a secret is left out. In the turn in

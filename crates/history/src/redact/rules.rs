@@ -52,7 +52,7 @@ impl RedactRule {
     /// The names of the built-in rules.
     pub const BUILT_IN: [&'static str; 5] = ["email", "credit_card", "api_key", "bearer", "private_key"];
 
-    /// Returns a built-in rule: `email`, `credit_card` (with a valid check digit), `api_key` (recognized by provider
+    /// Returns a built-in rule: `email`, `credit_card` (with a valid check digit), `api_key` (recognised by provider
     /// prefixes), `bearer` (the token after that word) or `private_key` (a PEM block).
     pub fn built_in(name: &str) -> Result<Self, RedactError> {
         let (pattern, test): (&str, fn(&str) -> bool) = match name {
@@ -71,8 +71,8 @@ impl RedactRule {
         Self::BUILT_IN.iter().filter_map(|it| Self::built_in(it).ok()).collect()
     }
 
-    /// Returns a custom rule that redacts every match of a regular expression, or its first group if it has one. Matching
-    /// takes time linear in the text.
+    /// Returns a custom rule that redacts every match of a regular expression, or its first group if it has one.
+    /// Matching takes time linear in the text.
     pub fn pattern(name: impl Into<String>, pattern: &str) -> Result<Self, RedactError> {
         let name = name.into();
         let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
@@ -141,8 +141,8 @@ fn is_random(key: &str) -> bool {
     has_digit(key) || key.bytes().any(|it| it.is_ascii_uppercase())
 }
 
-/// Finds card numbers: 13 to 19 digits with a valid check digit, contiguous or in groups of at least three separated by
-/// a space or a hyphen. A number that touches a letter or a further digit is not a card number.
+/// Finds card numbers: 13 to 19 digits with a valid check digit, contiguous or in groups of at least three separated
+/// by a space or a hyphen. A number that touches a letter or a further digit is not a card number.
 fn cards(text: &str) -> Vec<Range<usize>> {
     let groups = digit_groups(text.as_bytes());
     let (mut found, mut first) = (Vec::new(), 0);
