@@ -1,8 +1,7 @@
-//! What a thread's log is made of.
+//! The items of a thread's log.
 //!
-//! An [`Item`] is one entry of the log: something that was said, a fact, or a change of the thread. Items are
-//! never changed once they are appended; whatever looks like a change (a reset, another model, the end of a
-//! turn) is an item of its own.
+//! An [`Item`] is one entry of the log: a message, a fact, or a change of the thread. Items are immutable once they are
+//! appended; a change (a reset, another model, the end of a turn) is recorded as a separate item.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use crate::compaction::Strategy;
 use crate::fact::{Fact, read_facts};
 
-/// A position in a thread's log. The first item has 1; 0 is the end of an empty log.
+/// A position in a thread's log. The first item is at 1; 0 is the end of an empty log.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -26,7 +25,7 @@ impl Seq {
         self.plus(1)
     }
 
-    /// Returns the position `count` further on.
+    /// Returns the position `count` after this one.
     #[must_use]
     pub fn plus(self, count: u64) -> Seq {
         Seq(self.0.saturating_add(count))
@@ -39,7 +38,7 @@ impl fmt::Display for Seq {
     }
 }
 
-/// The number of a turn in its thread, from 1 on. 0 holds what was appended before the first turn. Shown as `t7`.
+/// The number of a turn in its thread, starting at 1. Items before the first turn have 0. Shown as `t7`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TurnNo(pub u64);
@@ -51,7 +50,7 @@ impl TurnNo {
         TurnNo(self.0.saturating_add(1))
     }
 
-    /// Returns the number that is shown as `text`, such as `t7`.
+    /// Parses a turn number as it is shown, such as `t7`.
     pub fn parse(text: &str) -> Option<TurnNo> {
         let digits = text.strip_prefix('t').filter(|it| it.bytes().all(|it| it.is_ascii_digit()))?;
         digits.parse().ok().map(TurnNo)
@@ -64,59 +63,59 @@ impl fmt::Display for TurnNo {
     }
 }
 
-/// A moment: milliseconds since 1970, UTC.
+/// A point in time: milliseconds since 1970, UTC.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
-/// Who gets to see an item.
+/// Which views include an item.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Visibility {
-    /// In the client's view: what a user interface shows.
+    /// Whether the client's view includes it: what a user interface shows.
     pub client: bool,
-    /// In the history: what the model sees.
+    /// Whether the history includes it: what the model sees.
     pub history: bool,
 }
 
 impl Visibility {
-    /// Seen by the client and by the model.
+    /// Visible to the client and to the model.
     pub const BOTH: Visibility = Visibility { client: true, history: true };
-    /// Seen by the client alone.
+    /// Visible to the client only.
     pub const CLIENT: Visibility = Visibility { client: true, history: false };
-    /// Seen by the model alone.
+    /// Visible to the model only.
     pub const HISTORY: Visibility = Visibility { client: false, history: true };
-    /// In the log alone.
+    /// Visible in the log only.
     pub const NONE: Visibility = Visibility { client: false, history: false };
 }
 
 /// One entry of a thread's log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// Its position; together with the thread's id it is the item's id.
+    /// Its position; together with the thread's id it identifies the item.
     pub seq: Seq,
     /// The turn it belongs to.
     pub turn: TurnNo,
-    /// Who gets to see it.
+    /// Which views include it.
     pub visibility: Visibility,
-    /// What it costs the model, counted once when it was appended.
+    /// Its cost to the model, counted once when it was appended.
     pub cost: Cost,
-    /// Who wrote it, where the application says so.
+    /// The author, if the application provides one.
     pub author: Option<String>,
     /// When it was appended.
     pub at: Timestamp,
-    /// What it says.
+    /// The content.
     pub body: Body,
 }
 
 impl Item {
-    /// Whether a turn of the history can start with it. Changes of the thread, besides the beginning of a turn, take
-    /// no turn's place: instructions that are set before anything is said are no turn.
+    /// Whether a turn of the history can start with it. Except for the start of a turn, changes of the thread do not start
+    /// one: instructions set before the first message are not a turn.
     pub fn starts_turn(&self) -> bool {
         !matches!(&self.body, Body::Change(change) if !matches!(change, Change::TurnBegan { .. }))
     }
 
-    /// Returns the item as a document, for whoever looks at a log.
+    /// Returns the item as a JSON document, for inspecting a log.
     pub fn document(&self, thread: &str) -> Value {
         json!({
             "id": format!("{thread}:{}", self.seq), "seq": self.seq, "turn": self.turn.to_string(),
@@ -126,16 +125,16 @@ impl Item {
     }
 }
 
-/// What something costs, and who counted it.
+/// A cost and the counter that counted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// The name of the counter; another one counts again.
+    /// The name of the counter; a different counter has to count again.
     pub counter: Arc<str>,
-    /// What it counted, framing included.
+    /// The number of tokens, framing included.
     pub tokens: Tokens,
 }
 
-/// What an item says.
+/// The content of an item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
@@ -143,11 +142,11 @@ pub enum Body {
     Message(Arc<Message>),
     /// A durable fact between messages, replayed at its position as a user message.
     SystemEvent(SystemEvent),
-    /// Hidden text that goes along with the user's message before it.
+    /// Hidden text that accompanies the user message before it.
     Envelope(Envelope),
-    /// What older turns came to.
+    /// A summary of older turns.
     Summary(Summary),
-    /// Whatever the application keeps in the log. The model never sees it.
+    /// Data that the application keeps in the log. The model never sees it.
     Application(Application),
     /// A change of the thread itself.
     Change(Change),
@@ -167,7 +166,7 @@ impl Body {
         }
     }
 
-    /// Returns the message, if it is one.
+    /// Returns the message, if the body is one.
     pub fn as_message(&self) -> Option<&Arc<Message>> {
         match self {
             Body::Message(message) => Some(message),
@@ -175,7 +174,7 @@ impl Body {
         }
     }
 
-    /// Returns who sees such an item unless the writer says otherwise.
+    /// Returns the visibility of such an item unless the writer sets another one.
     pub fn default_visibility(&self) -> Visibility {
         match self {
             Body::Message(message) if message.role == Role::System => Visibility::HISTORY,
@@ -191,19 +190,19 @@ impl Body {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemEvent {
-    /// Its name, an attribute of the tag around it.
+    /// Its name, written as an attribute of the tag around it.
     pub name: String,
-    /// What happened.
+    /// The description of the event.
     pub text: String,
 }
 
-/// Hidden text that goes along with a user's message.
+/// Hidden text that accompanies a user message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// The tag around it.
     pub tag: EnvelopeTag,
-    /// What the model reads, without the tag.
+    /// The text that the model reads, without the tag.
     pub text: String,
 }
 
@@ -217,32 +216,32 @@ pub enum EnvelopeTag {
     SystemReminders,
 }
 
-/// What older turns came to. The items it covers stay in the log: they are an archive.
+/// A summary of older turns. The items it covers stay in the log as an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// What the model reads in their place; nothing if they are left out.
+    /// The text that the model reads in their place; empty if they are left out.
     pub text: String,
-    /// What the model reads besides, word for word, however often this is summarised again.
+    /// Facts that the model also reads, kept word for word however often the range is summarised again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
     /// The first item it covers.
     pub first: Seq,
     /// The last item it covers.
     pub last: Seq,
-    /// The number of the archive in its thread, from 1 on.
+    /// The number of the archive in its thread, starting at 1.
     #[serde(default)]
     pub number: u64,
-    /// The first and the last turn that it covers, or covers a part of.
+    /// The first and the last turn that it covers, fully or in part.
     #[serde(default)]
     pub turns: (TurnNo, TurnNo),
-    /// What made it necessary.
+    /// How the range was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// What the range cost before.
+    /// The cost of the range before.
     #[serde(default)]
     pub before: Tokens,
-    /// The archives in the range that it takes the place of.
+    /// The archives in the range that it replaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<Archived>,
     /// Why the range is left out without a summary, if it is.
@@ -251,35 +250,35 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether the model reads anything of it.
+    /// Whether the model reads any of it.
     pub fn is_shown(&self) -> bool {
         !self.text.trim().is_empty() || !self.facts.is_empty()
     }
 
-    /// Returns the facts that a summary in its place takes over. Summaries had them in their text once.
+    /// Returns the facts that a summary replacing it carries over. Older summaries have them in their text.
     pub fn carried_facts(&self) -> Vec<Fact> {
         if self.facts.is_empty() { read_facts(&self.text).1 } else { self.facts.clone() }
     }
 }
 
-/// A range of a log that the model does not read any more: something else stands in its place.
+/// A range of a log that the model no longer reads because a summary replaces it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archived {
-    /// The number of the archive in its thread, from 1 on. Shown as `a3`.
+    /// The number of the archive in its thread, starting at 1. Shown as `a3`.
     pub number: u64,
-    /// Where its [`Summary`] stands in the log.
+    /// The position of its [`Summary`] in the log.
     pub record: Seq,
     /// The first item it covers.
     pub first: Seq,
     /// The last item it covers.
     pub last: Seq,
-    /// The first and the last turn that it covers, or covers a part of.
+    /// The first and the last turn that it covers, fully or in part.
     pub turns: (TurnNo, TurnNo),
 }
 
 impl Archived {
-    /// Returns the archive that a summary at a position makes.
+    /// Returns the archive made by a summary at a position.
     pub fn of(summary: &Summary, record: Seq) -> Self {
         let Summary { first, last, number, turns, .. } = *summary;
         Self { number, record, first, last, turns }
@@ -296,11 +295,11 @@ impl Archived {
     }
 }
 
-/// An item of the application's own.
+/// An item defined by the application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// What it is, in the application's words.
+    /// The kind, as named by the application.
     pub kind: String,
     /// Its data.
     #[serde(default)]
@@ -313,35 +312,35 @@ pub struct Application {
 pub enum Change {
     /// A turn began.
     TurnBegan {
-        /// The key under which the same request finds this turn again.
+        /// The key by which a repeated request finds this turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
-    /// A suspended turn goes on, or one that did not come to its end.
+    /// A suspended or unfinished turn resumed.
     TurnResumed,
-    /// The turn ended, or waits.
+    /// The turn ended or was suspended.
     TurnEnded {
-        /// What became of it; never [`TurnStatus::InFlight`].
+        /// The final status; never [`TurnStatus::InFlight`].
         status: TurnStatus,
-        /// Why, where there is something to say.
+        /// The reason, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The history starts anew after this item.
+    /// The history restarts after this item.
     HistoryReset,
-    /// Other instructions.
+    /// The instructions changed.
     Instructions {
-        /// The text; nothing takes them away.
+        /// The new instructions; `None` removes them.
         text: Option<String>,
     },
-    /// Another model.
+    /// The model changed.
     Model {
         /// The provider's name in the configuration.
         provider: String,
-        /// The provider's name of the model.
+        /// The model's name as the provider spells it.
         model: String,
     },
-    /// What a summary covers is read again, and what the summary took the place of.
+    /// An archive was undone: the model reads its items again, and the archives that it had replaced.
     ArchiveUndone {
         /// The number of the archive.
         number: u64,
@@ -349,18 +348,18 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         restores: Vec<Archived>,
     },
-    /// What is old now: read in a shorter form, or not at all.
+    /// Older items are now shown in a shorter form or left out.
     Aged {
-        /// Tool results up to here are old.
+        /// Tool results up to this position are old.
         results: Seq,
-        /// Hidden envelopes up to here are left out.
+        /// Hidden envelopes up to this position are left out.
         hidden: Seq,
     },
-    /// Something that the engine remembers of the thread; the newest note of a key counts.
+    /// A note of the engine about the thread; the newest note for a key is in effect.
     Noted {
-        /// What it is about.
+        /// The key of the note.
         key: String,
-        /// The note; nothing takes it away.
+        /// The note; `None` removes it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<Value>,
     },
@@ -382,25 +381,25 @@ impl Change {
     }
 }
 
-/// What became of a turn.
+/// The status of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
-    /// It runs, or its writer died.
+    /// The turn is running, or its writer died.
     InFlight,
-    /// It came to its end.
+    /// The turn finished.
     #[default]
     Completed,
-    /// Something broke.
+    /// The turn failed with an error.
     Failed,
-    /// Someone stopped it, or its writer died.
+    /// The turn was stopped, or its writer died.
     Interrupted,
-    /// It waits for an answer from outside.
+    /// The turn waits for an answer from outside.
     Suspended,
 }
 
 impl TurnStatus {
-    /// Returns the status in words of the log.
+    /// Returns the name of the status in the log.
     pub fn as_str(self) -> &'static str {
         match self {
             TurnStatus::InFlight => "in_flight",
@@ -411,7 +410,7 @@ impl TurnStatus {
         }
     }
 
-    /// Whether nothing more can come.
+    /// Whether the turn cannot continue.
     pub fn is_over(self) -> bool {
         !matches!(self, TurnStatus::InFlight | TurnStatus::Suspended)
     }

@@ -1,11 +1,11 @@
-//! Pairs calls and results over groups of messages.
+//! Pairs calls and results across groups of messages.
 //!
-//! In come groups, such as turns, out comes one [`Mended`] for each. The rule is that of [`repair`](crate::repair()),
-//! and one more: a group is whole by itself, so what answers a call stands in the group of the call. A group that is
-//! known to be paired is not looked at.
+//! The input is groups, such as turns; the output is one [`Mended`] for each. The rules are those of
+//! [`repair`](crate::repair()), and one more: a group is complete by itself, so the result of a call is in the group of
+//! the call. A group that is known to be paired is not examined.
 //!
-//! One pass over the parts matches results with calls and decides what stays. Where the answers of a message end it
-//! leaves a gap, which is filled once all results were seen.
+//! One pass over the parts matches results with calls and decides what stays. It leaves a gap where the results for a
+//! message end, which is filled once all results have been seen.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::neutral::{neutral_message, neutral_part};
 use crate::wording::interrupted;
 use crate::{Repair, RepairKind};
 
-/// Messages that must be whole by themselves.
+/// Messages that must be complete by themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) messages: &'a [Arc<Message>],
     /// Whether its calls and results are known to be paired.
     pub(crate) is_paired: bool,
-    /// Whether the engine's tags in it are known to be the engine's.
+    /// Whether all engine tags in it are known to be written by the engine.
     pub(crate) is_neutral: bool,
 }
 
@@ -35,23 +35,23 @@ pub(crate) struct Mended {
     pub(crate) difference: Difference,
 }
 
-/// What came and went, as the model reads it.
+/// The messages added and removed, as the model reads them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Difference {
     came: Vec<Arc<Message>>,
     went: Vec<Gone>,
 }
 
-/// What was taken out of a message.
+/// The part of a message that was removed.
 #[derive(Clone, Debug)]
 struct Gone {
     parts: Vec<Part>,
-    /// How many frames less the message has.
+    /// How many fewer frames the message has.
     frames: u32,
 }
 
 impl Difference {
-    /// Returns what the group costs if it did cost `before`. Only what came or went is counted.
+    /// Returns the cost of the group, given its cost `before` the repair. Only what was added or removed is counted.
     pub(crate) fn tokens(&self, before: Tokens, counter: &dyn TokenCounter) -> Tokens {
         let came: Tokens = self.came.iter().map(|it| message_tokens(counter, it)).sum();
         let frame = counter.profile().framing.message;
@@ -77,50 +77,50 @@ fn untouched(group: &Group<'_>) -> Mended {
     Mended { messages: group.messages.to_vec(), ..Mended::default() }
 }
 
-/// The work on all groups.
+/// The state of a pass over all groups.
 #[derive(Default)]
 struct Mending<'a> {
     groups: &'a [Group<'a>],
     asking: Vec<Asking<'a>>,
-    /// The calls without a result, by id; of each id the messages that asked, and in each the calls in order.
+    /// The calls without a result, by id: for each id the messages with such calls, and for each message its calls in order.
     open: HashMap<&'a str, Vec<(usize, VecDeque<usize>)>>,
     drafts: Vec<Draft>,
-    /// How many messages were seen, over all groups.
+    /// How many messages have been seen, over all groups.
     n_messages: usize,
 }
 
-/// A message that asks for tools.
+/// A message with tool calls.
 struct Asking<'a> {
     group: usize,
-    /// How many messages stand before it, over all groups.
+    /// How many messages precede it, over all groups.
     position: usize,
     calls: Vec<(&'a ToolCall, bool)>,
-    /// Results that were found elsewhere.
+    /// Results that were found elsewhere and moved here.
     moved: Vec<Arc<Message>>,
 }
 
-/// A group on its way.
+/// A group that is being repaired.
 #[derive(Default)]
 struct Draft {
     entries: Vec<Entry>,
     went: Vec<Gone>,
-    /// With the position of the message each is about.
+    /// The repairs, each with the position of its message.
     repairs: Vec<(usize, Repair)>,
 }
 
 enum Entry {
     Message(Arc<Message>),
-    /// Where the answers to an asking message end.
+    /// The end of the results for the message with this index in the list of messages with calls.
     Gap(usize),
 }
 
-/// What becomes of the parts of a message.
+/// What happens to the parts of a message.
 struct Sorted {
-    /// The results that do not stay, by part, with the asking message and the call they belong to.
+    /// The results to remove, by part index, with the message and the call they belong to, if any.
     leaving: Vec<(usize, Option<(usize, usize)>)>,
-    /// Whether what stays is nothing but answers to the message before.
+    /// Whether the remaining parts are only results for the message before.
     is_answer: bool,
-    /// Where it is itself among the asking messages.
+    /// Its own index in the list of messages with calls.
     asks: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Mending<'a> {
             self.n_messages += group.messages.len();
             return;
         }
-        // The asking message whose answers may stand here.
+        // The message with calls whose results may come here.
         let mut asked = None;
         for message in group.messages {
             let sorted = self.sort(idx, asked, message);
@@ -175,7 +175,7 @@ impl<'a> Mending<'a> {
         sorted
     }
 
-    /// Adds a call to the message that asks, and returns where that is.
+    /// Adds a call to its message, and returns the index of that message in the list of messages with calls.
     fn ask(&mut self, group: usize, asking: Option<usize>, call: &'a ToolCall) -> usize {
         let asking = asking.unwrap_or_else(|| {
             let position = self.n_messages;
@@ -193,7 +193,7 @@ impl<'a> Mending<'a> {
         asking
     }
 
-    /// Finds the call that a result belongs to: the asking message and which of its calls.
+    /// Finds the call that a result belongs to: the index of the message and of the call in it.
     fn answer(&mut self, id: &str) -> Option<(usize, usize)> {
         let open = self.open.get_mut(id)?;
         let (asking, calls) = open.last_mut()?;
@@ -205,7 +205,7 @@ impl<'a> Mending<'a> {
         Some((asking, call))
     }
 
-    /// Takes results out of a message: each goes to its call, or nowhere.
+    /// Removes results from a message: each is moved to its call, or dropped.
     fn take_out(&mut self, group: usize, message: &Arc<Message>, sorted: &Sorted) {
         let mut homes: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
         let mut parts = Vec::with_capacity(sorted.leaving.len());
@@ -256,7 +256,7 @@ impl<'a> Mending<'a> {
 }
 
 impl Draft {
-    /// Fills the gaps.
+    /// Fills the gaps and returns the repaired group.
     fn filled(mut self, gaps: &mut [Vec<Arc<Message>>], is_neutral: bool) -> Mended {
         self.repairs.sort_by_key(|(position, _)| *position);
         let repairs = self.repairs.into_iter().map(|(_, repair)| repair).collect();
@@ -278,7 +278,7 @@ impl Draft {
     }
 }
 
-/// Returns what stays of a message.
+/// Returns the message without the parts to remove.
 fn remaining(message: &Arc<Message>, sorted: &Sorted) -> Arc<Message> {
     if sorted.leaving.is_empty() {
         return Arc::clone(message);
@@ -289,7 +289,7 @@ fn remaining(message: &Arc<Message>, sorted: &Sorted) -> Arc<Message> {
     Arc::new(Message { role: message.role, content, id: message.id.clone(), name: message.name.clone() })
 }
 
-/// Counts the frames of a message without so many of its results, as [`message_tokens`] does.
+/// Counts the frames of a message without `n_leaving` of its results, as [`message_tokens`] does.
 fn n_frames(message: &Message, n_leaving: usize) -> u32 {
     if n_leaving > 0 && n_leaving == message.content.len() {
         return 0;

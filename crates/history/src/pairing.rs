@@ -1,25 +1,25 @@
-//! Whether the calls and results of a list of messages are paired, known after each message.
+//! Tracks, message by message, whether the calls and results of a list are paired.
 //!
-//! A message with calls is answered by the messages directly after it: results at the front of a message count, a
-//! message of nothing but results lets the next one go on, everything else ends the answers. The messages are
-//! paired if each call has one result there and no result stands anywhere else. This is exactly when
-//! [`repair`](crate::repair()) finds nothing to do.
+//! A message with calls is answered by the messages directly after it. Results at the front of a message count; if a
+//! message holds only results, the next one may continue them; anything else ends them. The messages are paired if each
+//! call has one result there and no result is anywhere else. In exactly that case [`repair`](crate::repair()) finds
+//! nothing to do.
 
 use std::collections::BTreeMap;
 
 use contexture_message::{Message, Part};
 
-/// What is known about the messages so far.
+/// The pairing state after the messages so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pairing {
-    /// The calls of the last message that asked which have no result yet: how many by id.
+    /// The unanswered calls of the last message with calls: the number of calls by id.
     open: BTreeMap<String, usize>,
-    /// Whether something stands where nothing that follows can mend it.
+    /// Whether the messages are unpaired in a way that no later message can fix.
     broken: bool,
 }
 
 impl Pairing {
-    /// Takes in the next message. Costs what the message costs, not what came before.
+    /// Adds the next message. The work depends on that message only, not on earlier ones.
     pub(crate) fn push(&mut self, message: &Message) {
         if self.broken {
             return;
@@ -44,7 +44,7 @@ impl Pairing {
         }
     }
 
-    /// Whether every call has its result directly after it, and every result its call.
+    /// Whether every call has its result directly after it, and every result has its call.
     pub(crate) fn is_paired(&self) -> bool {
         !self.broken && self.open.is_empty()
     }
@@ -59,7 +59,7 @@ impl Pairing {
         }
     }
 
-    /// Something else begins: what has no result by now gets none directly after it.
+    /// Ends the results: a call that is unanswered by now will get no result directly after it.
     fn close(&mut self) {
         self.broken |= !self.open.is_empty();
         self.open.clear();

@@ -1,12 +1,12 @@
-//! Turns of a transcript: a plain list of messages, some with the id of their turn.
+//! Groups a transcript into turns: a plain list of messages, some with the id of their turn.
 //!
-//! The rule, in full:
+//! The rules:
 //!
-//! 1. A message with an id belongs to that turn, which begins with the first such message. One that comes later, when
-//!    another turn has begun, is put at its end: a late result finds its call.
-//! 2. A message without an id begins a turn if it is the user's, and belongs to the turn before otherwise. A message
-//!    that only brings tool results is not the user's, whatever its role.
-//! 3. Turns without a given id are called `t1`, `t2`, … after their place, except for names that are given anywhere.
+//! 1. A message with an id belongs to that turn, which begins with the first such message. If another turn has begun
+//!    since, the message is added to the end of its own turn, so that a late result reaches its call.
+//! 2. A message without an id begins a turn if it is from the user, and belongs to the turn before otherwise. A message
+//!    with only tool results does not count as from the user, whatever its role.
+//! 3. Turns without an id are named `t1`, `t2`, … by position, skipping names that any message uses.
 //! 4. System messages without an id before everything else belong to no turn.
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 
 use crate::Turn;
 
-/// What a transcript holds.
+/// The contents of a transcript.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
     /// The system messages at the beginning.
@@ -65,11 +65,11 @@ fn begins_turn(message: &Message) -> bool {
     message.role == Role::User && (message.content.is_empty() || !message.content.iter().all(is_result))
 }
 
-/// The names of turns.
+/// The names of turns in a transcript.
 struct Names {
-    /// All that are given anywhere.
+    /// All names that the messages use.
     given: HashSet<String>,
-    /// The number of the last one that was made up.
+    /// The number of the last generated name.
     last: usize,
 }
 
@@ -79,7 +79,7 @@ impl Names {
         Self { given, last: 0 }
     }
 
-    /// Makes up a name for the turn at `place`, counted from 1.
+    /// Generates a name for the turn at `place`, counted from 1.
     fn next(&mut self, place: usize) -> String {
         self.last = place.max(self.last + 1);
         while self.given.contains(&format!("t{}", self.last)) {

@@ -1,20 +1,20 @@
-//! The window: which turns of a history go along.
+//! The window: which turns of a history are included in a request.
 //!
-//! In come turns, oldest first, and a limit; out comes a [`Window`] over them. The rule, in full:
+//! The input is turns, oldest first, and a limit; the output is a [`Window`] over them. The rules:
 //!
-//! 1. A turn goes along whole or not at all.
-//! 2. `{turns: N}` takes the newest N turns. `{tokens: N}` packs turns from the newest back and stops at the first
-//!    that does not fit. Without a limit all go along.
-//! 3. A turn in flight, which can only be the last, always goes along. It takes none of the limit.
-//! 4. Under `{tokens: N}` the newest turn that has content, besides one in flight, always goes along. Results of tools
-//!    alone are none: they may belong to no call. A limit of 0 takes no turn.
-//! 5. A turn that contributes nothing takes a place of `{turns}`, also if it is the newest; it costs no tokens.
-//!    A turn whose calls lack results is packed with what they will be completed with.
-//! 6. A [leading](Turn::leading) turn, which can only be the first, always goes along. It takes none of the limit.
+//! 1. A turn is included whole or not at all.
+//! 2. `{turns: N}` takes the newest N turns. `{tokens: N}` packs turns from the newest backward and stops at the first
+//!    that does not fit. Without a limit, all turns are included.
+//! 3. A turn in flight, which can only be the last, is always included and does not count against the limit.
+//! 4. Under `{tokens: N}` the newest turn with content, besides one in flight, is always included. Tool results alone
+//!    are not content: they may have no matching call. A limit of 0 takes no turn.
+//! 5. A turn that contributes nothing still counts toward `{turns}`, even if it is the newest; it costs no tokens.
+//!    A turn whose calls lack results is packed with the cost of the results that will complete them.
+//! 6. A [leading](Turn::leading) turn, which can only be the first, is always included and does not count.
 //! 7. A turn costs what was counted when it was stored, if the same counter asks; otherwise it is counted here, once.
 //!
-//! Turns outside are not looked at: a window costs what it returns, whatever the age of the conversation. Calls and
-//! results are paired on the way out, see [`repair`](crate::repair()).
+//! Turns outside the window are not examined: the work is proportional to the result, not to the length of the
+//! conversation. Calls and results are paired when messages are read out, see [`repair`](crate::repair()).
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -24,41 +24,41 @@ use contexture_message::{Message, TokenCounter, Tokens};
 use crate::mend::{Difference, Group, Mended, mend};
 use crate::{Limit, Repair, Repaired, Turn, TurnStatus};
 
-/// The turns of a history that go along.
+/// The turns of a history that are included in a request.
 #[derive(Clone, Debug)]
 pub struct Window<'a, T> {
     turns: &'a [T],
     limit: Option<Limit>,
     span: Span,
-    /// What the kept turns cost, the newest first.
+    /// The costs of the kept turns, newest first.
     costs: Vec<Tokens>,
 }
 
-/// Which turns are kept: one that stands before all others, the newest ones, and maybe one older turn.
+/// Which turns are kept: one that precedes all others, the newest ones, and maybe one older turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// How many stand before all others.
+    /// How many turns precede all others: one or none.
     pub(crate) n_leading: usize,
-    /// The first of the newest turns that are kept.
+    /// The index of the first of the newest turns that are kept.
     pub(crate) first: usize,
-    /// The newest turn that has content, besides one in flight. It may be older than those.
+    /// The index of the newest turn with content, besides one in flight. It may be before `first`.
     pub(crate) newest: Option<usize>,
 }
 
-/// A kept turn on its way into a request.
+/// A kept turn with its repaired messages.
 #[derive(Clone, Debug)]
 pub struct RepairedTurn<'a> {
-    /// The turn as it was handed in.
+    /// The turn as it was passed in.
     pub turn: &'a Turn,
-    /// Its messages, each call with its result. None if the turn contributes nothing.
+    /// Its messages, each call with its result. Empty if the turn contributes nothing.
     pub messages: Vec<Arc<Message>>,
-    /// What had to be done for that.
+    /// The repairs that were made.
     pub repairs: Vec<Repair>,
     before: Tokens,
     difference: Difference,
 }
 
-/// Chooses the turns that go along.
+/// Chooses the turns to include.
 ///
 /// ```
 /// use contexture_history::{Limit, Turn, window};
@@ -99,7 +99,7 @@ pub fn window<'a, T: Borrow<Turn>>(
             first
         }
     };
-    // What a number of turns leaves outside stays there, whatever it holds.
+    // A limit on turns excludes older turns whatever they hold.
     let newest = newest.filter(|it| !matches!(limit, Some(Limit::Turns(_))) || *it >= first);
     let span = Span { n_leading, first, newest };
     let n_counted = costs.len();
@@ -109,8 +109,8 @@ pub fn window<'a, T: Borrow<Turn>>(
     Window { turns, limit, span, costs }
 }
 
-/// Returns what a turn is going to cost once it is repaired by itself. Where a result has no call in this turn, its
-/// call may be in another, so it is not taken off.
+/// Returns the cost of a turn after it is repaired by itself. A result without a call in this turn is still counted,
+/// since its call may be in another turn.
 fn packed(turn: &Turn, tokens: Tokens, counter: &dyn TokenCounter) -> Tokens {
     if turn.is_paired() {
         return tokens;
@@ -119,18 +119,18 @@ fn packed(turn: &Turn, tokens: Tokens, counter: &dyn TokenCounter) -> Tokens {
     repaired.fold(tokens, Tokens::max)
 }
 
-/// Returns how many turns there are besides one in flight.
+/// Returns the number of turns besides one in flight.
 fn n_settled<T: Borrow<Turn>>(turns: &[T]) -> usize {
     let is_in_flight = turns.last().is_some_and(|it| it.borrow().status() == TurnStatus::InFlight);
     turns.len() - usize::from(is_in_flight)
 }
 
-/// Returns how many turns stand before all others: one or none.
+/// Returns the number of turns that precede all others: one or none.
 fn n_leading<T: Borrow<Turn>>(turns: &[T]) -> usize {
     usize::from(turns.first().is_some_and(|it| it.borrow().is_leading()))
 }
 
-/// Returns the last turn that has content, besides one in flight and one that stands before all others.
+/// Returns the last turn with content, besides one in flight and one that precedes all others.
 fn newest_speaking<T: Borrow<Turn>>(turns: &[T]) -> Option<usize> {
     let newest = turns[..n_settled(turns)].iter().rposition(|it| it.borrow().has_words());
     newest.filter(|it| *it >= n_leading(turns))
@@ -144,21 +144,21 @@ pub(crate) fn newest_turns<T: Borrow<Turn>>(turns: &[T], count: usize) -> Span {
 }
 
 impl Span {
-    /// Returns the one kept turn that is older than the others.
+    /// Returns the kept turn that is older than the others, if there is one.
     pub(crate) fn older(self) -> Option<usize> {
         self.newest.filter(|it| *it < self.first)
     }
 }
 
 impl<'a, T: Borrow<Turn>> Window<'a, T> {
-    /// Lists the turns that go along, oldest first; also those that contribute nothing.
+    /// Lists the included turns, oldest first, including those that contribute nothing.
     pub fn kept(&self) -> impl Iterator<Item = &'a Turn> + use<'a, T> {
         let (leading, older) = (&self.turns[..self.span.n_leading], self.span.older());
         let older = older.map(|it| &self.turns[it]);
         leading.iter().chain(older).chain(&self.turns[self.span.first..]).map(Borrow::borrow)
     }
 
-    /// Lists the turns that do not go along, oldest first, each with the reason.
+    /// Lists the excluded turns, oldest first, each with the reason.
     pub fn dropped(&self) -> impl Iterator<Item = (&'a Turn, String)> + use<'a, T> {
         let older = self.span.older();
         let reason = match self.limit {
@@ -173,26 +173,26 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
         outside.map(move |(_, it)| (it.borrow(), reason.clone()))
     }
 
-    /// Whether the turn at this position goes along.
+    /// Whether the turn at this index is included.
     pub fn is_kept(&self, idx: usize) -> bool {
         let is_newest = (self.span.first..self.turns.len()).contains(&idx);
         is_newest || idx < self.span.n_leading || Some(idx) == self.span.older()
     }
 
-    /// Whether the turn at this position goes along under any limit: the newest with content, one in flight, and one that
-    /// stands before all others.
+    /// Whether the turn at this index is included under any limit: the newest with content, one in flight, and one that
+    /// precedes all others.
     pub fn is_pinned(&self, idx: usize) -> bool {
         Some(idx) == self.span.newest
             || idx < self.span.n_leading
             || (n_settled(self.turns)..self.turns.len()).contains(&idx)
     }
 
-    /// Returns what the kept turns cost together, as they were handed in.
+    /// Returns the total cost of the kept turns, as they were passed in.
     pub fn tokens(&self) -> Tokens {
         self.costs.iter().copied().sum()
     }
 
-    /// Returns all messages that go along, each call with its result. Where every turn is paired they are only shared.
+    /// Returns all included messages, each call with its result. If every turn is paired, the messages are shared.
     pub fn messages(&self) -> Repaired {
         let speaking = || self.kept().filter(|it| it.has_content());
         if speaking().all(Turn::is_paired) {
@@ -208,9 +208,9 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
         repaired
     }
 
-    /// Returns the kept turns one by one, oldest first, each with its messages as they go along.
+    /// Returns the kept turns one by one, oldest first, each with its repaired messages.
     ///
-    /// Each is whole by itself: a result that was found in another turn is moved to the turn of its call.
+    /// Each turn is complete by itself: a result found in another turn is moved to the turn of its call.
     pub fn repaired_turns(&self) -> Vec<RepairedTurn<'a>> {
         let groups: Vec<Group<'_>> = self.kept().map(group).collect();
         let kept = self.kept().zip(self.costs.iter().rev()).zip(mend(&groups));
@@ -226,14 +226,14 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
 }
 
 impl RepairedTurn<'_> {
-    /// Returns what the messages cost. Of a turn that was repaired only what came and went is counted.
+    /// Returns the cost of the messages. For a repaired turn only the added and removed messages are counted.
     pub fn tokens(&self, counter: &dyn TokenCounter) -> Tokens {
         self.difference.tokens(self.before, counter)
     }
 }
 
 fn group(turn: &Turn) -> Group<'_> {
-    // A turn without content would only bring in blank messages.
+    // A turn without content would only add blank messages.
     let messages = if turn.has_content() { turn.messages() } else { &[] };
     Group { messages, is_paired: turn.is_paired(), is_neutral: turn.is_neutral() }
 }

@@ -1,6 +1,6 @@
-//! How items that are no messages read to the model.
+//! How the model reads items that are not messages.
 //!
-//! The words are in `templates/`; the engine's own tags inside an item's text are neutralised.
+//! The wording is in `templates/`; the engine's tags inside an item's text are neutralised.
 
 use contexture_message::{Message, Part};
 
@@ -24,7 +24,7 @@ pub fn envelope_part(envelope: &Envelope) -> Part {
     Part::text(filled(template, &[("text", &neutralise(&envelope.text))]))
 }
 
-/// Returns the user message that stands in the place of what was summarised.
+/// Returns the user message that replaces summarised items.
 pub(crate) fn summary_message(summary: &Summary) -> Message {
     let template = include_str!("../templates/summary.txt");
     let text = match (summary.text.trim_end(), summary.facts.as_slice()) {
@@ -35,24 +35,24 @@ pub(crate) fn summary_message(summary: &Summary) -> Message {
     Message::user(filled(template, &[("text", &neutralise(&text))]))
 }
 
-/// Returns the text of a summary, if `text` is what [`summary_message`] makes of one.
+/// Returns the text of a summary, if `text` has the form that [`summary_message`] writes.
 pub(crate) fn summary_text(text: &str) -> Option<&str> {
     let (lead, _) = include_str!("../templates/summary.txt").split_once("{text}")?;
     text.strip_prefix(lead)
 }
 
-/// Returns what a call that never got its result is answered with.
+/// Returns the result text for a call that never got its result.
 pub fn interrupted() -> &'static str {
     include_str!("../templates/interrupted.txt").trim_end()
 }
 
-/// Returns the note that stands in the place of images and files.
+/// Returns the note that replaces images and files.
 pub(crate) fn media_note(n_images: usize, n_files: usize) -> String {
     let template = include_str!("../templates/media.txt");
     filled(template, &[("images", &n_images.to_string()), ("files", &n_files.to_string())])
 }
 
-/// Puts values into the `{…}` of a template. A value is never searched, whatever it holds.
+/// Fills the `{…}` placeholders of a template. Values are inserted verbatim and never searched for placeholders.
 pub(crate) fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut rest = template.trim_end_matches('\n');
     let mut out = String::with_capacity(rest.len() + values.iter().map(|(_, it)| it.len()).sum::<usize>());
@@ -76,7 +76,7 @@ pub(crate) fn filled(template: &str, values: &[(&str, &str)]) -> String {
     out
 }
 
-/// Escapes the value of an attribute.
+/// Escapes an attribute value.
 fn attribute(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {

@@ -1,4 +1,4 @@
-//! Messages and tools without the engine's own tags.
+//! Neutralises the engine's tags in messages and tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::neutralise;
 
-/// Returns the message with the engine's tags neutralised in every text; the same message if there are none.
+/// Returns the message with the engine's tags neutralised in every text, or the same message if it has none.
 ///
-/// Thinking stays as it is: it must go back to its provider byte for byte.
+/// Thinking is not changed: it must be sent back to its provider byte for byte.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -25,8 +25,8 @@ pub fn neutral_message(message: &Arc<Message>) -> Arc<Message> {
     neutral_unless(message, |_| false)
 }
 
-/// Returns the message with the engine's tags neutralised in every part that is not `trusted`. Only parts that
-/// hold such a tag are asked about.
+/// Returns the message with the engine's tags neutralised in every part that is not `trusted`. `trusted` is called only
+/// for parts that contain such a tag.
 pub(crate) fn neutral_unless(message: &Arc<Message>, trusted: impl Fn(&Part) -> bool) -> Arc<Message> {
     let is_forged = |part: &Part| has_engine_tag(part) && !trusted(part);
     if !message.content.iter().any(is_forged) {
@@ -37,7 +37,7 @@ pub(crate) fn neutral_unless(message: &Arc<Message>, trusted: impl Fn(&Part) -> 
     Arc::new(Message { role: message.role, content, id: message.id.clone(), name: message.name.clone() })
 }
 
-/// Returns the tool with the engine's tags neutralised in everything that the model reads as text.
+/// Returns the tool with the engine's tags neutralised in every text that the model reads.
 pub fn neutral_tool(tool: ToolDefinition) -> ToolDefinition {
     let description = neutralise(&tool.description).into_owned();
     ToolDefinition { description, parameters: neutral_value(tool.parameters), ..tool }
@@ -61,7 +61,7 @@ fn has_engine_tag(part: &Part) -> bool {
     }
 }
 
-/// Whether what is read in place of media holds a tag. Nobody reads the data itself.
+/// Whether the description the model reads in place of media contains a tag. The data itself is not read as text.
 fn is_forged_media(name: Option<&str>, media_type: Option<&str>, source: &MediaSource) -> bool {
     let source = match source {
         MediaSource::Data(_) => None,
@@ -120,7 +120,7 @@ fn neutral_value(value: Value) -> Value {
         Value::String(text) => Value::String(neutralise(&text).into_owned()),
         Value::Array(items) => items.into_iter().map(neutral_value).collect(),
         Value::Object(fields) => {
-            // The model reads keys like everything else.
+            // The model reads keys as well as values.
             let neutral =
                 |(key, value): (String, Value)| (neutralise(&key).into_owned(), neutral_value(value));
             fields.into_iter().map(neutral).collect()

@@ -1,7 +1,7 @@
-//! No text can forge the engine's own tags.
+//! Prevents text from forging the engine's tags.
 //!
-//! The engine speaks to the model in tags of its own ([`ENGINE_TAG_NAMES`]). In every other text the `<` of such a
-//! tag becomes `&lt;`, in every spelling that a model might take for the tag; every other `<` stays.
+//! The engine marks its own text with tags ([`ENGINE_TAG_NAMES`]). In all other text the `<` of such a tag becomes
+//! `&lt;`, in every spelling that a model might take for the tag; every other `<` stays.
 
 mod message;
 mod text;

@@ -1,9 +1,9 @@
-//! Texts without the engine's own tags.
+//! Neutralises the engine's tags in text.
 //!
 //! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any case, closing or
-//! opening, anything or nothing between the words of the name that is no letter and no digit (`systemContext`,
-//! `system--context`, `system context`), full-width and look-alike characters, invisible ones inside. So does the `<` of a tag
-//! that the end of the text cuts off, wherever: what is joined behind the text could complete it. Every other `<` stays.
+//! opening, any or no characters other than letters and digits between the words of the name (`systemContext`,
+//! `system--context`, `system context`), full-width and look-alike characters, and invisible characters inside. The same
+//! applies to a tag that is cut off by the end of the text, since appended text could complete it. Every other `<` stays.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use memchr::memchr_iter;
 /// The tags that only the engine writes.
 pub const ENGINE_TAG_NAMES: &[&str] = &["system-context", "system-reminders", "system-event"];
 
-/// Neutralises the engine's own tags inside `text` and leaves everything else alone.
+/// Neutralises the engine's tags in `text` and leaves everything else unchanged.
 ///
 /// ```
 /// use contexture_history::neutral::neutralise;
@@ -30,13 +30,13 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Neutralises the tags that open at the given places, where any do.
+/// Neutralises the engine tags among those that open at the given byte offsets.
 fn neutralised(text: &str, places: impl Iterator<Item = usize>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
     for at in places {
         let Some(rest) = opened(text.get(at..).unwrap_or_default()) else { continue };
-        // The look-ahead stops at the next `<`, so all of them together read the text once.
+        // The look-ahead stops at the next `<`, so all look-aheads together read the text once.
         if is_engine_tag(rest) {
             if out.is_empty() {
                 out.reserve(text.len() + 16);
@@ -53,26 +53,26 @@ fn neutralised(text: &str, places: impl Iterator<Item = usize>) -> Cow<'_, str> 
     Cow::Owned(out)
 }
 
-/// `<`, and what is read as one: other widths, angle quotation marks, mathematical and CJK brackets, letters of its shape.
+/// `<` and look-alikes: other widths, angle quotation marks, mathematical and CJK brackets, letters of that shape.
 const OPENINGS: [char; 13] = [
     '<', '\u{ff1c}', '\u{fe64}', '\u{2039}', '\u{2329}', '\u{27e8}', '\u{276c}', '\u{276e}', '\u{2770}',
     '\u{3008}', '\u{02c2}', '\u{1438}', '\u{1433}',
 ];
-/// `>`, and what is read as one.
+/// `>` and look-alikes.
 const CLOSINGS: [char; 7] = ['>', '\u{ff1e}', '\u{fe65}', '\u{203a}', '\u{232a}', '\u{27e9}', '\u{3009}'];
-/// The bytes that the openings begin with.
+/// The first bytes of the openings.
 const OPENING_STARTS: [u8; 6] = [b'<', 0xcb, 0xe1, 0xe2, 0xe3, 0xef];
 
-/// Returns what follows the `<` that `text` begins with, if it does.
+/// Returns the text after the opening character that `text` begins with, if it does.
 fn opened(text: &str) -> Option<&str> {
     text.strip_prefix(OPENINGS)
 }
 
-/// The last words of the engine's names, all of which begin with `system`, and the singular that others use as theirs.
+/// The last words of the engine's tag names, which all begin with `system`, and the singular that other tools use.
 const LAST_WORDS: [&str; 4] = ["context", "reminders", "reminder", "event"];
 
-/// Whether `rest`, which follows a `<`, makes it the tag of an engine name. The end of the text ends a name too, and stands
-/// for the rest of one: what follows may be added later.
+/// Whether `rest`, which follows a `<`, makes it an engine tag. The end of the text also ends a name, and a name cut off
+/// there counts as complete, since more text may be appended.
 fn is_engine_tag(rest: &str) -> bool {
     match after_word(rest.trim_start_matches(is_separator), "system") {
         Word::Other => false,
@@ -88,16 +88,16 @@ fn is_engine_tag(rest: &str) -> bool {
     }
 }
 
-/// How a text begins.
+/// How a text begins, compared with a word.
 enum Word<'a> {
-    /// With the word; this follows.
+    /// It begins with the word; this is the text after it.
     Said(&'a str),
-    /// With the beginning of the word, and there it ends.
+    /// It ends in the middle of the word.
     CutOff,
     Other,
 }
 
-/// Looks for a word at the beginning of a text. Invisible characters and marks on letters do not count.
+/// Matches a word at the start of a text. Invisible characters and combining marks are ignored.
 fn after_word<'a>(text: &'a str, word: &str) -> Word<'a> {
     let is_unread = |c: char| (is_invisible(c) && !c.is_whitespace()) || matches!(c, '\u{300}'..='\u{36f}');
     let mut rest = text;
@@ -113,15 +113,14 @@ fn after_word<'a>(text: &'a str, word: &str) -> Word<'a> {
     Word::Said(rest.trim_start_matches(|c: char| matches!(c, '\u{300}'..='\u{36f}')))
 }
 
-/// Whether a character may stand before and between the words of a name. Another `<` may not: it begins a tag itself. Nor
-/// may what ends a tag.
+/// Whether a character may come before and between the words of a name. Another `<` may not, since it begins a tag, nor
+/// may a character that ends a tag.
 fn is_separator(c: char) -> bool {
     (is_invisible(c) || !c.is_alphanumeric()) && !OPENINGS.contains(&c) && !CLOSINGS.contains(&c)
 }
 
-/// Returns the character of a name that `c` stands for: names are one in every spelling. Full-width and mathematical
-/// letters are ASCII in another style, there are dashes of many kinds, and letters of other scripts look like ours. Only what
-/// is part of a name matters here.
+/// Returns the plain character of a name that `c` stands for. Full-width and mathematical letters are styled ASCII, there
+/// are many kinds of dashes, and letters of other scripts look like Latin ones. Only characters of tag names matter here.
 fn plain(c: char) -> char {
     let c = match c {
         '\u{ff01}'..='\u{ff5e}' => u32::from(c).checked_sub(0xfee0).and_then(char::from_u32).unwrap_or(c),
@@ -143,7 +142,7 @@ fn plain(c: char) -> char {
     }
 }
 
-/// Returns the letter that a letter of another script looks like.
+/// Returns the Latin letter that a letter of another script looks like.
 fn look_alike(c: char) -> char {
     match c {
         'ſ' | 'ѕ' | 'Ѕ' | 'ꜱ' | 'ՙ' => 's',
@@ -163,7 +162,7 @@ fn look_alike(c: char) -> char {
     }
 }
 
-/// Whether a reader sees nothing of `c`: control characters and those that Unicode lets a display ignore.
+/// Whether `c` is invisible: control characters and those that Unicode marks as default-ignorable.
 pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,

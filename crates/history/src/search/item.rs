@@ -1,18 +1,18 @@
-//! The words of an item that one may look for.
+//! The searchable text of an item.
 
 use contexture_message::{Part, ToolCall, ToolOutput};
 use serde_json::Value;
 
 use crate::{Body, Item};
 
-/// The application item with which the agent keeps a tool's full output.
+/// The kind of application item in which the agent keeps a tool's full output.
 const TOOL_OUTPUT: &str = "contexture.tool_output";
 
-/// Returns the text of an item that can be looked for, if it has some.
+/// Returns the searchable text of an item, if it has any.
 ///
-/// These are the texts of messages, the names and arguments of tool calls, what tools gave back, system events,
-/// envelopes, and the full outputs of tools (`contexture.tool_output`). Not thinking, not images and files, not summaries
-/// (they repeat what they cover), not changes of the thread and no other items of an application.
+/// Searchable are the texts of messages, the names and arguments of tool calls, tool results, system events, envelopes,
+/// and the full outputs of tools (`contexture.tool_output`). Thinking, images and files, summaries (they repeat what they
+/// cover), changes of the thread and other application items are not searchable.
 pub fn searchable(item: &Item) -> Option<String> {
     let mut text = Pieces::default();
     match &item.body {
@@ -27,7 +27,7 @@ pub fn searchable(item: &Item) -> Option<String> {
     (!text.0.is_empty()).then_some(text.0)
 }
 
-/// Texts, each on lines of its own.
+/// Collected texts, each on separate lines.
 #[derive(Default)]
 struct Pieces(String);
 
@@ -63,7 +63,7 @@ impl Pieces {
         }
     }
 
-    /// Adds the names and values of a structure. Not as JSON: its escapes would become part of the words.
+    /// Adds the names and values of a structure. Not as JSON, whose escapes would become part of the words.
     fn value(&mut self, value: &Value) {
         match value {
             Value::Null => {}

@@ -1,9 +1,9 @@
-//! What can be looked for in a log, and by which words.
+//! Searching a log: which text is searchable and how it is split into words.
 //!
-//! [`searchable`] gives the text of an item, [`words`] the words by which an index finds a text, [`query_words`] those of
-//! a query, and [`snippet`] the piece of the text to show. Every store uses these, so that all of them find the same.
+//! [`searchable`] returns the text of an item, [`words`] the words under which an index stores a text, [`query_words`]
+//! the words of a query, and [`snippet`] the excerpt to show. All stores use these, so all of them find the same items.
 //!
-//! A query is words and nothing else: there is no syntax that could be wrong or do harm.
+//! A query consists of words only: it has no syntax, so no query is invalid or harmful.
 
 mod item;
 mod snippet;

@@ -1,11 +1,11 @@
-//! The piece of a text in which words were found.
+//! The excerpt of a text in which words were found.
 
 use std::collections::VecDeque;
 
 use super::word::{Side, each_word};
 
-/// Returns the piece of a text, of at most `max` characters, that has the most of the words; the first of equal ones.
-/// Words are as [`query_words`](super::query_words) gives them. Where the text goes on there is a `…`, which counts.
+/// Returns the excerpt of at most `max` characters with the most of the words; the first one in a tie. `words` are as
+/// returned by [`query_words`](super::query_words). A `…` marks where the text was cut, and counts toward `max`.
 ///
 /// ```
 /// use contexture_history::search::{query_words, snippet};
@@ -19,7 +19,7 @@ pub fn snippet(text: &str, words: &[String], max: usize) -> String {
     if length <= max {
         return text.to_owned();
     }
-    // Some of what is said before, and room for a mark at each end.
+    // Some context before the hit, and room for a mark at each end.
     let room = max.saturating_sub(2);
     let lead = room / 4;
     let hit = best_hit(text, words, room - lead).unwrap_or(0);
@@ -31,7 +31,7 @@ pub fn snippet(text: &str, words: &[String], max: usize) -> String {
     piece
 }
 
-/// Returns the character at which the piece of `width` with the most different words begins.
+/// Returns the index of the character at which the excerpt of `width` with the most different words begins.
 fn best_hit(text: &str, words: &[String], width: usize) -> Option<usize> {
     let mut near: VecDeque<(usize, usize)> = VecDeque::new();
     let mut counts = vec![0_usize; words.len()];

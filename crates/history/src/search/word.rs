@@ -1,22 +1,22 @@
-//! Words, as an index holds them. The rule, in full:
+//! Splits text into words for an index. The rules:
 //!
 //! 1. A word is a run of letters and digits; everything else separates words.
-//! 2. Upper and lower case are the same, and so are Latin letters with and without diacritics (`É`, `é` and `e`),
-//!    composed or not. Letters of other scripts are as they are.
-//! 3. Scripts that put no spaces between words (Chinese, Japanese, Korean, Thai, …) are found by every single character
-//!    and every two in a row. A query of two or more characters looks for the pairs.
-//! 4. A word is cut after [`MAX_CHARS`] characters. Of a text the first [`MAX_BYTES`] of different words count.
+//! 2. Case is ignored, and so are diacritics on Latin letters (`É`, `é` and `e` are the same), composed or not. Letters
+//!    of other scripts are not changed.
+//! 3. Scripts without spaces between words (Chinese, Japanese, Korean, Thai, …) are indexed by single characters and by
+//!    pairs. A query of two or more characters searches for the pairs.
+//! 4. A word is cut after [`MAX_CHARS`] characters. Only the first [`MAX_BYTES`] of distinct words in a text are indexed.
 
 use std::collections::BTreeSet;
 
-/// The most words of a query; more are left out.
+/// The maximum number of words in a query; further words are ignored.
 pub const MAX_QUERY_WORDS: usize = 32;
-/// Longer words are cut.
+/// The maximum length of a word; longer words are cut.
 const MAX_CHARS: usize = 64;
-/// How many bytes the different words of one text may have. It is half of what PostgreSQL takes.
+/// The maximum total bytes of the distinct words of one text: half of what PostgreSQL accepts.
 const MAX_BYTES: usize = 512 * 1024;
 
-/// Returns the different words by which a text is found.
+/// Returns the distinct words under which a text is indexed.
 ///
 /// ```
 /// let words: Vec<String> = contexture_history::search::words("Résumé of ORDER-17, 東京").into_iter().collect();
@@ -38,7 +38,7 @@ pub fn words(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// Returns the different words of a query in their order, at most [`MAX_QUERY_WORDS`].
+/// Returns the distinct words of a query in order, at most [`MAX_QUERY_WORDS`].
 ///
 /// ```
 /// use contexture_history::search::query_words;
@@ -58,16 +58,16 @@ pub fn query_words(query: &str) -> Vec<String> {
     words
 }
 
-/// What a text is read for.
+/// Whether a text is indexed or is a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// To be found.
+    /// The text is indexed.
     Text,
-    /// To find others.
+    /// The text is a query.
     Query,
 }
 
-/// Calls `take` with each word and the number of the character it starts at, until it says `false`.
+/// Calls `take` with each word and the index of its first character, until `take` returns `false`.
 pub(super) fn each_word(text: &str, side: Side, mut take: impl FnMut(usize, &str) -> bool) {
     let mut reader = Reader { side, ..Reader::new() };
     for (at, character) in text.chars().enumerate() {
@@ -78,13 +78,13 @@ pub(super) fn each_word(text: &str, side: Side, mut take: impl FnMut(usize, &str
     reader.end(&mut take);
 }
 
-/// The word that is being read, and the character before it in a script without spaces.
+/// The word being read, and the character before it in a script without spaces.
 struct Reader {
     side: Side,
     start: usize,
     word: String,
     chars: usize,
-    /// The last character without spaces, and whether it is part of a pair already.
+    /// The last character of a script without spaces, and whether it is already part of a pair.
     before: Option<(char, bool)>,
 }
 
@@ -117,7 +117,7 @@ impl Reader {
         true
     }
 
-    /// Ends whatever is being read.
+    /// Ends the current word or run.
     fn end(&mut self, take: &mut impl FnMut(usize, &str) -> bool) -> bool {
         self.end_word(take) && self.end_run(take)
     }
@@ -132,7 +132,7 @@ impl Reader {
         goes_on
     }
 
-    /// Ends a run of a script without spaces. A single character of a query is looked for by itself.
+    /// Ends a run of a script without spaces. A single character in a query is searched for by itself.
     fn end_run(&mut self, take: &mut impl FnMut(usize, &str) -> bool) -> bool {
         match self.before.take() {
             Some((alone, false)) if self.side == Side::Query => {
@@ -157,7 +157,7 @@ fn is_mark(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}')
 }
 
-/// Whether a character is of a script that puts no spaces between words, or hardly any.
+/// Whether a character belongs to a script with few or no spaces between words.
 fn is_unspaced(character: char) -> bool {
     matches!(character,
         '\u{e00}'..='\u{eff}' // Thai, Lao.
@@ -173,7 +173,7 @@ fn is_unspaced(character: char) -> bool {
         | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Returns a small Latin letter without what is above, below or across it.
+/// Returns a lowercase Latin letter without its diacritics.
 fn without_diacritics(letter: char) -> char {
     match letter {
         ..'\u{e0}' => letter,
