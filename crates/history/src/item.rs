@@ -1,7 +1,7 @@
 //! The items of a thread's log.
 //!
-//! An [`Item`] is one entry of the log: a message, a fact, or a change of the thread. Items are immutable once they are
-//! appended; a change (a reset, another model, the end of a turn) is recorded as a separate item.
+//! An [`Item`] is one entry of the log: a message, a fact, or a change of the thread. Items are immutable once they
+//! are appended; a change (a reset, another model, the end of a turn) is recorded as a separate item.
 
 use std::fmt;
 use std::sync::Arc;
@@ -109,8 +109,8 @@ pub struct Item {
 }
 
 impl Item {
-    /// Whether a turn of the history can start with it. Except for the start of a turn, changes of the thread do not start
-    /// one: instructions set before the first message are not a turn.
+    /// Whether a turn of the history can start with it. Except for the start of a turn, changes of the thread do not
+    /// start one: instructions set before the first message are not a turn.
     pub fn starts_turn(&self) -> bool {
         !matches!(&self.body, Body::Change(change) if !matches!(change, Change::TurnBegan { .. }))
     }

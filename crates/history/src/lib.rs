@@ -8,8 +8,8 @@
 //!
 //! An [`Item`] is an entry of a thread's log; a [`Turn`] is what the model sees of one request. A [`window`()] chooses
 //! turns under a [`Limit`], and [`repair`()] ensures that every tool call has its result directly after it. [`client`]
-//! and [`all`] are the other views of a log. [`compaction`] decides what is shortened and summarised when a conversation
-//! outgrows its model, and [`search`] defines the words by which the rest can be found.
+//! and [`all`] are the other views of a log. [`compaction`] decides what is shortened and summarised when a
+//! conversation outgrows its model, and [`search`] defines the words by which the rest can be found.
 //!
 //! Nothing here stores anything, reads a clock or calls a model. Equal logs give equal bytes.
 

@@ -1,8 +1,8 @@
 //! Pairs calls and results across groups of messages.
 //!
 //! The input is groups, such as turns; the output is one [`Mended`] for each. The rules are those of
-//! [`repair`](crate::repair()), and one more: a group is complete by itself, so the result of a call is in the group of
-//! the call. A group that is known to be paired is not examined.
+//! [`repair`](crate::repair()), and one more: a group is complete by itself, so the result of a call is in the group
+//! of the call. A group that is known to be paired is not examined.
 //!
 //! One pass over the parts matches results with calls and decides what stays. It leaves a gap where the results for a
 //! message end, which is filled once all results have been seen.
@@ -82,7 +82,8 @@ fn untouched(group: &Group<'_>) -> Mended {
 struct Mending<'a> {
     groups: &'a [Group<'a>],
     asking: Vec<Asking<'a>>,
-    /// The calls without a result, by id: for each id the messages with such calls, and for each message its calls in order.
+    /// The calls without a result, by id: for each id the messages with such calls, and for each message its calls in
+    /// order.
     open: HashMap<&'a str, Vec<(usize, VecDeque<usize>)>>,
     drafts: Vec<Draft>,
     /// How many messages have been seen, over all groups.

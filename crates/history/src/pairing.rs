@@ -1,9 +1,9 @@
 //! Tracks, message by message, whether the calls and results of a list are paired.
 //!
 //! A message with calls is answered by the messages directly after it. Results at the front of a message count; if a
-//! message holds only results, the next one may continue them; anything else ends them. The messages are paired if each
-//! call has one result there and no result is anywhere else. In exactly that case [`repair`](crate::repair()) finds
-//! nothing to do.
+//! message holds only results, the next one may continue them; anything else ends them. The messages are paired if
+//! each call has one result there and no result is anywhere else. In exactly that case [`repair`](crate::repair())
+//! finds nothing to do.
 
 use std::collections::BTreeMap;
 

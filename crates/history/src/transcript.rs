@@ -4,8 +4,8 @@
 //!
 //! 1. A message with an id belongs to that turn, which begins with the first such message. If another turn has begun
 //!    since, the message is added to the end of its own turn, so that a late result reaches its call.
-//! 2. A message without an id begins a turn if it is from the user, and belongs to the turn before otherwise. A message
-//!    with only tool results does not count as from the user, whatever its role.
+//! 2. A message without an id begins a turn if it is from the user, and belongs to the turn before otherwise. A
+//!    message with only tool results does not count as from the user, whatever its role.
 //! 3. Turns without an id are named `t1`, `t2`, … by position, skipping names that any message uses.
 //! 4. System messages without an id before everything else belong to no turn.
 

@@ -1,8 +1,8 @@
 //! Views of a log: the client's view, and all items.
 //!
-//! Items keep their log order. `N` and `{turns: N}` take the newest N items of the view; `{tokens: N}` packs items from
-//! the newest backward and stops at the first that does not fit. The newest item of the view is always included. The
-//! third view, the history, consists of turns: [`window`](crate::window()).
+//! Items keep their log order. `N` and `{turns: N}` take the newest N items of the view; `{tokens: N}` packs items
+//! from the newest backward and stops at the first that does not fit. The newest item of the view is always included.
+//! The third view, the history, consists of turns: [`window`](crate::window()).
 
 use contexture_message::Tokens;
 

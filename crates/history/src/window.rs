@@ -179,8 +179,8 @@ impl<'a, T: Borrow<Turn>> Window<'a, T> {
         is_newest || idx < self.span.n_leading || Some(idx) == self.span.older()
     }
 
-    /// Whether the turn at this index is included under any limit: the newest with content, one in flight, and one that
-    /// precedes all others.
+    /// Whether the turn at this index is included under any limit: the newest with content, one in flight, and one
+    /// that precedes all others.
     pub fn is_pinned(&self, idx: usize) -> bool {
         Some(idx) == self.span.newest
             || idx < self.span.n_leading

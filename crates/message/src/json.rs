@@ -1,8 +1,9 @@
 //! JSON that means one thing: no key twice, no whole number that would be rounded.
 //!
-//! In comes a JSON text, out come the faults that a parser passes over in silence: of two equal keys the last wins, and a
-//! whole number beyond 64 bits becomes the nearest one with 53. Whether the text is JSON at all is the parser's to say; a
-//! text that is none has no faults here. The text is read once, and nothing is kept but the keys of open objects.
+//! In comes a JSON text, out come the faults that a parser passes over in silence: of two equal keys the last wins,
+//! and a whole number beyond 64 bits becomes the nearest one with 53. Whether the text is JSON at all is the parser's
+//! to say; a text that is none has no faults here. The text is read once, and nothing is kept but the keys of open
+//! objects.
 
 use std::collections::HashSet;
 use std::fmt;

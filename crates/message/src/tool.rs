@@ -54,8 +54,9 @@ pub enum ToolChoice {
 
 /// What the model sees of a tool's outcome, written as `{"type": …, "value": …}`.
 ///
-/// The value of `execution-denied` may be absent. An unknown `type` is refused by name. The spelling of the AI SDK is read too:
-/// `{"type": "execution-denied", "reason": …}`, and content such as `{"type": "media", "data": …, "mediaType": …}`.
+/// The value of `execution-denied` may be absent. An unknown `type` is refused by name. The spelling of the AI SDK is
+/// read too: `{"type": "execution-denied", "reason": …}`, and content such as `{"type": "media", "data": …,
+/// "mediaType": …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "kebab-case", try_from = "RawOutput")]
 pub enum ToolOutput {

@@ -1,13 +1,14 @@
-//! Names that a conversation goes by: paths, addresses, identifiers, quoted names.
+//! Finds the names used in a conversation: paths, addresses, identifiers, quoted names.
 //!
-//! The rule, in full. A word, without the punctuation around it, is an artifact if it is
+//! The rules: a word, without the punctuation around it, is an artifact if it is
 //!
 //! * an address: `scheme://…`;
-//! * a path: it begins with `/`, `./`, `../` or `~/`, or with a drive, or it has a `/` and a last step with an
-//!   ending; or a bare file name with a well-known ending;
+//! * a path: it begins with `/`, `./`, `../` or `~/`, or with a drive letter, or it contains a `/` and its last
+//!   segment has an extension; or it is a bare file name with a well-known extension;
 //! * an identifier: a UUID, `ORDER-123`, `#42`.
 //!
-//! A text in double quotes or backticks is one if it is short: 60 characters and six words at most, on one line.
+//! A text in double quotes or backticks is an artifact if it is short: at most 60 characters and six words, on one
+//! line.
 
 const ENDINGS: &[&str] = &[
     "rs", "py", "js", "ts", "tsx", "jsx", "go", "c", "h", "cpp", "java", "kt", "swift", "rb", "php", "sh",
@@ -16,21 +17,21 @@ const ENDINGS: &[&str] = &[
     "env", "db", "ipynb",
 ];
 
-/// Names that look like identifiers.
+/// Prefixes of common terms that look like identifiers.
 const COMMON: &[&str] = &["UTF", "SHA", "ISO", "GPT", "RFC", "HTTP", "IPV", "COVID"];
 
 const QUOTES: &[(char, char)] = &[('"', '"'), ('`', '`'), ('“', '”'), ('„', '“'), ('«', '»')];
 
-/// Lists the artifacts of a text in order; one that is named twice is there twice.
+/// Lists the artifacts of a text in order, with duplicates.
 pub(super) fn artifacts(text: &str) -> Vec<&str> {
     let mut found: Vec<(usize, &str)> = Vec::new();
     let is_gap = |it: char| it.is_whitespace() || "\"`“”„«»<>()[]{}|,;".contains(it);
     let mut start = 0;
     for word in text.split_inclusive(is_gap) {
         let bare = word.trim_end_matches(is_gap).trim_matches(['.', ':', '!', '?', '\'', '*', '…']);
-        // A leading `.` or `..` of a path is no punctuation.
+        // A leading `.` or `..` of a path is not punctuation.
         let whole = word.trim_end_matches(is_gap).trim_end_matches(['.', ':', '!', '?', '\'', '*', '…']);
-        // A closing tag is no path.
+        // A closing tag is not a path.
         let is_tag = text[..start].ends_with('<') && whole.starts_with('/');
         let word_found = [whole, bare].into_iter().find(|it| !is_tag && is_artifact(it));
         found.extend(word_found.map(|it| (start, it)));

@@ -1,8 +1,8 @@
-//! Words by which standing instructions, polite questions and refusals are recognised: English, German, French, Spanish.
+//! Phrases that identify standing instructions, polite questions and refusals in English, German, French and Spanish.
 //!
 //! All are lower case, without quotes, as [`normal`](super::phrases::normal) writes them. They match whole words.
 
-/// A sentence of the user with one of these is taken for a standing instruction.
+/// A user sentence with one of these phrases counts as a standing instruction.
 pub(super) const STANDING: &[&str] = &[
     // English.
     "always",
@@ -124,7 +124,7 @@ pub(super) const STANDING: &[&str] = &[
     "soy alérgica",
 ];
 
-/// A short sentence that begins so may be one too: an order, which may hold for one answer or for all of them.
+/// A short sentence with one of these beginnings may be an instruction, for one answer or for all of them.
 pub(super) const ORDER: &[&str] = &[
     "do not",
     "dont",
@@ -173,7 +173,7 @@ pub(super) const ORDER: &[&str] = &[
     "evita",
 ];
 
-/// A question that begins so asks for something to be done.
+/// A question with one of these beginnings asks for something to be done.
 pub(super) const POLITE: &[&str] = &[
     "can you",
     "could you",
@@ -196,7 +196,7 @@ pub(super) const POLITE: &[&str] = &[
     "puede usted",
 ];
 
-/// A summary that begins so is none.
+/// A summary with one of these beginnings is a refusal.
 pub(super) const REFUSAL: &[&str] = &[
     "i cannot",
     "i cant",

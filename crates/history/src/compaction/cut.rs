@@ -1,8 +1,8 @@
-//! Cuts what user and assistant say themselves, where nothing else makes a request fit.
+//! Cuts the text of user and assistant messages, as a last resort to make a request fit.
 //!
-//! In comes a message and how many tokens it may have, out comes one with shorter texts: beginning and end of each, and a
-//! marker with the handle under which the log has the whole. The arguments of calls keep their shape; long strings in them
-//! are cut. Images and files stay as they are.
+//! The input is a message and its token limit; the output is a message with shorter texts: the start and the end of
+//! each, with a marker that names the handle of the full text in the log. Call arguments keep their shape; long
+//! strings in them are cut. Images and files are not changed.
 
 use contexture_message::{Message, Part, Role, TokenCounter, Tokens, ToolCall, part_tokens};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::results::SHORTEST_PREVIEW;
 use crate::wording::filled;
 
-/// Returns the handle of what a message says itself, in the turn `turn`; results of tools have handles of their own.
+/// Returns the handle of a message's own text in the turn `turn`; tool results have separate handles.
 ///
 /// ```
 /// use contexture_history::compaction::message_handle;
@@ -32,7 +32,7 @@ pub fn message_handle(turn: &str, message: &Message) -> Option<String> {
     }
 }
 
-/// Returns what of a message can be cut costs.
+/// Returns the cost of the parts of a message that can be cut.
 pub(super) fn cuttable_tokens(message: &Message, counter: &dyn TokenCounter) -> Tokens {
     message.content.iter().filter(|it| is_cuttable(it)).map(|it| part_tokens(counter, it)).sum()
 }
@@ -73,14 +73,15 @@ fn cut_text(text: &str, limit: Tokens, handle: &str, counter: &dyn TokenCounter)
     shortest_that_fits(text, limit, &write, &|it| counter.count(it))
 }
 
-/// Writes the beginning and the end of a text, as much of both as costs no more than `limit`; if nothing does, the least.
+/// Writes the start and the end of a text, as much as `limit` allows. If nothing fits, returns the shortest form.
 pub(super) fn shortest_that_fits<T>(
     text: &str,
     limit: Tokens,
     write: &dyn Fn(&str, usize, &str) -> T,
     count: &dyn Fn(&T) -> Tokens,
 ) -> T {
-    // A token is seldom more than a few bytes, so the first guess is close and never costs more than the result does.
+    // A token is seldom more than a few bytes, so the first guess is close, at a cost no higher than that of the
+    // result.
     let mut room = (limit.0 as usize).saturating_mul(5).min(text.len());
     loop {
         let head = head(text, room - room / 3);
@@ -96,7 +97,7 @@ pub(super) fn shortest_that_fits<T>(
     }
 }
 
-/// Cuts the long strings of a structure, shorter and shorter until it fits. One that is large without them becomes a text.
+/// Cuts the long strings of a structure ever shorter until it fits. If it is too large even so, it becomes a text.
 fn cut_arguments(arguments: &Value, limit: Tokens, counter: &dyn TokenCounter) -> Value {
     let fits = |it: &Value| counter.count(&it.to_string()) <= limit;
     let lengths = (5..=12).rev().map(|power| 1_usize << power);
@@ -126,7 +127,7 @@ fn short(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Returns the beginning of a text, so many bytes at most; whole lines if that leaves most of it.
+/// Returns the start of a text, at most `room` bytes; whole lines if that keeps most of it.
 fn head(text: &str, room: usize) -> &str {
     let head = &text[..text.floor_char_boundary(room)];
     match head.rfind('\n') {
@@ -135,7 +136,7 @@ fn head(text: &str, room: usize) -> &str {
     }
 }
 
-/// Returns the end of a text, so many bytes at most; whole lines if that leaves most of it.
+/// Returns the end of a text, at most `room` bytes; whole lines if that keeps most of it.
 fn tail(text: &str, room: usize) -> &str {
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(room))..];
     match tail.find('\n') {

@@ -1,11 +1,11 @@
-//! A summary without a model: excerpts.
+//! Makes a summary from excerpts, without a model.
 //!
-//! In come the turns of a range and the facts that stand beside the summary, out comes a text that [`judge`] accepts. The
-//! rule, in full:
+//! The input is the turns of a range and the facts stored with the summary; the output is a text that [`judge`]
+//! accepts. The rules:
 //!
-//! 1. Each turn is one line: what was asked, which tools were called and how that went, how the answer began.
-//! 2. Lines of a summary in the range stay as they are, without its facts.
-//! 3. Where that is too long, the oldest lines are left out first. If not even the introduction fits, there is no extract.
+//! 1. Each turn is one line: the request, the tools called and their outcome, and the start of the answer.
+//! 2. Lines of a summary in the range are kept unchanged, without its facts.
+//! 3. If the text is too long, the oldest lines are left out first. If even the introduction does not fit, it fails.
 
 use std::fmt;
 
@@ -20,15 +20,15 @@ use crate::{Fact, Turn};
 
 /// How many characters of a request and of an answer are shown.
 const EXCERPT_CHARS: usize = 160;
-/// How many kinds of calls are named.
+/// How many different tools are named.
 const MAX_TOOLS: usize = 6;
 
-/// How long an extract may be.
+/// The limits for an extract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractLimits {
-    /// The most tokens besides the facts, as the model reads it.
+    /// The maximum number of tokens without the facts, as the model reads it.
     pub max_tokens: Tokens,
-    /// What it must keep to besides.
+    /// The limits for every summary.
     pub rules: VerdictRules,
 }
 
@@ -41,9 +41,9 @@ impl Default for ExtractLimits {
 /// No extract is short enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unextractable {
-    /// What the shortest extract costs with the facts.
+    /// The cost of the shortest extract with the facts.
     pub needed: Tokens,
-    /// What is allowed.
+    /// The allowed cost.
     pub allowed: Tokens,
 }
 
@@ -135,7 +135,7 @@ fn turn_lines(turn: &Turn) -> Vec<String> {
     lines
 }
 
-/// Returns the lines of a summary that say what happened.
+/// Returns the lines of a summary that describe what happened.
 fn kept_lines(summary: &str) -> impl Iterator<Item = String> {
     let (note, note_end) = wording("left_out").split_once("{count}").unwrap_or_default();
     let is_note = move |line: &str| line.starts_with(note) && line.ends_with(note_end);
@@ -148,7 +148,7 @@ fn kept_lines(summary: &str) -> impl Iterator<Item = String> {
         .into_iter()
 }
 
-/// Says which tools were called and how that went.
+/// Describes which tools were called and their outcome.
 fn tools<'a>(messages: impl Iterator<Item = &'a Message> + Clone) -> String {
     let parts = || messages.clone().flat_map(|it| &it.content);
     let mut results: Vec<(&str, &ToolOutput)> = Vec::new();

@@ -1,20 +1,20 @@
-//! What a summary must not lose.
+//! Finds the facts that a summary must not lose.
 //!
-//! In come the turns of a range and the facts of the summaries in it, out come [`Fact`]s. What counts, in full:
+//! The input is the turns of a range and the facts of the summaries in it; the output is [`Fact`]s. The rules:
 //!
-//! 1. *Standing instructions*: sentences of the user with a phrase such as `always`, `never`, `from now on`, `my name is`,
-//!    or that begin like an order (`use`, `avoid`), in English, German, French or Spanish. Questions are none, unless they
-//!    politely ask for something ("Can you always …?"). Code, hidden envelopes, answers and results of tools are not looked
-//!    at: what a tool says is never an instruction of the user.
+//! 1. *Standing instructions*: user sentences that contain a phrase such as `always`, `never`, `from now on` or `my
+//!    name is`, or that begin like an order (`use`, `avoid`), in English, German, French or Spanish. Questions do not
+//!    count, unless they politely ask for something ("Can you always …?"). Code, hidden envelopes, answers and tool
+//!    results are not searched: a tool's text is never an instruction of the user.
 //! 2. *Open calls*: calls that have no result in the range.
-//! 3. *Artifacts*: paths, addresses, identifiers and quoted names in what user and assistant say and in the arguments
-//!    of calls. Those that are named most often go first, then the latest.
+//! 3. *Artifacts*: paths, addresses, identifiers and quoted names in user and assistant text and in the arguments of
+//!    calls. The most frequent come first, then the latest.
 //! 4. The *last request* of the user.
-//! 5. The facts of summaries in the range are facts again, word for word. The other words of a summary are not looked at
-//!    for instructions: they may be those of a tool. What a summariser quotes of the user is one, see [`quoted_facts`].
+//! 5. Facts of summaries in the range are carried over word for word. The rest of a summary is not searched for
+//!    instructions, since it may come from a tool. User text that a summariser quotes counts, see [`quoted_facts`].
 //!
-//! Instructions and open calls have a budget of their own. Where it is too small, sentences that only begin like an order
-//! give way first, then the oldest. Names and the last request share what is left of a quarter of the range.
+//! Instructions and open calls have a separate budget. If it is too small, sentences that only begin like an order are
+//! dropped first, then the oldest. Names and the last request share what is left of a quarter of the range.
 
 use std::collections::HashMap;
 
@@ -29,18 +29,18 @@ use crate::neutral::ENGINE_TAG_NAMES;
 use crate::wording::summary_text;
 use crate::{Fact, FactKind, Turn};
 
-/// How many facts, and how long.
+/// The number and size of facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactLimits {
-    /// The most open calls.
+    /// The maximum number of open calls.
     pub max_open_calls: usize,
-    /// The most artifacts.
+    /// The maximum number of artifacts.
     pub max_artifacts: usize,
-    /// The most characters of a fact. Sentences are cut, longer artifacts left out.
+    /// The maximum length of a fact in characters. Sentences are cut; longer artifacts are left out.
     pub max_fact_chars: usize,
-    /// The most that instructions and open calls may cost together.
+    /// The maximum total cost of instructions and open calls.
     pub max_tokens: Tokens,
-    /// The most that names and the last request may cost together.
+    /// The maximum total cost of names and the last request.
     pub max_name_tokens: Tokens,
 }
 
@@ -57,8 +57,8 @@ impl Default for FactLimits {
 }
 
 impl FactLimits {
-    /// Returns the defaults, or less: instructions may take an eighth of what a request may have, names a quarter of what the
-    /// range costs.
+    /// Returns the defaults or lower limits: instructions may take an eighth of the `usable` tokens of a request,
+    /// names a quarter of the cost of the range.
     pub fn new(usable: Tokens, before: Tokens) -> Self {
         let defaults = Self::default();
         Self {
@@ -69,7 +69,7 @@ impl FactLimits {
     }
 }
 
-/// Returns what must stay readable of these turns. `carried` are the facts of the summaries among them, oldest first.
+/// Returns the facts of these turns. `carried` are the facts of the summaries among them, oldest first.
 ///
 /// ```
 /// use contexture_history::compaction::{FactLimits, facts};
@@ -94,8 +94,8 @@ pub fn facts(turns: &[Turn], carried: &[Fact], limits: &FactLimits, counter: &dy
     found.chosen(limits, counter)
 }
 
-/// Returns the standing instructions that a summariser lists although no rule found them. Only the user's own words count:
-/// what it does not quote from these turns may have come from a tool.
+/// Returns the standing instructions that a summariser lists although no rule found them. Only quotes of the user
+/// count: anything not quoted from these turns may have come from a tool.
 pub fn quoted_facts(summary: &str, turns: &[Turn], known: &[Fact]) -> Vec<Fact> {
     let said: Vec<String> =
         turns.iter().flat_map(Turn::messages).flat_map(|it| user_texts(it)).map(normal).collect();
@@ -108,7 +108,7 @@ pub fn quoted_facts(summary: &str, turns: &[Turn], known: &[Fact]) -> Vec<Fact> 
     listed.filter(is_quoted).collect()
 }
 
-/// Returns what the user says in a message; neither the engine's words nor those of a summary.
+/// Returns the user's own texts in a message, without those of the engine or of a summary.
 fn user_texts(message: &Message) -> impl Iterator<Item = &str> {
     let parts = message.content.iter().filter(|_| message.role == Role::User);
     parts.filter_map(|it| match it {
@@ -117,7 +117,7 @@ fn user_texts(message: &Message) -> impl Iterator<Item = &str> {
     })
 }
 
-/// All that was found, in the order of the conversation.
+/// All facts found, in conversation order.
 #[derive(Default)]
 struct Found {
     instructions: Vec<String>,
@@ -140,7 +140,7 @@ impl Found {
                     }
                 }
                 (Role::User, Part::Text { text }) if !is_engine_text(text) => match summary_text(text) {
-                    // Its facts are carried; its other words only have names.
+                    // The facts of a summary are carried over; the rest of its text is searched for names only.
                     Some(summary) => read_facts(summary).0.into_iter().for_each(|it| self.name(it)),
                     None => {
                         self.instructions.extend(instructions(text));
@@ -189,7 +189,7 @@ impl Found {
         }
     }
 
-    /// Chooses within the limits, the most important first.
+    /// Chooses facts within the limits, the most important first.
     fn chosen(self, limits: &FactLimits, counter: &dyn TokenCounter) -> Vec<Fact> {
         let Found { instructions, calls, old_calls, artifacts, request } = self;
         let calls = old_calls.into_iter().chain(calls.into_iter().map(|(_, it)| it));
@@ -205,7 +205,7 @@ impl Found {
         chosen.left = limits.max_name_tokens;
         chosen.take(FactKind::Request, request.into_iter(), 1);
         chosen.take(FactKind::Artifact, names, limits.max_artifacts);
-        // As they were said: the later of two that contradict each other is the one that holds.
+        // In the order they were said: of two contradicting instructions the later one applies.
         let place = |it: &Fact| match it.kind {
             FactKind::Instruction => order.iter().rposition(|said| *said == normal(&it.text)).unwrap_or(0),
             FactKind::OpenCall | FactKind::Artifact | FactKind::Request => 0,
@@ -215,18 +215,18 @@ impl Found {
     }
 }
 
-/// Facts on their way through the limits.
+/// Facts that are being chosen within the limits.
 struct Chosen<'a> {
     limits: &'a FactLimits,
     counter: &'a dyn TokenCounter,
     left: Tokens,
     facts: Vec<Fact>,
-    /// What was taken, as it is compared.
+    /// The facts chosen so far, normalised for comparison.
     said: Vec<(FactKind, String)>,
 }
 
 impl Chosen<'_> {
-    /// Takes so many texts, the most important first; they stand in the reverse order, as they were said.
+    /// Takes at most `count` texts, the most important first, and stores them in reverse: the order they were said in.
     fn take(&mut self, kind: FactKind, texts: impl Iterator<Item = String>, count: usize) {
         let mut taken = Vec::new();
         for text in texts {
@@ -235,7 +235,7 @@ impl Chosen<'_> {
             }
             let text = clipped(&text, self.limits.max_fact_chars);
             let known = normal(&text);
-            // A request may well be an instruction too; a name that stands in another fact needs no line of its own.
+            // A request may also be an instruction; a name that another fact contains needs no separate line.
             let is_said = |(of, said): &(FactKind, String)| match kind {
                 FactKind::Artifact => holds(said, &known),
                 _ => *of == kind && *said == known,
@@ -255,7 +255,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Orders names: the most frequent first, then the latest.
+/// Sorts names: the most frequent first, then the latest.
 fn by_weight(names: Vec<String>) -> Vec<String> {
     let mut seen: HashMap<String, (usize, usize)> = HashMap::new();
     for (at, name) in names.into_iter().enumerate() {
@@ -263,14 +263,14 @@ fn by_weight(names: Vec<String>) -> Vec<String> {
         *entry = (entry.0 + 1, at);
     }
     let mut names: Vec<(String, (usize, usize))> = seen.into_iter().collect();
-    // Positions differ, so the order does not depend on the map's.
+    // Positions differ, so the order does not depend on that of the map.
     names.sort_by(|(_, a), (_, b)| b.cmp(a));
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// How many instructions of one message are looked at: a longer list is a text that was pasted.
+/// How many instructions of one message are considered: a longer list is probably pasted text.
 const MAX_PER_MESSAGE: usize = 24;
-/// A sentence that only begins like an order is short, or it is something else.
+/// A longer sentence that begins like an order is not treated as one.
 const MAX_ORDER_CHARS: usize = 160;
 
 fn instructions(text: &str) -> impl Iterator<Item = String> {
@@ -287,12 +287,12 @@ fn is_instruction(sentence: &str) -> bool {
     !is_question && (is_standing(&text) || is_order())
 }
 
-/// Whether a sentence, written as it is compared, says that it is to hold from now on.
+/// Whether a normalised sentence is a standing instruction.
 fn is_standing(text: &str) -> bool {
     STANDING.iter().any(|it| holds(text, it)) || is_about_user(text)
 }
 
-/// Whether the user says what something of theirs is: "my deadline is Friday".
+/// Whether the user states something about themselves: "my deadline is Friday".
 fn is_about_user(text: &str) -> bool {
     const OWNERS: [(&str, &[&str]); 4] = [
         ("my", &["is", "are"]),
@@ -304,7 +304,7 @@ fn is_about_user(text: &str) -> bool {
     OWNERS.iter().any(|(owner, verbs)| begins_with(text, owner) && verb_is_near(verbs))
 }
 
-/// Whether the engine says it in the user's place.
+/// Whether the engine wrote this text in a user message.
 pub(super) fn is_engine_text(text: &str) -> bool {
     let tag = text.strip_prefix('<').unwrap_or_default();
     ENGINE_TAG_NAMES.iter().any(|it| tag.strip_prefix(it).is_some_and(|it| it.starts_with(['>', ' '])))

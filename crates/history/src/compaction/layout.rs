@@ -1,21 +1,21 @@
-//! Which range of a conversation becomes a summary.
+//! Chooses the range of a conversation that becomes a summary.
 //!
-//! In come the items of a thread in the order in which the model reads them (a summary in the place of what it covers),
-//! out comes a [`Plan`] or the reason why there is [`Nothing`] to do. The rules, in full:
+//! The input is the items of a thread in the order in which the model reads them, with a summary in place of what it
+//! covers. The output is a [`Plan`], or the reason why there is [`Nothing`] to do. The rules:
 //!
-//! 1. A range is one stretch of whole rounds, see [`rounds`](mod@super::rounds): no call loses its result.
-//! 2. The current prompt, which is the last message of the user in the turn in flight, with its envelopes and what
-//!    stands before it in its round, is in no range. A range lies before the prompt or behind it.
-//! 3. A call that still waits for its result, in a turn that is in flight or suspended, is in no range, nor is
-//!    anything behind it.
-//! 4. At the request boundary whole turns are taken, the oldest first, until what is left is within the target. The
-//!    turn in flight and the newest turn that has content stay.
-//! 5. Reactive plans leave the newest answered rounds alone. *Micro* takes the oldest rounds behind the summaries
-//!    that are there, and more of them while they are too small to be worth a summary. *Full* takes all that lies on
-//!    one side of the prompt: on the side that holds more.
-//! 6. A range that is small, or is a summary already, gains nothing.
+//! 1. A range consists of consecutive whole rounds, see [`rounds`](mod@super::rounds): no call loses its result.
+//! 2. The current prompt is never in a range. It is the last user message in the turn in flight, with its envelopes
+//!    and what precedes it in its round. A range is before the prompt or after it.
+//! 3. A call that still waits for its result, in a turn that is in flight or suspended, is never in a range, nor is
+//!    anything after it.
+//! 4. At the request boundary whole turns are taken, the oldest first, until the rest is within the target. The turn
+//!    in flight and the newest turn with content stay.
+//! 5. Reactive plans leave the newest answered rounds alone. *Micro* takes the oldest rounds after the existing
+//!    summaries, and more of them while they are too small to be worth a summary. *Full* takes everything on one side
+//!    of the prompt: the side that holds more.
+//! 6. A range that is small, or is already a summary, gains nothing.
 //!
-//! No summary is made here and nothing is committed.
+//! Summaries are neither made nor committed here.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -27,15 +27,15 @@ use super::plan::{Nothing, Plan, PlanLimits, Strategy, Trigger};
 use super::rounds::{Round, item_rounds};
 use crate::{Body, Change, Item, Seq, TurnNo, TurnStatus, item_cost};
 
-/// The items of a thread in rounds, with what each costs and which of them stay.
+/// The items of a thread in rounds, with their costs and which of them must stay.
 #[derive(Clone, Debug)]
 pub struct Layout {
     entries: Vec<Entry>,
     rounds: Vec<Round>,
-    /// What may be taken, in order.
+    /// The blocks that may be taken, in order.
     free: Vec<Block>,
     in_flight: Option<TurnNo>,
-    /// Turns that go on, now or later.
+    /// Turns that are in flight or suspended.
     unfinished: Vec<TurnNo>,
 }
 
@@ -46,30 +46,30 @@ struct Entry {
     turn: TurnNo,
     tokens: Tokens,
     is_message: bool,
-    /// Whether it says something of its own; a summary does not.
+    /// Whether it has content other than a summary.
     has_words: bool,
-    /// Whether the assistant speaks or calls in it.
+    /// Whether it is an assistant message.
     is_answer: bool,
-    /// Whether it only holds the facts of what was left out.
+    /// Whether it holds only the facts of a range that was left out.
     is_left_out: bool,
 }
 
-/// A round, or what follows the prompt in its round.
+/// A round, or the part of the prompt's round after the prompt.
 #[derive(Clone, Debug)]
 struct Block {
     span: Range<usize>,
     tokens: Tokens,
     is_summary: bool,
-    /// Whether it only holds the facts of what was left out.
+    /// Whether it holds only the facts of a range that was left out.
     is_left_out: bool,
-    /// Blocks on different sides of something that stays are in different regions.
+    /// The number of its region: blocks separated by something that must stay are in different regions.
     region: usize,
 }
 
 impl Layout {
-    /// Lays out items that cost what was counted when they were stored, or else what `counter` says.
+    /// Lays out items by their stored costs; costs by another counter are counted again with `counter`.
     ///
-    /// `items` are what the model reads now, in its order, and `in_flight` is the turn that runs.
+    /// `items` are what the model reads now, in that order; `in_flight` is the running turn.
     ///
     /// ```
     /// use contexture_history::compaction::{Layout, Nothing, PlanLimits};
@@ -88,7 +88,7 @@ impl Layout {
         })
     }
 
-    /// Lays out items that cost what `cost` says, such as that of a shortened result.
+    /// Lays out items with the costs that `cost` returns, such as those of shortened results.
     pub fn weighed<I: Borrow<Item>>(
         items: &[I],
         in_flight: Option<TurnNo>,
@@ -119,7 +119,7 @@ impl Layout {
         self.worth(Strategy::SessionCompaction, Trigger::HistoryTokens { tokens, trigger }, &taken, limits)
     }
 
-    /// Plans a summary of the oldest turns, so that about so many stay.
+    /// Plans a summary of the oldest turns that leaves about `stay` turns.
     pub fn oldest_turns(&self, stay: usize, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
         let n_settled = self.in_flight.and_then(|turn| self.entries.iter().position(|it| it.turn == turn));
         let settled = &self.entries[..n_settled.unwrap_or(self.entries.len())];
@@ -137,7 +137,7 @@ impl Layout {
     pub fn micro(&self, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
         let mut found = Err(Nothing::AllPinned);
         for region in self.old_regions(limits) {
-            // Summaries stay as they are, and so do the bytes before what is taken.
+            // Existing summaries stay unchanged, and so do the bytes before the range.
             for stretch in region.split(|it| it.is_summary).filter(|it| !it.is_empty()) {
                 let mut tokens = Tokens(0);
                 let is_wanted = |(idx, block): &(usize, &&Block)| {
@@ -157,7 +157,7 @@ impl Layout {
         found
     }
 
-    /// Plans a summary of all that can be.
+    /// Plans a summary of everything possible.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -195,8 +195,8 @@ impl Layout {
         best
     }
 
-    /// Plans what is left out without a summary, oldest first, until `excess` tokens are saved. Summaries stay as long as
-    /// there is anything else; what was left out right before becomes part of it.
+    /// Plans a range to leave out without a summary, oldest first, until `excess` tokens are saved. Summaries are kept
+    /// as long as there is anything else to take; a range that was left out directly before is merged into it.
     pub fn left_out(&self, excess: Tokens, trigger: Trigger, limits: &PlanLimits) -> Result<Plan, Nothing> {
         let regions = self.old_regions(limits);
         let is_kept = |it: &&Block| it.is_summary && !it.is_left_out;
@@ -225,11 +225,11 @@ impl Layout {
         }
     }
 
-    /// Returns where the turns begin that stay, of the first `n_settled` items.
+    /// Returns where the turns that stay begin, among the first `n_settled` items.
     fn boundary(&self, n_settled: usize, target: Tokens) -> usize {
         let turn_of = |round: &Round| self.entries[round.span.end - 1].turn;
         let settled = self.rounds.iter().take_while(|it| it.span.end <= n_settled);
-        // Rounds of one turn go together; a summary is not part of any.
+        // Rounds of one turn are kept together; a summary is not part of any turn.
         let mut turns: Vec<(TurnNo, bool, Range<usize>)> = Vec::new();
         for round in settled {
             match turns.last_mut() {
@@ -260,7 +260,7 @@ impl Layout {
         unfinished.map_or(end, |(_, _, span)| end.min(span.start))
     }
 
-    /// Returns what may be taken besides the newest rounds, in regions.
+    /// Returns the blocks that may be taken, except the newest rounds, by region.
     fn old_regions(&self, limits: &PlanLimits) -> Vec<Vec<&Block>> {
         let answered = self.rounds.iter().rev().filter(|it| it.is_answered);
         let recent = answered.take(limits.preserve_recent_api_rounds).last();
@@ -269,7 +269,7 @@ impl Layout {
         old.chunk_by(|a, b| a.region == b.region).map(<[_]>::to_vec).collect()
     }
 
-    /// Makes a plan of neighbouring blocks, if a summary of them would gain anything.
+    /// Makes a plan from adjacent blocks, if a summary of them would gain anything.
     fn worth(
         &self,
         strategy: Strategy,
@@ -285,7 +285,7 @@ impl Layout {
         Ok(plan)
     }
 
-    /// Makes a plan of neighbouring blocks, if there are any.
+    /// Makes a plan from adjacent blocks, if there are any.
     fn planned(&self, strategy: Strategy, trigger: Trigger, blocks: &[&Block]) -> Option<Plan> {
         let span = blocks.first()?.span.start..blocks.last()?.span.end;
         let entries = &self.entries[span.clone()];
@@ -329,11 +329,11 @@ fn entry(item: &Item, cost: &impl Fn(&Item) -> Tokens) -> Entry {
     }
 }
 
-/// What stays whatever happens.
+/// Items that must stay.
 struct Pins {
-    /// Positions of the prompt and of what belongs to it.
+    /// Positions of the prompt and of the items that belong to it.
     prompt: Vec<usize>,
-    /// Turns that go on, now or later.
+    /// Turns that are in flight or suspended.
     unfinished: Vec<TurnNo>,
 }
 
@@ -367,7 +367,7 @@ impl Pins {
     }
 }
 
-/// Whether the user asks for something in it.
+/// Whether it is a request of the user.
 fn is_prompt(message: &Message) -> bool {
     message.role == Role::User && !message.content.iter().all(is_result)
 }
@@ -380,7 +380,7 @@ fn is_result(part: &Part) -> bool {
     matches!(part, Part::ToolResult(_))
 }
 
-/// Returns the rounds that may be taken, and what follows the prompt in its round.
+/// Returns the rounds that may be taken, and the part of the prompt's round after the prompt.
 fn free_blocks(entries: &[Entry], rounds: &[Round], pins: &Pins) -> Vec<Block> {
     let mut blocks = Vec::with_capacity(rounds.len());
     let mut region = 0;

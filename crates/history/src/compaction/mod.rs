@@ -1,4 +1,5 @@
-//! What is shortened and summarised when a conversation outgrows its model: the deciding part, without any doing.
+//! Decides what is shortened and summarised when a conversation outgrows its model. Decisions only; nothing is
+//! executed.
 //!
 //! ```text
 //! messages ──▶ candidates ──▶ shorten                                   every call, view only
@@ -8,13 +9,13 @@
 //!
 //! * [`rounds`](mod@rounds): an assistant message with its results, the unit that is never split.
 //! * [`results`]: large tool results become previews with a handle.
-//! * `shrink` and `cut`: what else can be shown shorter, and how, where a request does not fit.
+//! * `shrink` and `cut`: what else can be shortened, and how, if a request does not fit.
 //! * [`layout`]: which range becomes a summary, or why none does.
-//! * [`plan`]: what such a decision says, and when it is due.
+//! * [`plan`]: the contents of such a decision, and when it is due.
 //! * [`facts`](mod@facts): what a summary of that range must not lose.
-//! * [`prompt`]: what a model is asked for.
-//! * [`verdict`]: whether its summary can be trusted.
-//! * [`extract`](mod@extract): the summary without a model.
+//! * [`prompt`]: the prompt for the summarising model.
+//! * [`verdict`]: whether its summary is accepted.
+//! * [`extract`](mod@extract): a summary made without a model.
 //!
 //! Nothing here calls a model, stores anything or reads a clock. Equal input gives equal output.
 

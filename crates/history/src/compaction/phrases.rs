@@ -1,8 +1,8 @@
-//! Sentences, lines and how texts are compared.
+//! Splits text into lines and sentences, and normalises it for comparison.
 
 use std::ops::Range;
 
-/// Returns a text as it is compared: lower case, one blank between words, without quotes and emphasis.
+/// Returns a text normalised for comparison: lower case, single spaces, without quotes and emphasis.
 pub(super) fn normal(text: &str) -> String {
     let text = text.replace("&lt;", "<").to_lowercase();
     let is_mark = |it: char| "\"'`*“”„‟‘’‚‛«»‹›".contains(it);
@@ -17,7 +17,7 @@ pub(super) fn normal(text: &str) -> String {
     out
 }
 
-/// Whether a text holds a phrase as whole words; both are [`normal`].
+/// Whether a text contains a phrase as whole words; both are [`normal`].
 pub(super) fn holds(text: &str, phrase: &str) -> bool {
     let is_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
     let (begins, ends) = (is_word(phrase.chars().next()), is_word(phrase.chars().next_back()));
@@ -36,19 +36,19 @@ pub(super) fn begins_with(text: &str, phrase: &str) -> bool {
     rest.is_some_and(|it| !it.starts_with(char::is_alphanumeric))
 }
 
-/// Returns the text on one line, so many characters at most, cut between words where that is possible.
+/// Returns the text on one line, at most `max_chars` characters, cut between words if possible.
 pub(super) fn clipped(text: &str, max_chars: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let Some((end, _)) = line.char_indices().nth(max_chars) else { return line };
     let cut = &line[..end];
-    // Words that are longer than half of the room are cut.
+    // Words longer than half of the limit are cut.
     match cut.rfind(' ') {
         Some(blank) if blank >= end / 2 && !line[end..].starts_with(' ') => cut[..blank].to_owned(),
         _ => cut.trim_end().to_owned(),
     }
 }
 
-/// Returns [`clipped`] text with a mark where something is missing.
+/// Returns [`clipped`] text with a mark where it was cut.
 pub(super) fn excerpt(text: &str, max_chars: usize) -> String {
     let mut out = clipped(text, max_chars);
     if out.chars().filter(|it| !it.is_whitespace()).count()
@@ -59,7 +59,7 @@ pub(super) fn excerpt(text: &str, max_chars: usize) -> String {
     out
 }
 
-/// Returns the lines of a text outside of fenced code, without marks of lists and quotations.
+/// Returns the lines of a text outside fenced code, without list and quotation markers.
 pub(super) fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter_map(move |line| {
@@ -73,7 +73,8 @@ pub(super) fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the sentences of a text, see [`prose`]. They end at a line's end or at a mark followed by a blank.
+/// Returns the sentences of a text, see [`prose`]. They end at a line end or at a punctuation mark followed by a
+/// space.
 pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     prose(text).flat_map(|line| {
         let mut rest = line;

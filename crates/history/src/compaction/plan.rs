@@ -1,7 +1,8 @@
-//! What a plan for a summary says, and what sets one off.
+//! Plans for summaries, and what triggers them.
 //!
-//! A [`Plan`] names the range of items that becomes a summary, or [`Nothing`] says why there is none. The range is
-//! chosen by a [`Layout`](super::Layout); [`due`] says when, and [`unless_repeated`] stops what gains nothing.
+//! A [`Plan`] names the range of items that becomes a summary; [`Nothing`] gives the reason if there is none. A
+//! [`Layout`](super::Layout) chooses the range, [`due`] decides when, and [`unless_repeated`] stops plans that gain
+//! nothing.
 
 use std::ops::Range;
 
@@ -10,29 +11,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Seq, TurnNo};
 
-/// When and how much is summarised. The names are those of the configuration.
+/// When and how much to summarise. Field names match the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanLimits {
-    /// History larger than this is summarised at the start of a turn, see [`PlanLimits::for_window`].
+    /// A larger history is summarised at the start of a turn, see [`PlanLimits::for_window`].
     pub trigger_tokens: Tokens,
-    /// What is left of it then; nothing means a quarter of the trigger.
+    /// The size to reduce the history to; `None` means a quarter of the trigger.
     pub target_tokens: Option<Tokens>,
-    /// Shorter histories are never summarised at the start of a turn.
+    /// A history with fewer messages is never summarised at the start of a turn.
     pub min_messages: usize,
-    /// From this percentage of the window on, some rounds are summarised before the next call.
+    /// At this percentage of the window or more, some rounds are summarised before the next call.
     pub micro_trigger_pct: u8,
-    /// How many rounds these are.
+    /// The number of rounds summarised then.
     pub micro_batch_groups: usize,
-    /// From this percentage of the window on, all that can be is summarised.
+    /// At this percentage of the window or more, everything possible is summarised.
     pub full_trigger_pct: u8,
-    /// The newest rounds that stay as they are.
+    /// The number of newest rounds that are left alone.
     pub preserve_recent_api_rounds: usize,
-    /// Less than this is not worth a summary.
+    /// A smaller range is not worth a summary.
     pub min_range_tokens: Tokens,
 }
 
 impl PlanLimits {
-    /// Returns the defaults for a model of which so many tokens can be used.
+    /// Returns the defaults for a model with `usable` tokens.
     ///
     /// ```
     /// use contexture_history::compaction::PlanLimits;
@@ -53,27 +54,27 @@ impl PlanLimits {
         }
     }
 
-    /// Returns what may be left of the history at the start of a turn.
+    /// Returns the target size of the history at the start of a turn.
     pub(super) fn target(&self) -> Tokens {
         self.target_tokens.unwrap_or(Tokens(self.trigger_tokens.0 / 4))
     }
 }
 
-/// Returns so many percent of a number of tokens.
+/// Returns a percentage of a number of tokens.
 pub(crate) fn share(tokens: Tokens, percent: u8) -> Tokens {
     let share = u64::from(tokens.0) * u64::from(percent) / 100;
     Tokens(u32::try_from(share).unwrap_or(u32::MAX))
 }
 
-/// How a range is chosen. The names are those of events and of the summariser's `reason`.
+/// How a range is chosen. The names are used in events and as the summariser's `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// The oldest turns, at the start of a turn.
+    /// Takes the oldest turns, at the start of a turn.
     SessionCompaction,
-    /// Some rounds, between two calls.
+    /// Takes some rounds, between two calls.
     ReactiveMicro,
-    /// All that can be, between two calls.
+    /// Takes everything possible, between two calls.
     ReactiveFull,
 }
 
@@ -88,38 +89,38 @@ impl Strategy {
     }
 }
 
-/// What set a compaction off.
+/// What triggered a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// The history was larger than allowed.
+    /// The history was larger than the trigger.
     HistoryTokens {
-        /// What it cost.
+        /// The cost of the history.
         tokens: Tokens,
-        /// What was allowed.
+        /// The configured trigger.
         trigger: Tokens,
     },
-    /// The history had as many turns as are kept at hand.
+    /// The history had as many turns as are kept loaded.
     HistoryTurns {
-        /// How many it had.
+        /// The number of turns it had.
         turns: usize,
-        /// How many are kept at hand.
+        /// The number of turns kept loaded.
         window: usize,
     },
-    /// The prompt filled the window.
+    /// The prompt filled the window past a threshold.
     PromptUsage {
-        /// What the prompt cost.
+        /// The cost of the prompt.
         used: Tokens,
-        /// What the window holds.
+        /// The usable size of the window.
         usable: Tokens,
-        /// How full that is, in percent.
+        /// The share of the window used, in percent.
         percent: u32,
         /// The percentage that was crossed.
         threshold: u8,
     },
-    /// The provider said that the prompt is too long.
+    /// The provider reported that the prompt is too long.
     PromptTooLong,
-    /// Someone asked for it.
+    /// The caller requested it.
     Asked,
 }
 
@@ -134,66 +135,66 @@ impl Trigger {
 
 /// A range that is worth a summary.
 ///
-/// `first` and `last` are what the new summary covers, including what summaries in the range cover. The record of
-/// another summary can have a position between them without being covered: a summary stands where the items stand
-/// that it covers, not where it was appended.
+/// `first` and `last` bound what the new summary covers, including what summaries in the range cover. The record of
+/// another summary can have a position between them without being covered: a summary takes the position of the items
+/// that it covers, not the one it was appended at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// How the range was chosen.
     pub strategy: Strategy,
-    /// Why there is a plan at all.
+    /// What triggered the plan.
     pub trigger: Trigger,
-    /// The range in the list that was handed in.
+    /// The range in the list that was passed in.
     pub span: Range<usize>,
-    /// The first position of the log that the summary will cover.
+    /// The first log position that the summary will cover.
     pub first: Seq,
-    /// The last one.
+    /// The last log position that the summary will cover.
     pub last: Seq,
     /// The turns of the first and of the last item in the range.
     pub turns: (TurnNo, TurnNo),
-    /// How many items of the list it takes.
+    /// The number of items in the range.
     pub n_items: usize,
-    /// How many of them the model reads as messages.
+    /// The number of those items that the model reads as messages.
     pub n_messages: usize,
-    /// How many rounds these are.
+    /// The number of rounds in the range.
     pub n_rounds: usize,
-    /// What they cost.
+    /// The cost of the range.
     pub before: Tokens,
 }
 
 impl Plan {
-    /// Whether both would summarise the same.
+    /// Whether both plans summarise the same range.
     pub fn is_same_range(&self, other: &Plan) -> bool {
         (self.first, self.last, self.n_items) == (other.first, other.last, other.n_items)
     }
 }
 
-/// Why there is nothing to do.
+/// Why there is nothing to summarise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nothing {
     /// The history is small enough.
     BelowTrigger {
-        /// What it costs.
+        /// The cost of the history.
         tokens: Tokens,
-        /// What is allowed.
+        /// The configured trigger.
         trigger: Tokens,
     },
     /// The conversation is too short.
     TooFewMessages {
-        /// How many messages there are.
+        /// The number of messages found.
         found: usize,
-        /// How many there must be.
+        /// The minimum number of messages.
         needed: usize,
     },
-    /// All of it is recent, in flight or waits for a result.
+    /// All items are recent, in flight or waiting for a result.
     AllPinned,
-    /// What could be summarised is too small, or is a summary already.
+    /// The candidate range is too small, or is already a summary.
     NoGain {
-        /// What it costs.
+        /// The cost of that range.
         tokens: Tokens,
     },
-    /// The same was tried before and changed nothing.
+    /// The same range was tried before without effect.
     Repeated,
 }
 
@@ -213,7 +214,7 @@ impl std::fmt::Display for Nothing {
     }
 }
 
-/// Says which reactive compaction is due before the next call, if any.
+/// Returns the reactive compaction that is due before the next call, if any.
 ///
 /// ```
 /// use contexture_history::compaction::{PlanLimits, Strategy, due};
@@ -235,16 +236,16 @@ pub fn due(used: Tokens, usable: Tokens, limits: &PlanLimits) -> Option<(Strateg
     Some((strategy, Trigger::usage(used, usable, threshold)))
 }
 
-/// What became of a plan.
+/// A plan and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The plan.
+    /// The plan that was tried.
     pub plan: Plan,
-    /// What stands in the place of the range now costs this; nothing if nothing was committed.
+    /// The cost of what replaces the range now; `None` if nothing was committed.
     pub after: Option<Tokens>,
 }
 
-/// Refuses a plan that was the last one too and gained nothing then.
+/// Rejects a plan that repeats the last one, if that gained nothing.
 ///
 /// ```
 /// use contexture_history::compaction::{Attempt, Layout, Nothing, PlanLimits, Trigger, unless_repeated};

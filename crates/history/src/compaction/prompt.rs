@@ -1,7 +1,7 @@
-//! What a model is asked for when it summarises a range.
+//! The prompt for a model that summarises a range.
 //!
-//! The user's text stands alone: behind the very messages of the conversation, so that the provider's cache is used,
-//! it needs no other instructions. The system text is for a model that reads the range by itself.
+//! The user text is self-contained: it can follow the original messages of the conversation, which makes use of the
+//! provider's cache, without other instructions. The system text is for a model that reads only the range.
 
 use contexture_message::Tokens;
 
@@ -11,18 +11,18 @@ use crate::fact::write_facts;
 use crate::neutral::neutralise;
 use crate::wording::filled;
 
-/// The texts for a model that summarises.
+/// The prompt for a model that summarises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryPrompt {
-    /// The instructions, where the model does not get those of the conversation.
+    /// The instructions, for a model that does not get those of the conversation.
     pub system: String,
-    /// What is said behind the messages of the range.
+    /// The user message after the messages of the range.
     pub user: String,
-    /// The most that the summary may have to be accepted.
+    /// The maximum cost of an acceptable summary.
     pub max_tokens: Tokens,
 }
 
-/// Returns the texts that ask for a summary of a range that costs `before`, in `most` tokens at most.
+/// Returns the prompt for a summary, of at most `most` tokens, of a range that costs `before`.
 ///
 /// ```
 /// use contexture_history::compaction::{VerdictRules, summary_prompt};
@@ -36,7 +36,7 @@ pub struct SummaryPrompt {
 /// ```
 pub fn summary_prompt(facts: &[Fact], before: Tokens, most: Tokens, rules: &VerdictRules) -> SummaryPrompt {
     let max_tokens = rules.allowed(before, Tokens(0)).min(most);
-    // Models count badly, so they are asked for less than they may say.
+    // Models count badly, so the prompt asks for less than is allowed.
     let asked = Tokens(u32::try_from(u64::from(max_tokens.0) * 5 / 6).unwrap_or(u32::MAX));
     let facts = match facts {
         [] => String::new(),

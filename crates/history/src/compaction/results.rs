@@ -1,22 +1,22 @@
-//! Large tool results become previews with a handle.
+//! Replaces large tool results with previews and a handle.
 //!
-//! In come messages and a [`Frontier`], out come the same messages with shorter results; the log keeps the whole. The
-//! rule, in full:
+//! The input is messages and a [`Frontier`]; the output is the same messages with shorter results. The log keeps the
+//! full results. The rules:
 //!
 //! 1. Results are numbered from the oldest. Those before the frontier are *old*, the others *recent*.
 //! 2. An old result over `max_tokens_per_tool_result`, and a recent one over `max_tokens_per_recent_tool_result`,
-//!    becomes a preview: what it was, how large, its beginning and its end, and the handle (the id of its call) by
-//!    which `read_tool_result` reads the rest.
-//! 3. Images and files of an old result, and of one that is too large, become a note that counts them. Where that is
-//!    enough, the words stay.
-//! 4. A preview costs `preview_tokens` at most, on both sides of the frontier: it does not change when the frontier
-//!    passes it. A result that no preview would make smaller stays.
-//! 5. A result that has a cap of its own (see [`Caps`]) is shown within it, on both sides of the frontier. So is what a
-//!    message of user or assistant says.
+//!    becomes a preview: its kind, its size, its start and its end, and the handle (the id of its call) with which
+//!    `read_tool_result` reads the rest.
+//! 3. Images and files of an old result, and of one that is too large, become a note that counts them. If that saves
+//!    enough, the text stays.
+//! 4. A preview costs at most `preview_tokens`, on both sides of the frontier, so it does not change when the frontier
+//!    passes it. A result that a preview would not make smaller stays.
+//! 5. A result with its own cap (see [`Caps`]) is shown within that cap, on both sides of the frontier. The same
+//!    applies to the text of user and assistant messages.
 //!
-//! What becomes of a result depends on it, the limits and the side of the frontier it is on. So the bytes
-//! before a frontier that stays where it is never change, whatever is appended. Moving the frontier changes earlier
-//! bytes, and the provider's cache ends there: [`candidates`] says what that would save.
+//! The form of a result depends only on the result, the limits and its side of the frontier. So while the frontier
+//! does not move, the bytes before it never change, whatever is appended. Moving the frontier changes earlier
+//! bytes and invalidates the provider's cache from there on; [`candidates`] lists what that would save.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -30,23 +30,23 @@ use crate::neutral::neutralise;
 use crate::transform::{has_media, noted, rewritten};
 use crate::wording::{filled, media_note};
 
-/// How large results may be. The names are those of the configuration.
+/// Size limits for results. Field names match the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultLimits {
-    /// Larger results become a preview.
+    /// The maximum size of an old result; larger ones become a preview.
     pub max_tokens_per_tool_result: Tokens,
-    /// So many of the newest results may be larger.
+    /// How many of the newest results may be larger.
     pub keep_recent_tool_results: usize,
-    /// How large these may be.
+    /// The maximum size of a recent result.
     pub max_tokens_per_recent_tool_result: Tokens,
-    /// How large a preview may be. A limit below it counts as it.
+    /// The maximum size of a preview. Lower limits for results are raised to it.
     pub preview_tokens: Tokens,
-    /// Results that are shown shorter than these limits say.
+    /// Results and messages with a lower limit.
     pub caps: Arc<Caps>,
 }
 
-/// How many tokens single results may have, by the ids of their calls, and single messages, by their
-/// [handles](super::message_handle).
+/// Token limits for single results, by call id, and for single messages, by
+/// [handle](super::message_handle).
 pub type Caps = BTreeMap<String, Tokens>;
 
 impl Default for ResultLimits {
@@ -61,11 +61,11 @@ impl Default for ResultLimits {
     }
 }
 
-/// No preview is shorter: it names the tool, the size and the handle.
+/// The minimum size of a preview: it names the tool, the size and the handle.
 pub const SHORTEST_PREVIEW: Tokens = Tokens(100);
 
 impl ResultLimits {
-    /// Returns these limits for a model of which so many tokens can be used: a recent result may take a quarter of them, an
+    /// Returns these limits lowered for a model with `usable` tokens: a recent result may take a quarter of them, an
     /// old one an eighth, a preview a sixteenth.
     ///
     /// ```
@@ -96,14 +96,14 @@ impl ResultLimits {
     }
 }
 
-/// How many results, counted from the oldest of the list, are old.
+/// The number of old results, counted from the oldest in the list.
 ///
-/// Whoever hands in a list that begins later takes off the results that are not in it any more.
+/// A caller whose list begins later subtracts the results that are no longer in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frontier(pub usize);
 
 impl Frontier {
-    /// Returns the frontier that leaves as many recent results as the limits say.
+    /// Returns the frontier that leaves as many recent results as the limits allow.
     ///
     /// ```
     /// use contexture_history::compaction::{Frontier, ResultLimits};
@@ -118,12 +118,12 @@ impl Frontier {
     }
 }
 
-/// A result that could be shorter.
+/// A result that could be shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its number, counted from the oldest. It is old once the frontier is larger than that.
+    /// Its number, counted from the oldest. It is old once the frontier exceeds this number.
     pub number: usize,
-    /// The position of its message.
+    /// The index of its message.
     pub message: usize,
     /// The id of its call, which is its handle.
     pub call_id: String,
@@ -131,9 +131,9 @@ pub struct Candidate {
     pub name: String,
     /// Which limit it exceeds.
     pub exceeds: Exceeds,
-    /// What it costs.
+    /// Its cost.
     pub before: Tokens,
-    /// What it would cost.
+    /// Its cost after shortening.
     pub after: Tokens,
 }
 
@@ -144,25 +144,25 @@ impl Candidate {
     }
 }
 
-/// A limit of results.
+/// Which limit a result exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeds {
-    /// That of old results, or it holds images or files: it is shortened when the frontier passes it.
+    /// The limit of old results, or it holds images or files: it is shortened when the frontier passes it.
     Old,
-    /// That of recent ones too: it is shortened at once.
+    /// The limit of recent results too: it is shortened immediately.
     Recent,
 }
 
 /// Messages with shorter results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shortened {
-    /// The messages; those that did not change are only shared.
+    /// The messages; unchanged ones are shared.
     pub messages: Vec<Arc<Message>>,
     /// The ids of the calls whose results changed, in order.
     pub changed: Vec<String>,
 }
 
-/// Lists the results that are larger than a limit, oldest first, so that someone can decide where the frontier goes.
+/// Lists the results that are larger than a limit, oldest first, so that the caller can place the frontier.
 ///
 /// ```
 /// use contexture_history::compaction::{Exceeds, ResultLimits, candidates};
@@ -203,7 +203,7 @@ pub fn candidates<M: Borrow<Message>>(
     found
 }
 
-/// Returns the messages with previews in the place of large results.
+/// Returns the messages with previews in place of large results.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -231,12 +231,12 @@ pub fn shorten(
     Shortened { messages, changed }
 }
 
-/// The way through a list of messages.
+/// A pass over a list of messages.
 pub(super) struct Shortening<'a> {
     frontier: Frontier,
     limits: &'a ResultLimits,
     counter: &'a dyn TokenCounter,
-    /// How many results were seen.
+    /// How many results have been seen.
     n_results: usize,
 }
 
@@ -245,8 +245,8 @@ impl<'a> Shortening<'a> {
         Self { frontier, limits, counter, n_results: 0 }
     }
 
-    /// Returns the message of a turn with shorter results and texts, and tells of each its handle, its name, and what it
-    /// cost and costs now.
+    /// Returns the message of a turn with shorter results and texts, and reports for each the handle, the name, and
+    /// the cost before and after.
     pub(super) fn message(
         &mut self,
         turn: &str,
@@ -283,7 +283,7 @@ impl<'a> Shortening<'a> {
         content.map_or_else(|| Arc::clone(message), |it| rewritten(message, it))
     }
 
-    /// Returns how a message is cut, if it has a cap that it exceeds.
+    /// Returns how a message is cut, if it exceeds its cap.
     fn cut(&self, turn: &str, message: &Message) -> Option<Cut> {
         if self.limits.caps.is_empty() || is_summary(message) {
             return None;
@@ -294,17 +294,17 @@ impl<'a> Shortening<'a> {
         (tokens > cap).then_some(Cut { handle, cap, tokens })
     }
 
-    /// Passes over results that are known to stay as they are.
+    /// Skips results that are known not to change.
     pub(super) fn pass_over(&mut self, n_results: usize) {
         self.n_results += n_results;
     }
 }
 
-/// How what a message says is cut.
+/// How the text of a message is cut.
 struct Cut {
     handle: String,
     cap: Tokens,
-    /// What it costs whole.
+    /// The full cost.
     tokens: Tokens,
 }
 
@@ -315,13 +315,13 @@ fn with_output(result: &ToolResult, output: ToolOutput) -> Part {
 /// The shorter form of a result.
 struct Shorter {
     output: ToolOutput,
-    /// What the result costs.
+    /// The cost of the result.
     before: Tokens,
-    /// What the shorter form costs.
+    /// The cost of the shorter form.
     after: Tokens,
 }
 
-/// Returns the shorter form of a result, if it needs and has one.
+/// Returns the shorter form of a result, if it needs one and a shorter one exists.
 fn shorter(
     part: &Part,
     result: &ToolResult,
@@ -346,7 +346,7 @@ fn shorter(
         Some(output) => part_tokens(counter, &with_output(result, output.clone())),
         None => before,
     };
-    // What is shortened at once must look the same on both sides of the frontier.
+    // A result that is shortened immediately must look the same on both sides of the frontier.
     let limit = if is_large { limits.preview_tokens } else { limits.of(true) };
     let (output, after) = match tokens > limit {
         true => {
@@ -385,7 +385,7 @@ fn preview(
     (tokens < before).then_some((output, tokens))
 }
 
-/// Returns what a result is called and what it says; images and files are counted.
+/// Returns the kind of a result and its text; images and files are counted.
 fn read(output: &ToolOutput) -> (&'static str, String) {
     match output {
         ToolOutput::Text(text) => ("result", text.clone()),

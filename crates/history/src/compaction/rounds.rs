@@ -1,14 +1,14 @@
-//! API rounds: what the model said once, with what its tools gave back.
+//! API rounds: one assistant message with the results of its tools.
 //!
-//! In comes a list of messages or items, out come [`Round`]s that cover it without gaps. The rule, in full:
+//! The input is a list of messages or items; the output is [`Round`]s that cover it without gaps. The rules:
 //!
-//! 1. A round is an assistant message and everything up to the next one. What the user says before an assistant
-//!    message belongs to the round of that message.
-//! 2. A call and its results are in one round, wherever the results stand: where they come late, rounds are joined.
-//! 3. Items of two turns are in two rounds, unless rule 2 joins them. A summary is a round of its own.
-//! 4. Items that the model does not read go with what stands before them.
+//! 1. A round is an assistant message and everything up to the next one. User messages before an assistant message
+//!    belong to the round of that message.
+//! 2. A call and its results are in one round, wherever the results are: if they come late, rounds are joined.
+//! 3. Items of different turns are in different rounds, unless rule 2 joins them. A summary is a separate round.
+//! 4. Items that the model does not read belong to the round before them.
 //!
-//! Which result belongs to which call is the rule of [`repair`](crate::repair()): to the nearest message before it
+//! Results are matched with calls as in [`repair`](crate::repair()): a result belongs to the nearest message before it
 //! that has an unanswered call with its id.
 
 use std::borrow::Borrow;
@@ -22,13 +22,13 @@ use crate::{Body, Item, TurnNo};
 /// One API round of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Its place in the list.
+    /// Its range in the list.
     pub span: Range<usize>,
-    /// Whether the assistant speaks in it. The last one may still wait for that.
+    /// Whether it has an assistant message. The last round may still lack one.
     pub is_answered: bool,
     /// Whether a call in it has no result.
     pub is_open: bool,
-    /// Whether it is a summary of what stood here before.
+    /// Whether it is a summary of earlier items.
     pub is_summary: bool,
 }
 
@@ -54,13 +54,13 @@ pub(crate) fn item_rounds<I: Borrow<Item>>(items: &[I]) -> Vec<Round> {
     }))
 }
 
-/// What an entry of a list is to a round.
+/// The role of a list entry in a round.
 enum Piece<'a> {
     Message(&'a Message),
-    /// A user message of the engine.
+    /// A user message written by the engine.
     Told,
     Summary,
-    /// Nothing that the model reads as a message.
+    /// An entry that the model does not read as a message.
     Aside,
 }
 
@@ -117,7 +117,7 @@ fn is_answer(piece: &Piece<'_>) -> bool {
     matches!(piece, Piece::Message(it) if it.role == Role::Assistant || it.content.iter().any(asks))
 }
 
-/// Joins rounds where a call's result stands in a later one, and marks those with open calls.
+/// Joins rounds whose calls have results in a later round, and marks those with open calls.
 fn joined(rounds: Vec<Round>, links: &Links<'_>) -> Vec<Round> {
     let mut out: Vec<Round> = Vec::with_capacity(rounds.len());
     let mut reach = 0;
@@ -138,14 +138,14 @@ fn joined(rounds: Vec<Round>, links: &Links<'_>) -> Vec<Round> {
     out
 }
 
-/// Which call is answered where.
+/// Which position answers which call.
 #[derive(Default)]
 struct Links<'a> {
     /// The positions of calls without a result, by id.
     open: HashMap<&'a str, Vec<usize>>,
-    /// Of a position with calls, the position of the last result.
+    /// For each position with calls, the position of the last result.
     furthest: HashMap<usize, usize>,
-    /// How many calls at a position have no result.
+    /// For each position with calls, the number of calls without a result.
     n_open: HashMap<usize, usize>,
 }
 

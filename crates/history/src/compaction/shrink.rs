@@ -1,7 +1,7 @@
-//! What of a conversation can be shown shorter, and how much shorter.
+//! Finds what can be shortened in a conversation, and by how much.
 //!
-//! In comes the conversation as it is shown now, out come its [`Shrinkable`] parts. [`lowered`] caps the largest of them
-//! first, and as few as it takes.
+//! The input is the conversation as it is shown now; the output is its [`Shrinkable`] parts. [`lowered`] caps the
+//! largest of them first, and as few as possible.
 
 use std::cmp::Reverse;
 
@@ -12,29 +12,29 @@ use super::cut::{cuttable_tokens, message_handle};
 use crate::wording::summary_text;
 use crate::{Turn, TurnStatus};
 
-/// Something that can be shown shorter.
+/// A part of a conversation that can be shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrinkable {
-    /// What it is.
+    /// The kind of part.
     pub kind: ShrinkableKind,
-    /// The handle under which the log has the whole.
+    /// The handle of the full text in the log.
     pub handle: String,
-    /// What it costs as it is shown now.
+    /// Its cost as it is shown now.
     pub tokens: Tokens,
 }
 
-/// What can be shown shorter, in the order in which it gives way.
+/// The kinds of parts that can be shortened, in the order in which they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShrinkableKind {
     /// A tool result that the model has read.
     ReadResult,
     /// A tool result of the newest round: the model reads it with the next request.
     UnreadResult,
-    /// What user or assistant say in the turn in flight.
+    /// The text of a user or assistant message in the turn in flight.
     Message,
 }
 
-/// Lists what can be shown shorter of turns, oldest first, the last of which may be in flight.
+/// Lists the parts of `turns` that can be shortened, oldest first. The last turn may be in flight.
 pub fn shrinkable(turns: &[Turn], counter: &dyn TokenCounter) -> Vec<Shrinkable> {
     let mut found = Vec::new();
     let current = turns.last().filter(|it| it.status() == TurnStatus::InFlight).map(Turn::id);
@@ -73,12 +73,12 @@ fn results(
     })
 }
 
-/// Whether a message stands in the place of others: its facts must not be cut.
+/// Whether a message is a summary, whose facts must not be cut.
 pub(super) fn is_summary(message: &Message) -> bool {
     matches!(message.content.first(), Some(Part::Text { text }) if summary_text(text).is_some())
 }
 
-/// Caps the largest first, each down to `floor`, until `excess` tokens are saved. The others stay as they are.
+/// Caps the largest parts first, each at no less than `floor`, until `excess` tokens are saved. The others stay.
 ///
 /// ```
 /// use contexture_history::compaction::{Shrinkable, ShrinkableKind, lowered};
@@ -94,7 +94,7 @@ pub(super) fn is_summary(message: &Message) -> bool {
 /// ```
 pub fn lowered<'a>(all: impl IntoIterator<Item = &'a Shrinkable>, excess: Tokens, floor: Tokens) -> Caps {
     let mut all: Vec<&Shrinkable> = all.into_iter().collect();
-    // A stable sort: among equals the older one gives way first.
+    // A stable sort: among equals the older one is capped first.
     all.sort_by_key(|it| Reverse(it.tokens));
     let mut left = excess;
     let mut caps = Caps::new();

@@ -1,7 +1,7 @@
-//! Large tool results of whole turns.
+//! Shortens large tool results of whole turns.
 //!
-//! It is what [`shorten`](super::shorten) does, over the messages of all turns. A turn that is known to hold nothing
-//! large is not looked into: old turns must not cost anything.
+//! Does the same as [`shorten`](super::shorten), over the messages of all turns. Turns known to hold nothing large are
+//! skipped, so that old turns cost nothing.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use super::{Frontier, ResultLimits};
 use crate::transform::has_media;
 use crate::{Item, Turn, item_cost};
 
-/// A result, or what user or assistant say, that stands in the request in a shorter form.
+/// A tool result, or the text of a user or assistant message, that a request includes in a shorter form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortenedResult {
     /// The id of its turn.
     pub turn: Arc<str>,
-    /// Its handle: of a result the id of its call, of a message see [`message_handle`](super::message_handle).
+    /// Its handle: the call id of a result; for a message see [`message_handle`](super::message_handle).
     pub call_id: String,
     /// The tool's name, or the role.
     pub name: String,
-    /// What it costs.
+    /// The full cost.
     pub before: Tokens,
-    /// What its shorter form costs.
+    /// The cost of the shorter form.
     pub after: Tokens,
 }
 
 /// Turns with shorter results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreviewedTurns {
-    /// For each turn its new form, if it has one.
+    /// The new form of each turn, or `None` if it did not change.
     pub turns: Vec<Option<Turn>>,
     /// The results that changed, in order.
     pub changed: Vec<ShortenedResult>,
 }
 
-/// Puts previews in the place of large results, in those turns that hold any.
+/// Replaces large results with previews in the turns that have any.
 ///
-/// A turn that does not change is not copied. One that does keeps a known cost: less what its results became shorter by.
+/// Unchanged turns are not copied. A changed turn keeps a known cost, reduced by what its results saved.
 ///
 /// ```
 /// use contexture_history::Turn;
@@ -94,8 +94,8 @@ pub fn preview_turns<'a>(
     made
 }
 
-/// Returns what each item costs as it is shown: with previews in the place of large results. Items are in the order in which
-/// the model reads them.
+/// Returns the cost of each item as it is shown, with previews in place of large results. Items are in the order in
+/// which the model reads them.
 pub fn shown_costs(
     items: &[Item],
     frontier: Frontier,
@@ -119,7 +119,7 @@ pub fn shown_costs(
     shown.collect()
 }
 
-/// Returns turns with previews in the place of large results, and the ids of the calls whose results changed.
+/// Returns turns with previews in place of large results, and the ids of the calls whose results changed.
 ///
 /// ```
 /// use contexture_history::Turn;
@@ -142,7 +142,7 @@ pub fn shorten_turns(
     (turns, made.changed.into_iter().map(|it| it.call_id).collect())
 }
 
-/// Whether the whole turn costs no more than any of its results may, and holds nothing that is noted whatever it costs.
+/// Whether the whole turn costs no more than one result may, and has no media, which is replaced whatever its cost.
 fn is_small(turn: &Turn, counter: &str, smallest: Tokens) -> bool {
     let is_cheap = turn.cost().is_some_and(|it| *it.counter == *counter && it.tokens <= smallest);
     is_cheap && !results(turn).any(has_media)

@@ -1,16 +1,17 @@
-//! Whether a summary can be trusted.
+//! Decides whether a summary is accepted.
 //!
-//! In come a summary, the facts that stand beside it and what both would replace; out comes a [`SummaryVerdict`] with everything
-//! that is wrong. The rule, in full:
+//! The input is a summary, the facts stored with it and the cost of what both would replace; the output is a
+//! [`SummaryVerdict`] with everything that is wrong. The rules:
 //!
-//! 1. It says something.
-//! 2. Besides the facts, it costs `max_percent` of what it replaces at most, as the model will read it.
+//! 1. The summary is not empty.
+//! 2. Without the facts, it costs at most `max_percent` of what it replaces, as the model will read it.
 //! 3. It does not begin like a refusal.
 //!
-//! Facts are records: a summary that lacks some is no worse for it. Sections of facts that it has itself are taken out: a
-//! text that a tool slipped into the conversation, and from there into the summary, is no instruction of the user.
+//! Facts are separate records, so a summary does not have to repeat them. Fact sections in the summary itself are
+//! removed: text that a tool slipped into the conversation, and so into the summary, is not an instruction of the
+//! user.
 //!
-//! Whether the call that made it failed is known to whoever called.
+//! The caller handles failures of the call that made the summary.
 
 use std::fmt;
 
@@ -23,10 +24,10 @@ use crate::fact::read_facts;
 use crate::wording::summary_message;
 use crate::{Fact, Summary};
 
-/// What a summary must keep to.
+/// The limits for a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerdictRules {
-    /// The most it may cost, in percent of what it replaces.
+    /// The maximum cost, in percent of what it replaces.
     pub max_percent: u8,
 }
 
@@ -37,49 +38,50 @@ impl Default for VerdictRules {
 }
 
 impl VerdictRules {
-    /// Returns what a summary of a range that costs `before` may cost with its facts, which cost `facts`.
+    /// Returns the allowed cost of a summary with its facts, for a range that costs `before` and facts that cost
+    /// `facts`.
     pub fn allowed(&self, before: Tokens, facts: Tokens) -> Tokens {
         facts + share(before.saturating_sub(facts), self.max_percent)
     }
 }
 
-/// What became of a summary.
+/// The outcome of checking a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SummaryVerdict {
-    /// It can take the place of the range.
+    /// The summary can replace the range.
     Accepted {
-        /// The words to commit, without sections of facts.
+        /// The text to commit, without fact sections.
         text: String,
-        /// What they cost with the facts, as the model will read both.
+        /// The cost of text and facts, as the model will read them.
         tokens: Tokens,
     },
-    /// It changes nothing.
+    /// The summary is not used.
     Rejected {
-        /// All that is wrong with it.
+        /// Everything that is wrong with it.
         flaws: Vec<Flaw>,
     },
 }
 
 impl SummaryVerdict {
-    /// Whether it can take the place of the range.
+    /// Whether the summary can replace the range.
     pub fn is_accepted(&self) -> bool {
         matches!(self, SummaryVerdict::Accepted { .. })
     }
 }
 
-/// Something that is wrong with a summary.
+/// A reason to reject a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It says nothing.
+    /// The summary is empty.
     Empty,
-    /// It is too long for what it replaces.
+    /// The summary is too long for what it replaces.
     TooLong {
-        /// What it costs.
+        /// The cost of the summary.
         tokens: Tokens,
-        /// What it may cost.
+        /// The allowed cost.
         allowed: Tokens,
     },
-    /// It is a refusal.
+    /// The summary is a refusal.
     Refusal,
 }
 
@@ -95,7 +97,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Tests a summary of a range that costs `before`.
+/// Checks a summary of a range that costs `before`.
 ///
 /// ```
 /// use contexture_history::compaction::{VerdictRules, judge};
@@ -132,7 +134,7 @@ pub fn judge(
     }
 }
 
-/// Returns what a summary may cost with its facts.
+/// Returns the allowed cost of a summary with its facts.
 pub(super) fn allowed(
     facts: &[Fact],
     before: Tokens,
@@ -143,7 +145,7 @@ pub(super) fn allowed(
     rules.allowed(before, alone)
 }
 
-/// Returns what a summary and its facts cost where the model reads them.
+/// Returns the cost of a summary and its facts, as the model reads them.
 pub(super) fn summary_tokens(text: &str, facts: &[Fact], counter: &dyn TokenCounter) -> Tokens {
     let summary = Summary { text: text.to_owned(), facts: facts.to_vec(), ..Summary::default() };
     message_tokens(counter, &summary_message(&summary))

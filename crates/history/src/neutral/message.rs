@@ -25,8 +25,8 @@ pub fn neutral_message(message: &Arc<Message>) -> Arc<Message> {
     neutral_unless(message, |_| false)
 }
 
-/// Returns the message with the engine's tags neutralised in every part that is not `trusted`. `trusted` is called only
-/// for parts that contain such a tag.
+/// Returns the message with the engine's tags neutralised in every part that is not `trusted`. `trusted` is called
+/// only for parts that contain such a tag.
 pub(crate) fn neutral_unless(message: &Arc<Message>, trusted: impl Fn(&Part) -> bool) -> Arc<Message> {
     let is_forged = |part: &Part| has_engine_tag(part) && !trusted(part);
     if !message.content.iter().any(is_forged) {

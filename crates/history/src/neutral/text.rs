@@ -1,9 +1,10 @@
 //! Neutralises the engine's tags in text.
 //!
-//! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any case, closing or
-//! opening, any or no characters other than letters and digits between the words of the name (`systemContext`,
-//! `system--context`, `system context`), full-width and look-alike characters, and invisible characters inside. The same
-//! applies to a tag that is cut off by the end of the text, since appended text could complete it. Every other `<` stays.
+//! The `<` of an engine tag becomes `&lt;`, in every spelling that a model might take for the tag: any case, closing
+//! or opening, any or no characters other than letters and digits between the words of the name (`systemContext`,
+//! `system--context`, `system context`), full-width and look-alike characters, and invisible characters inside. The
+//! same applies to a tag that is cut off by the end of the text, since appended text could complete it. Every other
+//! `<` stays.
 
 use std::borrow::Cow;
 
@@ -71,8 +72,8 @@ fn opened(text: &str) -> Option<&str> {
 /// The last words of the engine's tag names, which all begin with `system`, and the singular that other tools use.
 const LAST_WORDS: [&str; 4] = ["context", "reminders", "reminder", "event"];
 
-/// Whether `rest`, which follows a `<`, makes it an engine tag. The end of the text also ends a name, and a name cut off
-/// there counts as complete, since more text may be appended.
+/// Whether `rest`, which follows a `<`, makes it an engine tag. The end of the text also ends a name, and a name cut
+/// off there counts as complete, since more text may be appended.
 fn is_engine_tag(rest: &str) -> bool {
     match after_word(rest.trim_start_matches(is_separator), "system") {
         Word::Other => false,
@@ -113,14 +114,15 @@ fn after_word<'a>(text: &'a str, word: &str) -> Word<'a> {
     Word::Said(rest.trim_start_matches(|c: char| matches!(c, '\u{300}'..='\u{36f}')))
 }
 
-/// Whether a character may come before and between the words of a name. Another `<` may not, since it begins a tag, nor
-/// may a character that ends a tag.
+/// Whether a character may come before and between the words of a name. Another `<` may not, since it begins a tag,
+/// nor may a character that ends a tag.
 fn is_separator(c: char) -> bool {
     (is_invisible(c) || !c.is_alphanumeric()) && !OPENINGS.contains(&c) && !CLOSINGS.contains(&c)
 }
 
-/// Returns the plain character of a name that `c` stands for. Full-width and mathematical letters are styled ASCII, there
-/// are many kinds of dashes, and letters of other scripts look like Latin ones. Only characters of tag names matter here.
+/// Returns the plain character of a name that `c` stands for. Full-width and mathematical letters are styled ASCII,
+/// there are many kinds of dashes, and letters of other scripts look like Latin ones. Only characters of tag names
+/// matter here.
 fn plain(c: char) -> char {
     let c = match c {
         '\u{ff01}'..='\u{ff5e}' => u32::from(c).checked_sub(0xfee0).and_then(char::from_u32).unwrap_or(c),

@@ -10,9 +10,9 @@ const TOOL_OUTPUT: &str = "contexture.tool_output";
 
 /// Returns the searchable text of an item, if it has any.
 ///
-/// Searchable are the texts of messages, the names and arguments of tool calls, tool results, system events, envelopes,
-/// and the full outputs of tools (`contexture.tool_output`). Thinking, images and files, summaries (they repeat what they
-/// cover), changes of the thread and other application items are not searchable.
+/// Searchable are the texts of messages, the names and arguments of tool calls, tool results, system events,
+/// envelopes, and the full outputs of tools (`contexture.tool_output`). Thinking, images and files, summaries (they
+/// repeat what they cover), changes of the thread and other application items are not searchable.
 pub fn searchable(item: &Item) -> Option<String> {
     let mut text = Pieces::default();
     match &item.body {

@@ -1,11 +1,12 @@
 //! Splits text into words for an index. The rules:
 //!
 //! 1. A word is a run of letters and digits; everything else separates words.
-//! 2. Case is ignored, and so are diacritics on Latin letters (`É`, `é` and `e` are the same), composed or not. Letters
-//!    of other scripts are not changed.
-//! 3. Scripts without spaces between words (Chinese, Japanese, Korean, Thai, …) are indexed by single characters and by
-//!    pairs. A query of two or more characters searches for the pairs.
-//! 4. A word is cut after [`MAX_CHARS`] characters. Only the first [`MAX_BYTES`] of distinct words in a text are indexed.
+//! 2. Case is ignored, and so are diacritics on Latin letters (`É`, `é` and `e` are the same), composed or not.
+//!    Letters of other scripts are not changed.
+//! 3. Scripts without spaces between words (Chinese, Japanese, Korean, Thai, …) are indexed by single characters and
+//!    by pairs. A query of two or more characters searches for the pairs.
+//! 4. A word is cut after [`MAX_CHARS`] characters. Only the first [`MAX_BYTES`] of distinct words in a text are
+//!    indexed.
 
 use std::collections::BTreeSet;
 

@@ -64,14 +64,15 @@ impl Correction {
         Tokens(u32::try_from(corrected).unwrap_or(u32::MAX))
     }
 
-    /// Returns what we would estimate for what the provider reports, rounded down: the inverse of [`apply`](Self::apply).
+    /// Returns what we would estimate for what the provider reports, rounded down: the inverse of
+    /// [`apply`](Self::apply).
     pub fn undo(&self, reported: Tokens) -> Tokens {
         let estimated = u64::from(reported.0) * ONE / self.factor();
         Tokens(u32::try_from(estimated).unwrap_or(u32::MAX))
     }
 
-    /// Returns the correction of a counter that is exact: it may have counted too little, such as the framing of tools, but
-    /// never too much.
+    /// Returns the correction of a counter that is exact: it may have counted too little, such as the framing of
+    /// tools, but never too much.
     #[must_use]
     pub fn at_least_one(self) -> Self {
         Self { millionths: self.millionths.max(ONE as u32), ..self }

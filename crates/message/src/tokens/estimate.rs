@@ -1,4 +1,4 @@
-//! Counters for families whose tokenizers are not public.
+//! Counters for families whose tokenisers are not public.
 
 use std::borrow::Cow;
 
