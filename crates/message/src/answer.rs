@@ -1,18 +1,18 @@
-//! What a model gives back: the answer, what it cost, and the pieces in which it arrives.
+//! A model's answer: the message, its token usage, and the pieces in which it arrives.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Message, Part, Role, ToolCall};
 
-/// What a model answered to one request, in no provider's dialect.
+/// A model's answer to one request, independent of any provider's dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// The assistant's message: thinking, text and tool calls in the order they came.
+    /// The assistant's message: thinking, text and tool calls in the order in which they arrived.
     pub message: Message,
     /// Why the model stopped.
     pub stop: StopReason,
-    /// What it cost.
+    /// The tokens used.
     #[serde(default)]
     pub usage: Usage,
     /// The model that answered, as the provider names it.
@@ -24,7 +24,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns an answer of one text that cost nothing, for tests and canned replies.
+    /// Returns an answer of one text with zero usage, for tests and canned replies.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             message: Message::assistant(text),
@@ -35,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// Returns an answer made of parts; it stops for tools if there are calls among them.
+    /// Returns an answer made of parts; its stop reason is tool calls if it has any.
     pub fn parts(parts: Vec<Part>) -> Self {
         let calls = parts.iter().any(|it| matches!(it, Part::ToolCall(_)));
         let stop = if calls { StopReason::ToolCalls } else { StopReason::End };
@@ -52,7 +52,7 @@ impl Answer {
         })
     }
 
-    /// Returns the pieces in which the answer may arrive: one or two for each part, and the whole at the end.
+    /// Returns the pieces in which the answer may arrive: one or two for each part, then the whole answer.
     pub fn deltas(&self) -> Vec<Delta> {
         let mut deltas = Vec::new();
         let mut index = 0;
@@ -79,51 +79,51 @@ impl Answer {
     }
 }
 
-/// Why a model stopped writing.
+/// Why a model stopped generating.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was done.
+    /// The answer is complete.
     End,
-    /// It waits for the results of tools.
+    /// The model waits for tool results.
     ToolCalls,
-    /// It reached the most tokens it may write.
+    /// The model reached its output token limit.
     MaxTokens,
-    /// It wrote one of the texts that end the generation.
+    /// The model generated one of the stop texts.
     StopText,
-    /// It, or the provider's filter, refused.
+    /// The model or the provider's filter refused.
     Refused,
-    /// The provider paused a long answer; sending the conversation again goes on with it.
+    /// The provider paused a long answer; sending the conversation again continues it.
     Paused,
-    /// Something only the provider knows, in its own word.
+    /// Any other reason, as the provider names it.
     Other(String),
 }
 
-/// What one model call cost, in the provider's own tokens.
+/// The usage of one model call, in the provider's own tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Everything the model read, whether cached or not.
+    /// All tokens that the model read, cached or not.
     pub input_tokens: u64,
-    /// How much of the input was read from the provider's cache; none where the provider does not report it.
+    /// The input tokens read from the provider's cache; `None` if the provider does not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u64>,
-    /// How much of the input was written to the provider's cache; none where the provider does not report it.
+    /// The input tokens written to the provider's cache; `None` if the provider does not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
-    /// Everything the model wrote, thinking included.
+    /// All tokens that the model generated, thinking included.
     pub output_tokens: u64,
-    /// How much of the output was thinking, where the provider says so.
+    /// The output tokens spent on thinking, if the provider reports them.
     pub reasoning_tokens: u64,
 }
 
 impl Usage {
-    /// Returns input and output together.
+    /// Returns the sum of input and output tokens.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// Returns what was read from the cache and written to it together; what is not reported counts as nothing.
+    /// Returns the sum of cache reads and cache writes; unreported counts are zero.
     pub fn cached(&self) -> u64 {
         let written = self.cache_write_tokens.unwrap_or_default();
         self.cache_read_tokens.unwrap_or_default().saturating_add(written)
@@ -132,7 +132,7 @@ impl Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Usage) {
-        // Taken apart by name: a new field can't be forgotten here.
+        // Destructured by name, so that a new field cannot be forgotten here.
         let Usage { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens } =
             other;
         self.input_tokens = self.input_tokens.saturating_add(input_tokens);
@@ -143,13 +143,13 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// Adds two counts. One that is not reported adds nothing; the sum is not reported if neither count is.
+/// Adds two counts. An unreported count adds nothing; the sum is unreported if both counts are.
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or_default())))
 }
 
 /// A piece of an answer as it arrives. The last piece of a stream is [`Delta::Done`] with the whole answer;
-/// a stream that ends without it was cut.
+/// a stream that ends without it was cut off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
@@ -157,22 +157,22 @@ pub enum Delta {
     Text(String),
     /// More readable thinking.
     Thinking(String),
-    /// A tool call begins; `index` counts the calls of the answer from 0.
+    /// The start of a tool call.
     Call {
-        /// Which call of the answer.
+        /// The index of the call in the answer, from 0.
         index: usize,
-        /// Its id.
+        /// The id of the call.
         id: String,
         /// The tool's name.
         name: String,
     },
     /// More of a call's arguments, as JSON text.
     Arguments {
-        /// Which call of the answer.
+        /// The index of the call in the answer, from 0.
         index: usize,
-        /// The next piece.
+        /// The next piece of JSON text.
         json: String,
     },
-    /// The whole answer; nothing follows.
+    /// The whole answer; always the last piece.
     Done(Box<Answer>),
 }

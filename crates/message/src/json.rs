@@ -1,19 +1,18 @@
-//! JSON that means one thing: no key twice, no whole number that would be rounded.
+//! Detects ambiguous JSON: duplicate keys, and integers that would be rounded.
 //!
-//! In comes a JSON text, out come the faults that a parser passes over in silence: of two equal keys the last wins,
-//! and a whole number beyond 64 bits becomes the nearest one with 53. Whether the text is JSON at all is the parser's
-//! to say; a text that is none has no faults here. The text is read once, and nothing is kept but the keys of open
-//! objects.
+//! The input is a JSON text; the output is a fault that a parser silently accepts: of two equal keys the last wins,
+//! and an integer beyond 64 bits is rounded to 53. Whether the text is valid JSON is up to the parser; invalid text
+//! has no faults here. The text is read once, and only the keys of open objects are kept.
 
 use std::collections::HashSet;
 use std::fmt;
 
-/// What is wrong with a JSON text, and where.
+/// A fault in a JSON text and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonFault {
-    /// What is wrong.
+    /// The kind of fault.
     pub kind: JsonFaultKind,
-    /// The way to the value, such as `input.items[2]`; empty at the top.
+    /// The path to the value, such as `input.items[2]`; empty at the top level.
     pub path: String,
     /// The line, from 1.
     pub line: usize,
@@ -21,12 +20,12 @@ pub struct JsonFault {
     pub column: usize,
 }
 
-/// What can be wrong with a JSON text that a parser reads.
+/// The kinds of faults that a parser silently accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonFaultKind {
-    /// An object has a key twice.
+    /// An object has the same key twice.
     DuplicateKey(String),
-    /// A whole number that no number of this machine can hold.
+    /// An integer is too large for any number type and would be rounded.
     NumberRounded(String),
 }
 
@@ -43,7 +42,7 @@ impl fmt::Display for JsonFault {
 
 impl std::error::Error for JsonFault {}
 
-/// How much of a key or number is shown.
+/// The maximum number of characters of a key or number in a message.
 const SHOWN: usize = 60;
 
 fn shown(text: &str) -> String {
@@ -53,7 +52,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Returns the first thing in a JSON text that a parser would pass over in silence.
+/// Returns the first fault in a JSON text that a parser would silently accept.
 ///
 /// ```
 /// use contexture_message::json_fault;
@@ -88,7 +87,7 @@ enum Open {
 
 struct Reader<'a> {
     text: &'a str,
-    /// The next byte.
+    /// The offset of the next byte.
     at: usize,
     open: Vec<Open>,
 }
@@ -131,7 +130,7 @@ impl Reader<'_> {
             return Step::Next;
         };
         *wants_key = false;
-        // Keys are compared as they are read: `"a"` and `"\u0061"` are one.
+        // Keys are compared unescaped: `"a"` and `"\u0061"` are equal.
         let read = self.text.get(start..self.at).and_then(|it| serde_json::from_str::<String>(it).ok());
         let Some(read) = read else { return Step::End };
         key.clone_from(&read);
@@ -162,7 +161,7 @@ impl Reader<'_> {
         JsonFault { path: self.path(&kind), kind, line, column }
     }
 
-    /// The way to the value; the key of a duplicate is named by the fault itself.
+    /// Returns the path to the value; a duplicate key is named by the fault itself.
     fn path(&self, kind: &JsonFaultKind) -> String {
         let whole = match kind {
             JsonFaultKind::DuplicateKey(_) => self.open.len().saturating_sub(1),

@@ -1,8 +1,8 @@
-//! What is said to a model and what it costs: plain data, serialisable both ways.
+//! Messages, tools and requests for a model, and their token costs: plain data, serialisable both ways.
 //!
 //! [`Message`]s hold [`Part`]s; a [`ToolDefinition`] is what the model may call and a [`ToolOutput`] what it gets
-//! back; a [`Request`] is everything one model call sends, in no provider's dialect, and an [`Answer`] what
-//! comes back. A [`TokenCounter`] says what a text costs.
+//! back. A [`Request`] is everything that one model call sends, independent of any provider's dialect, and an
+//! [`Answer`] is the reply. A [`TokenCounter`] counts the tokens of a text.
 //!
 //! Nothing here calls a model, reads a file or knows a provider's JSON.
 

@@ -1,16 +1,16 @@
-//! A message: who speaks, and the parts of what is said.
+//! A message: its role and its parts.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Part;
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The application's instructions.
     System,
-    /// The person, or whatever stands in their place.
+    /// The user, or whatever acts for them.
     User,
     /// The model.
     Assistant,
@@ -37,8 +37,8 @@ impl Role {
 
 /// One message of a conversation.
 ///
-/// `content` is written as a string when it is a single text part, and as a list of parts otherwise; both
-/// are read. Unknown fields are refused by name, so that nothing is lost unnoticed.
+/// `content` is written as a string if it is a single text part, and as a list of parts otherwise; both
+/// forms are read. Unknown fields are rejected by name, so that no data is lost silently.
 ///
 /// ```
 /// use contexture_message::Message;
@@ -51,15 +51,15 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// Who speaks.
+    /// The role of the author.
     pub role: Role,
-    /// What is said, in order.
+    /// The parts of the message, in order.
     #[serde(serialize_with = "write_content", deserialize_with = "read_content")]
     pub content: Vec<Part>,
-    /// A stable id, where the message has one.
+    /// A stable id, if the message has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Who of several speakers with the same role, for providers that are told.
+    /// Distinguishes several authors with the same role, for providers that support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -108,7 +108,7 @@ impl Message {
         texts.collect()
     }
 
-    /// Returns the text of a message that is a single text part.
+    /// Returns the text, if the message is a single text part.
     pub fn as_text(&self) -> Option<&str> {
         match self.content.as_slice() {
             [Part::Text { text }] => Some(text),
@@ -116,12 +116,12 @@ impl Message {
         }
     }
 
-    /// Returns how many results of tools it brings.
+    /// Returns the number of tool results in it.
     pub fn n_tool_results(&self) -> usize {
         self.content.iter().filter(|it| matches!(it, Part::ToolResult(_))).count()
     }
 
-    /// Whether nothing is said: no parts, or only blank text.
+    /// Whether the message is empty: it has no parts, or only blank text.
     pub fn is_blank(&self) -> bool {
         self.content.iter().all(|it| matches!(it, Part::Text { text } if text.trim().is_empty()))
     }
@@ -157,6 +157,6 @@ fn read_content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>,
         }
     }
 
-    // A visitor instead of an untagged enum: an untagged enum would hide which part was wrong.
+    // A visitor instead of an untagged enum, which would hide which part was wrong.
     deserializer.deserialize_any(Content)
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::ToolOutput;
 
-/// One part of a message. An unknown `type` is refused by name.
+/// One part of a message. An unknown `type` is rejected by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Part {
@@ -14,15 +14,15 @@ pub enum Part {
         /// The text itself.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image(Image),
     /// A document or any other file.
     File(File),
-    /// What the model thought before it answered.
+    /// The model's thinking before its answer.
     Thinking(Thinking),
-    /// The model asks for a tool.
+    /// A tool call by the model.
     ToolCall(ToolCall),
-    /// What the tool gave back.
+    /// The result of a tool call.
     ToolResult(ToolResult),
 }
 
@@ -33,14 +33,14 @@ impl Part {
     }
 }
 
-/// Where the bytes of an image or a file are.
+/// The location of the bytes of an image or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediaSource {
     /// Inline, in base64.
     Data(String),
-    /// Behind an address.
+    /// At a URL.
     Url(String),
-    /// Uploaded to the provider before, under this id.
+    /// Previously uploaded to the provider, under this id.
     Id(String),
 }
 
@@ -48,9 +48,9 @@ pub enum MediaSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawMedia", into = "RawMedia")]
 pub struct Image {
-    /// Where the bytes are; never an id.
+    /// The location of the bytes; never an id.
     pub source: MediaSource,
-    /// Such as `image/png`; inline data should say it.
+    /// The media type, such as `image/png`; inline data should have one.
     pub media_type: Option<String>,
 }
 
@@ -58,28 +58,28 @@ pub struct Image {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawMedia", into = "RawMedia")]
 pub struct File {
-    /// Where the bytes are.
+    /// The location of the bytes.
     pub source: MediaSource,
-    /// Such as `application/pdf`.
+    /// The media type, such as `application/pdf`.
     pub media_type: Option<String>,
-    /// The file's name for the model.
+    /// The file name shown to the model.
     pub name: Option<String>,
 }
 
-/// What a model thought. The signature is the provider's own and is replayed byte for byte.
+/// The thinking of a model. The signature is specific to the provider and is replayed byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thinking {
-    /// The readable text; may be empty where the provider hides it.
+    /// The readable text; may be empty if the provider hides it.
     #[serde(default)]
     pub text: String,
     /// The provider's opaque signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The provider that made it; another provider never gets it.
+    /// The provider that produced it; it is never sent to another provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Whether the provider withheld the text; the signature is then all there is.
+    /// Whether the provider withheld the text, so that only the signature exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
 }
@@ -106,27 +106,27 @@ pub struct ToolResult {
     /// The tool's name.
     #[serde(default)]
     pub name: String,
-    /// What the model gets to see.
+    /// The output that the model sees.
     pub output: ToolOutput,
 }
 
-/// An image or file that does not say where its bytes are, or says it twice.
+/// An invalid image or file part.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// Not exactly one source.
+    /// The part does not have exactly one source.
     #[error("give exactly one of {allowed}, found {found}")]
     Source {
-        /// The fields that may say it.
+        /// The fields that may hold the source.
         allowed: &'static str,
-        /// How many did.
+        /// How many of them were present.
         found: usize,
     },
-    /// A field that this part does not have.
+    /// The part does not support this field.
     #[error("unknown field `{0}`")]
     UnknownField(&'static str),
 }
 
-/// Images and files as they are written.
+/// Images and files in their serialised form.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RawMedia {

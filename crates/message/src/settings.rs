@@ -3,25 +3,25 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
 
-/// How the model should generate. A field that is not set is left to the provider.
+/// Generation settings of a model call. A field that is not set is left to the provider.
 ///
-/// Numbers keep the form they were written in: `1` stays `1`.
+/// Numbers keep the form in which they were written: `1` stays `1`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How freely the model chooses.
+    /// The sampling temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
-    /// The most tokens the model may write.
+    /// The maximum number of tokens to generate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Nucleus sampling.
+    /// The probability mass for nucleus sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    /// Sampling among the best k.
+    /// The number of most likely tokens to sample from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u32>,
-    /// Texts that end the generation; one or a list.
+    /// Texts that end the generation; a single text or a list.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub stop: Vec<String>,
     /// The provider's random seed.
@@ -30,7 +30,7 @@ pub struct Settings {
     /// How much the model should think before it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Reasoning>,
-    /// Passed through to the provider as it is.
+    /// Settings that are passed through to the provider unchanged.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub provider: Map<String, Value>,
 }
@@ -48,25 +48,25 @@ impl Settings {
         Self::default()
     }
 
-    /// Sets how freely the model chooses. A number that JSON does not have (NaN, infinity) sets nothing.
+    /// Sets the sampling temperature. A number that JSON cannot represent (NaN, infinity) sets nothing.
     #[must_use]
     pub fn temperature(self, temperature: f64) -> Self {
         Self { temperature: Number::from_f64(temperature), ..self }
     }
 
-    /// Sets the most tokens the model may write.
+    /// Sets the maximum number of tokens to generate.
     #[must_use]
     pub fn max_tokens(self, tokens: u32) -> Self {
         Self { max_tokens: Some(tokens), ..self }
     }
 
-    /// Sets nucleus sampling. A number that JSON does not have (NaN, infinity) sets nothing.
+    /// Sets nucleus sampling. A number that JSON cannot represent (NaN, infinity) sets nothing.
     #[must_use]
     pub fn top_p(self, top_p: f64) -> Self {
         Self { top_p: Number::from_f64(top_p), ..self }
     }
 
-    /// Sets sampling among the best k.
+    /// Sets the number of most likely tokens to sample from.
     #[must_use]
     pub fn top_k(self, top_k: u32) -> Self {
         Self { top_k: Some(top_k), ..self }
@@ -91,17 +91,17 @@ impl Settings {
         Self { reasoning: Some(reasoning), ..self }
     }
 
-    /// Passes a setting through to the provider as it is.
+    /// Passes a setting through to the provider unchanged.
     #[must_use]
     pub fn provider(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.provider.insert(key.into(), value.into());
         self
     }
 
-    /// Returns these settings with every field that `over` sets replaced.
+    /// Returns these settings with every field that is set in `over` replaced.
     #[must_use]
     pub fn overridden_by(mut self, over: &Settings) -> Settings {
-        // Taken apart by name: a new field can't be forgotten here.
+        // Destructured by name, so that a new field cannot be forgotten here.
         let Settings { temperature, max_tokens, top_p, top_k, stop, seed, reasoning, provider } =
             over.clone();
         self.provider.extend(provider);
@@ -117,9 +117,9 @@ impl Settings {
         }
     }
 
-    /// Returns how many tokens the model may write, thinking included: what is set, or else `default`.
+    /// Returns the maximum number of tokens to generate, thinking included: the setting, or else `default`.
     ///
-    /// Thinking counts as output, so a thinking budget comes on top where it would leave no room for the answer.
+    /// Thinking counts as output, so a thinking budget is added if it would leave no room for the answer.
     ///
     /// ```
     /// use contexture_message::{Reasoning, Settings};
@@ -137,16 +137,16 @@ impl Settings {
     }
 }
 
-/// Room for the answer where only a thinking budget is known.
+/// Room for the answer if only a thinking budget is known.
 const ANSWER_BESIDES_THINKING: u32 = 4096;
 
-/// How much a model should think: a number of tokens or an effort. Each dialect gets what it understands.
+/// How much a model should think: a token budget or an effort. Each dialect gets the form that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reasoning {
-    /// At most so many tokens of thinking: `{"budget": 4096}`.
+    /// At most this many tokens of thinking: `{"budget": 4096}`.
     Budget(u32),
-    /// As hard as this: `{"effort": "low"}`.
+    /// A level of effort: `{"effort": "low"}`.
     Effort(Effort),
 }
 
@@ -154,18 +154,18 @@ pub enum Reasoning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// Hardly.
+    /// Almost no thinking.
     Minimal,
-    /// A little.
+    /// Less thinking than usual.
     Low,
-    /// As usual.
+    /// The usual amount of thinking.
     Medium,
-    /// A lot.
+    /// More thinking than usual.
     High,
 }
 
 impl Reasoning {
-    /// Returns the thinking budget in tokens; an effort stands for one.
+    /// Returns the thinking budget in tokens; an effort is converted to one.
     pub fn budget(self) -> u32 {
         match self {
             Reasoning::Budget(tokens) => tokens,
@@ -176,7 +176,7 @@ impl Reasoning {
         }
     }
 
-    /// Returns the effort; a budget stands for the least one that covers it.
+    /// Returns the effort; a budget is converted to the lowest effort that covers it.
     pub fn effort(self) -> Effort {
         let efforts = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High];
         match self {

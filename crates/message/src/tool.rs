@@ -1,4 +1,4 @@
-//! What a model may call, and what it gets back.
+//! Tool definitions and tool outputs.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -38,7 +38,7 @@ fn any_object() -> Value {
     json!({"type": "object"})
 }
 
-/// Whether and which tools the model must use.
+/// Whether the model must use tools, and which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
@@ -52,11 +52,11 @@ pub enum ToolChoice {
     Tool(String),
 }
 
-/// What the model sees of a tool's outcome, written as `{"type": …, "value": …}`.
+/// The output of a tool as the model sees it, written as `{"type": …, "value": …}`.
 ///
-/// The value of `execution-denied` may be absent. An unknown `type` is refused by name. The spelling of the AI SDK is
-/// read too: `{"type": "execution-denied", "reason": …}`, and content such as `{"type": "media", "data": …,
-/// "mediaType": …}`.
+/// The value of `execution-denied` may be absent. An unknown `type` is rejected by name. The AI SDK's format is also
+/// read: `{"type": "execution-denied", "reason": …}`, and content such as
+/// `{"type": "media", "data": …, "mediaType": …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "kebab-case", try_from = "RawOutput")]
 pub enum ToolOutput {
@@ -64,22 +64,22 @@ pub enum ToolOutput {
     Text(String),
     /// A structured value.
     Json(Value),
-    /// A person or a policy refused the call.
+    /// A person or a policy denied the call.
     ExecutionDenied {
-        /// Why, where it was said.
+        /// The reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The tool failed with a text.
+    /// The tool failed with an error text.
     ErrorText(String),
-    /// The tool failed with a structured value.
+    /// The tool failed with a structured error.
     ErrorJson(Value),
     /// Text, images and files.
     Content(Vec<Part>),
 }
 
 impl ToolOutput {
-    /// The default model output of a tool's raw value: a string becomes text, anything else JSON.
+    /// Returns the default output for a tool's raw value: a string becomes text, anything else JSON.
     pub fn from_value(value: Value) -> Self {
         match value {
             Value::String(text) => ToolOutput::Text(text),
@@ -87,22 +87,22 @@ impl ToolOutput {
         }
     }
 
-    /// The output of a tool that failed.
+    /// Returns the output of a tool that failed.
     pub fn failure(message: impl Into<String>) -> Self {
         ToolOutput::ErrorJson(json!({"error": message.into()}))
     }
 }
 
-/// An output as it is read.
+/// An output in its serialised form.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawOutput {
     #[serde(rename = "type")]
     kind: OutputKind,
-    /// Absent is not `null`, which is a value of `json`.
+    /// Absent differs from `null`, which is a valid value of `json`.
     #[serde(default, deserialize_with = "present")]
     value: Option<Value>,
-    /// The AI SDK's place for why a call was denied.
+    /// The AI SDK's field for the reason of a denial.
     #[serde(default)]
     reason: Option<String>,
 }
@@ -155,13 +155,13 @@ fn read<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     serde_json::from_value(value)
 }
 
-/// Returns content with its parts in our spelling.
+/// Returns content with its parts in our format.
 fn content(mut value: Value) -> Value {
     value.as_array_mut().into_iter().flatten().for_each(respell);
     value
 }
 
-/// Turns a part of the AI SDK's content into one of ours; others stay as they are.
+/// Converts a part from the AI SDK's format to ours; other parts are not changed.
 fn respell(part: &mut Value) {
     let Some(fields) = part.as_object_mut() else { return };
     let media_type = fields.get("mediaType").and_then(Value::as_str).unwrap_or_default();

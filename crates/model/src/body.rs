@@ -95,8 +95,8 @@ pub(crate) enum Body {
     Events(Events),
 }
 
-/// Opens a body. Servers name their bodies wrongly, both ways, but the beginning tells: JSON begins with a bracket,
-/// and events never do. Asking again instead would cost another answer.
+/// Opens a body. Servers name their bodies wrongly, both ways, but the beginning tells: JSON begins with a bracket, and
+/// events never do. Asking again instead would cost another answer.
 pub(crate) async fn open(
     response: Response,
     patience: Patience,

@@ -1,8 +1,7 @@
 //! The client: calls models over HTTP.
 //!
-//! In comes a [`ModelCall`], out come [`Delta`](contexture_message::Delta)s as they arrive. Who is asked, where and
-//! with which headers is settled here, once for each provider; sending and reading is `call`, when to try again is
-//! `retry`.
+//! In comes a [`ModelCall`], out come [`Delta`](contexture_message::Delta)s as they arrive. Who is asked, where and with
+//! which headers is settled here, once for each provider; sending and reading is `call`, when to try again is `retry`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Calling models.
 //!
-//! [`Model`] is the port: a call goes in, a stream of [`Delta`](contexture_message::Delta)s comes out, the last of
-//! which is the whole answer. [`Client`] speaks HTTP to the providers of a [`ClientConfig`]; [`Scripted`] is the fake
-//! for tests.
+//! [`Model`] is the port: a call goes in, a stream of [`Delta`](contexture_message::Delta)s comes out, the last of which
+//! is the whole answer. [`Client`] speaks HTTP to the providers of a [`ClientConfig`]; [`Scripted`] is the fake for
+//! tests.
 //!
 //! What a request looks like on the wire is not here but in `contexture-wire`, and neither are keys read from the
 //! environment: whoever builds the configuration hands them in.

@@ -34,8 +34,8 @@ impl Secret {
         &self.0
     }
 
-    /// Returns `text` with every occurrence of the secret blanked out, and so the beginning of one at its end: long
-    /// texts are cut anywhere.
+    /// Returns `text` with every occurrence of the secret blanked out, and so the beginning of one at its end: long texts
+    /// are cut anywhere.
     pub fn mask(&self, text: &str) -> String {
         if self.0.len() < SHORTEST {
             return text.to_owned();

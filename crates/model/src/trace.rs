@@ -1,7 +1,7 @@
 //! What traces show of a call, after OpenTelemetry's conventions for generative AI.
 //!
-//! One span for each call, whatever the number of attempts: `chat`, shown as `chat {model}`. It says who was asked,
-//! how it ended and what it cost; what was said only if the client's configuration allows it, and a key never.
+//! One span for each call, whatever the number of attempts: `chat`, shown as `chat {model}`. It says who was asked, how
+//! it ended and what it cost; what was said only if the client's configuration allows it, and a key never.
 
 use contexture_message::{Answer, MediaSource, Message, Part, Request, StopReason, ToolOutput};
 use serde_json::{Value, json};

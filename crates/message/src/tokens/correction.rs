@@ -1,4 +1,4 @@
-//! What an estimate learns from the usage that a provider reports.
+//! Corrects estimates by the usage that a provider reports.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CounterProfile, TokenCounter, Tokens};
 
-/// A factor by which a provider's numbers differ from ours, learned from its reports. Plain data: keep it
+/// The factor by which a provider's counts differ from ours, learned from its reports. Plain data: store it
 /// with the model it was learned from.
 ///
 /// ```
@@ -28,11 +28,11 @@ pub struct Correction {
 }
 
 const ONE: u64 = 1_000_000;
-/// A report below this is about something else than our count, such as the part of a request that was not cached.
+/// A lower ratio means that the report covers something else, such as only the uncached part of a request.
 const LEAST: u64 = ONE / 2;
-/// A report above this counts as this.
+/// A higher ratio is lowered to this.
 const MOST: u64 = ONE * 2;
-/// A new report weighs at least an eighth, so that the factor follows a provider that changes.
+/// A new report weighs at least an eighth, so that the factor follows changes of the provider.
 const SLOWEST: u64 = 8;
 
 impl Default for Correction {
@@ -42,7 +42,7 @@ impl Default for Correction {
 }
 
 impl Correction {
-    /// Learns from one request that we estimated and the provider reported. A report of less than half says nothing.
+    /// Learns from one request with our estimate and the provider's report. A report of less than half is ignored.
     pub fn observe(&mut self, estimated: Tokens, reported: Tokens) {
         if estimated.0 == 0 {
             return;
@@ -52,7 +52,7 @@ impl Correction {
             return;
         }
         self.reports = self.reports.saturating_add(1);
-        // The plain average at first, then one that forgets.
+        // The plain average at first, then a moving one.
         let weight = u64::from(self.reports).min(SLOWEST);
         let average = (self.factor() * (weight - 1) + seen + weight / 2) / weight;
         self.millionths = u32::try_from(average.clamp(LEAST, MOST)).unwrap_or(ONE as u32);
@@ -64,27 +64,26 @@ impl Correction {
         Tokens(u32::try_from(corrected).unwrap_or(u32::MAX))
     }
 
-    /// Returns what we would estimate for what the provider reports, rounded down: the inverse of
-    /// [`apply`](Self::apply).
+    /// Returns our estimate for what the provider reports, rounded down: the inverse of [`apply`](Self::apply).
     pub fn undo(&self, reported: Tokens) -> Tokens {
         let estimated = u64::from(reported.0) * ONE / self.factor();
         Tokens(u32::try_from(estimated).unwrap_or(u32::MAX))
     }
 
-    /// Returns the correction of a counter that is exact: it may have counted too little, such as the framing of
-    /// tools, but never too much.
+    /// Returns the correction for an exact counter: it may count too little, such as the framing of tools, but never
+    /// too much.
     #[must_use]
     pub fn at_least_one(self) -> Self {
         Self { millionths: self.millionths.max(ONE as u32), ..self }
     }
 
-    /// Fields are open and may be read from anywhere, so the range is kept here too.
+    /// Fields are public and may hold any value, so the range is enforced here too.
     fn factor(&self) -> u64 {
         u64::from(self.millionths).clamp(LEAST, MOST)
     }
 }
 
-/// As in `1.043`.
+/// Written like `1.043`.
 impl fmt::Display for Correction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let thousandths = (self.factor() + 500) / 1_000;
@@ -92,7 +91,7 @@ impl fmt::Display for Correction {
     }
 }
 
-/// An estimate with a fixed correction. An exact counter stays as it is.
+/// An estimate with a fixed correction. An exact counter is not corrected.
 #[derive(Clone)]
 pub struct Corrected {
     counter: Arc<dyn TokenCounter>,

@@ -1,18 +1,18 @@
-//! What messages, tools and requests cost, by any counter.
+//! The costs of messages, tools and requests, with any counter.
 //!
 //! A cost is the tokens of the texts that the model reads, plus the counter's [`Framing`](super::Framing). Media
-//! cost what their kind usually does; base64 is never counted as text.
+//! have a typical cost for their kind; base64 is never counted as text.
 
 use serde_json::Value;
 
 use super::{TokenCounter, Tokens};
 use crate::{File, MediaSource, Message, Part, Request, ToolDefinition, ToolOutput};
 
-/// Providers read a PDF as text and picture of each page; Anthropic documents 1,500 to 3,000 tokens a page.
+/// Providers read a PDF as text and an image of each page; Anthropic documents 1,500 to 3,000 tokens a page.
 const PDF_PAGE: u32 = 2_000;
-/// Bytes of a PDF page, small rather than large: a scan has more, a page of plain text is near it.
+/// The assumed bytes per PDF page, rather low: a scan has more, a page of plain text has about as many.
 const PDF_PAGE_BYTES: usize = 50_000;
-/// The words around a reference to a file or around the reason of a denial.
+/// The words around a reference to a file or around the reason for a denial.
 const SENTENCE: Tokens = Tokens(12);
 
 /// Returns the cost of a whole request: its messages, tools and output schema, with all framing.
@@ -25,8 +25,8 @@ pub fn request_tokens(counter: &dyn TokenCounter, request: &Request) -> Tokens {
 
 /// Returns the cost of a message: its parts and the framing around it.
 ///
-/// Each tool call and each tool result is framed like a message, as providers do that give each a message
-/// of its own.
+/// Each tool call and each tool result is framed like a message, since some providers send each as a separate
+/// message.
 pub fn message_tokens(counter: &dyn TokenCounter, message: &Message) -> Tokens {
     let framing = counter.profile().framing;
     let framed = message.content.iter().filter(|it| matches!(it, Part::ToolCall(_) | Part::ToolResult(_)));
@@ -49,11 +49,11 @@ pub fn tool_tokens(counter: &dyn TokenCounter, tool: &ToolDefinition) -> Tokens 
         + schema_tokens(counter, &tool.parameters)
 }
 
-/// Returns the cost of a JSON Schema, or of any value, written without blanks.
+/// Returns the cost of a JSON Schema, or of any value, written without whitespace.
 pub fn schema_tokens(counter: &dyn TokenCounter, schema: &Value) -> Tokens {
     match schema {
         Value::Null => counter.count("null"),
-        // Arguments of a call without any are common, and need no text of their own.
+        // Calls without arguments are common, and need no allocated text.
         Value::Object(fields) if fields.is_empty() => counter.count("{}"),
         value => counter.count(&value.to_string()),
     }
@@ -64,7 +64,7 @@ fn cost_of(counter: &dyn TokenCounter, image: u32, part: &Part) -> Tokens {
         Part::Text { text } => counter.count(text),
         Part::Image(_) => Tokens(image),
         Part::File(file) => file_tokens(counter, image, file),
-        // The signature is the provider's own and costs nothing that we could know.
+        // The signature is opaque, so its cost is unknown and not counted.
         Part::Thinking(thinking) => counter.count(&thinking.text),
         Part::ToolCall(call) => counter.count(&call.name) + schema_tokens(counter, &call.arguments),
         Part::ToolResult(result) => output_tokens(counter, image, &result.output),

@@ -1,26 +1,26 @@
-//! Where a text can be cut without changing its token count.
+//! Finds positions where a text can be cut without changing its token count.
 //!
-//! The encodings first split a text by a pattern into short runs (a word with the blank before it, up to three
-//! digits, a run of signs, white space) and then merge bytes inside each run, never across two. So a cut
-//! keeps the count if it falls between two runs and no run in front of it looks at what comes behind it. The
+//! The encodings first split a text by a pattern into short runs (a word with the space before it, up to three
+//! digits, a run of punctuation, whitespace) and then merge bytes inside each run, never across two. So a cut
+//! keeps the count if it falls between two runs and no run before it looks ahead past it. The
 //! patterns never look back, hence only the left side needs an argument. For all our patterns:
 //!
-//! * **Before a blank or a tab that follows a visible character.** A blank can only be the first
-//!   character of a run that has visible ones, so no run holds both. The only look-ahead, `\s+(?!\S)`, asks
-//!   about the end of white space, and the text in front does not end in white space.
-//! * **After a newline, before a visible character other than `/`.** A newline is the end of a run of signs,
-//!   where `o200k_base` lets only `\r`, `\n` and `/` follow, or it belongs to `\s*[\r\n]+`, which ends with the
+//! * **Before a space or a tab that follows a visible character.** A space can only be the first
+//!   character of a run with visible ones, so no run holds both. The only look-ahead, `\s+(?!\S)`, concerns
+//!   the end of whitespace, and the text before the cut does not end in whitespace.
+//! * **After a newline, before a visible character other than `/`.** A newline either ends a run of punctuation,
+//!   where `o200k_base` lets only `\r`, `\n` and `/` follow, or belongs to `\s*[\r\n]+`, which ends with the
 //!   last newline and has no look-ahead.
 //! * **Between an ASCII letter, an ASCII digit and an ASCII sign other than `'`,** if the first is a letter
-//!   or a digit. A run of letters takes no digit and no sign behind it but the apostrophe of a contraction; a
-//!   run of digits takes neither letters nor signs.
-//! * **Between a Chinese, Japanese or Korean letter and one of their full-width signs.** The same, for texts
-//!   that have neither blanks nor newlines.
+//!   or a digit. A run of letters includes no digit and no sign after it except the apostrophe of a contraction; a
+//!   run of digits includes neither letters nor signs.
+//! * **Between a Chinese, Japanese or Korean letter and one of their full-width signs.** The same argument, for texts
+//!   without spaces and newlines.
 //!
-//! Nothing is counted here.
+//! No tokens are counted here.
 
-/// Cuts `text` into pieces of at least `size` bytes, each as short as the safe places allow; the last one
-/// may be shorter. A text without safe places is one piece.
+/// Cuts `text` into pieces of at least `size` bytes, each as short as the safe positions allow; the last one
+/// may be shorter. A text without safe positions is one piece.
 pub(super) fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -33,12 +33,12 @@ pub(super) fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The last safe place at or before `from`.
+/// Returns the last safe position at or before `from`.
 pub(super) fn previous_cut(text: &str, from: usize) -> Option<usize> {
     (1..=from).rev().find(|&at| is_safe(text, at))
 }
 
-/// The first safe place at or behind `from`, short of the end.
+/// Returns the first safe position at or after `from`, before the end.
 pub(super) fn next_cut(text: &str, from: usize) -> Option<usize> {
     (from.max(1)..text.len()).find(|&at| is_safe(text, at))
 }

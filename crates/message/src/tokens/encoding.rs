@@ -1,4 +1,4 @@
-//! Counters that give the provider's own number.
+//! Counters that return the provider's exact count.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::{CounterProfile, Framing, TokenCounter, Tokens};
 
 /// A published encoding. Its counts are exact for a text.
 ///
-/// Names of special tokens, such as `<|endoftext|>`, count as the plain text they are in a message.
+/// Names of special tokens, such as `<|endoftext|>`, count as plain text, as they do in a message.
 ///
 /// ```
 /// use contexture_message::tokens::{Encoding, TokenCounter, Tokens};
@@ -21,9 +21,9 @@ use super::{CounterProfile, Framing, TokenCounter, Tokens};
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Encoding {
-    /// GPT-4o, GPT-4.1, GPT-5 and the reasoning models of OpenAI.
+    /// GPT-4o, GPT-4.1, GPT-5 and OpenAI's reasoning models.
     O200kBase,
-    /// GPT-4, GPT-3.5 and the embedding models of OpenAI.
+    /// GPT-4, GPT-3.5 and OpenAI's embedding models.
     Cl100kBase,
     /// Llama 3.
     Llama3,
@@ -32,7 +32,7 @@ pub enum Encoding {
 /// Short enough to stay in the processor's cache, long enough that cutting costs nothing.
 const PIECE: usize = 8 * 1024;
 
-/// The vocabulary of our own takes some ten milliseconds to make, so a few foreign words are left to the library.
+/// Building our own vocabulary takes some ten milliseconds, so a few foreign words are left to the library.
 const FEW: usize = 8;
 
 impl Encoding {
@@ -47,14 +47,14 @@ impl Encoding {
 
     fn framing(self) -> Framing {
         match self {
-            // Three tokens around a message and three to begin the answer are the figures of OpenAI's cookbook
-            // ("How to count tokens with tiktoken"), where a function costs 7 or 10 besides its texts, by
-            // model; 765 is an image of 1024 × 1024 pixels in high detail: 85 + 4 × 170.
+            // OpenAI's cookbook ("How to count tokens with tiktoken") has three tokens around a message and three to
+            // begin the answer, and 7 or 10 for a function besides its texts, depending on the model. 765 is an image
+            // of 1024 × 1024 pixels in high detail: 85 + 4 × 170.
             Encoding::O200kBase | Encoding::Cl100kBase => {
                 Framing { request: 3, message: 3, tool: 8, image: 765 }
             }
-            // `<|start_header_id|>role<|end_header_id|>\n\n…<|eot_id|>` are five, and `<|begin_of_text|>` with the
-            // header of the answer five more; an image of Llama 3.2 is 1,601 patches of one tile.
+            // `<|start_header_id|>role<|end_header_id|>\n\n…<|eot_id|>` is five tokens, and `<|begin_of_text|>` with
+            // the header of the answer five more; an image of Llama 3.2 is 1,601 patches of one tile.
             Encoding::Llama3 => Framing { request: 5, message: 5, tool: 8, image: 1601 },
         }
     }
@@ -70,7 +70,7 @@ impl Encoding {
         }
     }
 
-    /// The vocabulary once more, for the words that the library is slow at.
+    /// A copy of the vocabulary, for words that the library counts slowly.
     fn ranks(self) -> &'static OnceLock<Ranks> {
         static O200K_BASE: OnceLock<Ranks> = OnceLock::new();
         static CL100K_BASE: OnceLock<Ranks> = OnceLock::new();
@@ -82,18 +82,18 @@ impl Encoding {
         }
     }
 
-    /// Counts a piece that [`pieces`] made. Both ways of counting give the same number,
-    /// so it does not matter which one is taken.
+    /// Counts a piece made by [`pieces`]. Both ways of counting give the same number,
+    /// so the choice affects only the speed.
     pub(super) fn count_piece(self, piece: &str) -> u64 {
         let Some(library) = self.library() else {
-            // A vocabulary that was not compiled in over-counts: no token is shorter than a byte.
+            // Without the compiled-in vocabulary, over-count: no token is shorter than a byte.
             return piece.len() as u64;
         };
         if piece.is_ascii() {
             return library.count(piece) as u64;
         }
         let ranks = self.ranks();
-        // The library takes no long s for an s in `it'ſ`, as the pattern does regardless of case.
+        // In `it'ſ` the library does not take the long s for an s, but the case-insensitive pattern does.
         let few = |n_parts: usize| n_parts == 0 || (n_parts < FEW && !piece.contains("'\u{17F}"));
         if ranks.get().is_none() && few(foreign(piece).take(FEW).count()) {
             return library.count(piece) as u64;
@@ -109,14 +109,14 @@ impl Encoding {
     }
 }
 
-/// The parts of a piece, from one safe cut to another, that the library would leave to its pattern engine.
+/// Returns the ranges of a piece, between safe cuts, that the library would leave to its pattern engine.
 fn foreign(piece: &str) -> impl Iterator<Item = Range<usize>> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let rest = &piece[from..];
         let at = scripts::find(rest)?;
         let start = previous_cut(rest, at).unwrap_or(0);
-        // A little more than the word: the next one is likely to be of the same script.
+        // Slightly more than the word: the next one is probably of the same script.
         let end = next_cut(rest, at + 48).unwrap_or(rest.len());
         let part = from + start..from + end;
         from = part.end;

@@ -1,14 +1,14 @@
-//! Counters for families whose tokenisers are not public.
+//! Counters for model families whose tokenisers are not public.
 
 use std::borrow::Cow;
 
 use super::cut::pieces;
 use super::{CounterProfile, Encoding, Framing, TokenCounter, Tokens};
 
-/// An estimate: the tokens of `o200k_base`, times a factor by the kind of text.
+/// An estimate: the `o200k_base` count times a factor that depends on the kind of text.
 ///
-/// The kind is decided for each piece of about 1 KB, so that a report with code and tables in it is not
-/// taken for either. All of it is integer arithmetic: equal texts give equal numbers everywhere.
+/// The kind is determined for each piece of about 1 KB, so that a report with code and tables in it is not
+/// classified as either. It uses integer arithmetic only: equal texts give equal numbers on every platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     name: &'static str,
@@ -16,7 +16,7 @@ pub struct Estimate {
     framing: Framing,
 }
 
-/// What 100 tokens of `o200k_base` are in another family.
+/// How many tokens of another family correspond to 100 of `o200k_base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Factors {
     prose: u64,
@@ -24,7 +24,7 @@ struct Factors {
     east_asian: u64,
 }
 
-/// What a piece of text mostly is.
+/// The predominant kind of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Prose,
@@ -53,7 +53,7 @@ impl Estimate {
         framing: Framing { request: 4, message: 4, tool: 8, image: 1032 },
     };
 
-    /// Any model that we do not know.
+    /// Any unknown model.
     pub const OTHER: Estimate = Estimate {
         name: "other-estimate",
         factors: Factors { prose: 110, code: 110, east_asian: 110 },
@@ -83,17 +83,17 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// Rounds up: an estimate that is a token short is the worse one.
+/// Scales a count and rounds up: underestimating is worse than overestimating.
 fn scaled(tokens: u64, factor: u64) -> Tokens {
     Tokens(u32::try_from(tokens.saturating_mul(factor).div_ceil(100)).unwrap_or(u32::MAX))
 }
 
-/// Looks at bytes, not at characters.
+/// Classifies a piece by its bytes, not its characters.
 fn kind_of(piece: &str) -> Kind {
     let (mut east_asian, mut signs) = (0, 0);
     for byte in piece.bytes() {
         match byte {
-            // The first byte of kana, Chinese characters and Hangul; two more follow.
+            // The first byte of kana, Chinese characters and Hangul; two more bytes follow.
             0xE3..=0xED => east_asian += 3,
             b'0'..=b'9'
             | b'{'

@@ -1,10 +1,10 @@
-//! Which counter fits which model.
+//! Chooses the counter for a model.
 
 use std::sync::Arc;
 
 use super::{Encoding, Estimate, TokenCounter};
 
-/// Models that count tokens alike.
+/// A group of models that count tokens alike.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Family {
     /// OpenAI, since GPT-4o.
@@ -15,13 +15,13 @@ pub enum Family {
     Claude,
     /// Google's Gemini and Gemma.
     Gemini,
-    /// Llama 3; earlier and later ones have other vocabularies.
+    /// Llama 3; earlier and later versions have other vocabularies.
     Llama,
-    /// Anything else.
+    /// Any other model.
     Other,
 }
 
-/// How a model's name begins, and its family. The first line that fits counts.
+/// Prefixes of model names and their families. The first match wins.
 #[rustfmt::skip]
 const NAMES: &[(&str, Family)] = &[
     ("gpt-4o",         Family::OpenAiO200k),
@@ -47,7 +47,7 @@ const NAMES: &[(&str, Family)] = &[
 ];
 
 impl Family {
-    /// Returns the family of a model by its id, with or without providers in front: `gpt-4o`,
+    /// Returns the family of a model by its id, with or without provider prefixes: `gpt-4o`,
     /// `openrouter/anthropic/claude-sonnet-4-5`, `us.anthropic.claude-sonnet-4-5`, `ft:gpt-4o:team::id`.
     ///
     /// ```
@@ -58,7 +58,7 @@ impl Family {
     /// ```
     pub fn of_model(model: &str) -> Family {
         let model = model.to_ascii_lowercase();
-        // The first place that fits: what follows the model in `ft:gpt-4o:gemini-team::id` is not its name.
+        // The first match wins: in `ft:gpt-4o:gemini-team::id` the text after the model is not its name.
         let starts = std::iter::once(0).chain(model.match_indices(['/', ':', '.']).map(|(at, _)| at + 1));
         starts.into_iter().find_map(|at| family_at(&model[at..])).unwrap_or(Family::Other)
     }
@@ -76,7 +76,7 @@ impl Family {
     }
 }
 
-/// A name fits as a whole word: `o1` is not the beginning of `o100`, nor `gpt-4` that of `gpt-4o`.
+/// Matches a name as a whole word: `o1` does not match `o100`, nor `gpt-4` `gpt-4o`.
 fn family_at(name: &str) -> Option<Family> {
     let fits = |start: &str| {
         name.strip_prefix(start).is_some_and(|rest| !rest.starts_with(|it: char| it.is_ascii_alphanumeric()))
@@ -84,7 +84,7 @@ fn family_at(name: &str) -> Option<Family> {
     NAMES.iter().find(|(start, _)| fits(start)).map(|(_, family)| *family)
 }
 
-/// Returns the counter for a model: exact where its encoding is public, else an estimate. Without a model it
+/// Returns the counter for a model: exact if its encoding is public, else an estimate. Without a model it
 /// is `o200k_base`.
 ///
 /// ```

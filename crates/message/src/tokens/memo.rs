@@ -1,4 +1,4 @@
-//! Counts that are remembered.
+//! A cache of token counts.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,11 +10,11 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::{CounterProfile, TokenCounter, Tokens};
 
-/// A counter that counts a text once and remembers the number by the text's content.
+/// A counter that counts each text once and caches the number by the text's content.
 ///
-/// What is kept is a 128-bit hash and a length, not the text, and at most as many as the capacity says;
-/// the counts are the same whatever was forgotten. Share one among threads: it has many small locks, and none is held
-/// while a text is hashed or counted.
+/// It stores a 128-bit hash and a length, not the text, and at most as many entries as the capacity allows; evictions
+/// never change a count. Share one among threads: it has many small locks, and none is held while a text is hashed or
+/// counted.
 ///
 /// ```
 /// use contexture_message::tokens::{Remembered, TokenCounter, counter_for};
@@ -26,24 +26,24 @@ use super::{CounterProfile, TokenCounter, Tokens};
 /// ```
 pub struct Remembered {
     counter: Arc<dyn TokenCounter>,
-    /// Of each generation in each shard.
+    /// The capacity of each generation in each shard.
     generation: usize,
     shards: Vec<Mutex<Shard>>,
 }
 
-/// How often a [`Remembered`] counter knew a text.
+/// Cache statistics of a [`Remembered`] counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoStats {
-    /// Texts whose count was known.
+    /// Texts whose count was cached.
     pub hits: u64,
     /// Texts that had to be counted.
     pub misses: u64,
-    /// Counts that are remembered now.
+    /// The number of cached counts.
     pub entries: usize,
 }
 
-/// Two generations: what is asked for moves to the young one; when that is full, the old one is forgotten
-/// and the young one grows old. So what is in use stays, without a list to keep in order.
+/// Two generations: entries that are used move to the young one; when that is full, the old one is dropped
+/// and the young one becomes old. This keeps entries in use without maintaining an ordered list.
 #[derive(Default)]
 struct Shard {
     young: Counts,
@@ -60,29 +60,29 @@ struct Key {
     len: usize,
 }
 
-/// A hasher for keys that are hashes: it takes some of their bits.
+/// A hasher for keys that are already hashes: it uses some of their bits.
 #[derive(Default)]
 struct Taken(u64);
 
-/// Enough for the texts of some thousand conversations in about 6 MB.
+/// Enough for the texts of a few thousand conversations in about 6 MB.
 const CAPACITY: usize = 1 << 16;
 const SHARDS: usize = 16;
-/// Counting a text as short as this is as quick as remembering it.
+/// Counting a text this short is as fast as looking it up.
 const SHORT: usize = 16;
 
 impl Remembered {
-    /// Returns a counter that remembers up to 65,536 texts.
+    /// Returns a counter that caches up to 65,536 texts.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
         Self::with_capacity(counter, CAPACITY)
     }
 
-    /// Returns a counter that remembers up to `texts` texts. Below 32 it remembers nothing.
+    /// Returns a counter that caches up to `texts` texts. Below 32 it caches nothing.
     pub fn with_capacity(counter: Arc<dyn TokenCounter>, texts: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { counter, generation: texts / SHARDS / 2, shards }
     }
 
-    /// Returns how often a text was known.
+    /// Returns the cache statistics.
     pub fn stats(&self) -> MemoStats {
         self.shards.iter().fold(MemoStats::default(), |sum, it| {
             let shard = locked(it);
@@ -101,12 +101,12 @@ impl TokenCounter for Remembered {
             return self.counter.count(text);
         }
         let key = Key { hash: xxh3_128(text.as_bytes()), len: text.len() };
-        // The shard takes the highest bits, the map inside it the lowest ones.
+        // The shard uses the highest bits, the map inside it the lowest ones.
         let shard = &self.shards[(key.hash >> 124) as usize % SHARDS];
         if let Some(count) = locked(shard).get(key, self.generation) {
             return Tokens(count);
         }
-        // The lock is free meanwhile: two threads may count the same text, and get the same number.
+        // The lock is not held here: two threads may count the same text, and get the same number.
         let count = self.counter.count(text);
         locked(shard).insert(key, count.0, self.generation);
         count
@@ -156,7 +156,7 @@ impl Shard {
 
 impl std::hash::Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Half of the hash is plenty to find the place; equality looks at all of it.
+        // Half of the hash is enough to find the bucket; equality compares all of it.
         state.write_u64(self.hash as u64);
     }
 }
@@ -177,7 +177,7 @@ impl Hasher for Taken {
     }
 }
 
-/// A lock that a panicking thread left behind is as good as any: no change of a shard is ever half done.
+/// Locks a shard, ignoring poisoning: no change of a shard is ever left half done.
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! What a text costs.
+//! Token counting.
 //!
-//! [`counter_for`] a model gives an [`Encoding`], which is exact, or an [`Estimate`]. [`Remembered`] counts each text
-//! once; [`Corrected`] applies what was learned from a provider's reports. [`message_tokens`] and its sisters put
-//! counts and framing together.
+//! [`counter_for`] a model returns an [`Encoding`], which is exact, or an [`Estimate`]. [`Remembered`] counts each
+//! text once; [`Corrected`] applies what was learned from a provider's reports. [`message_tokens`] and related
+//! functions combine counts and framing.
 
 mod correction;
 mod cost;
@@ -74,7 +74,7 @@ pub trait TokenCounter: Send + Sync {
     /// Returns the cost of `text` alone, without the framing a provider adds around a message.
     fn count(&self, text: &str) -> Tokens;
 
-    /// Says what kind of counter this is.
+    /// Returns the counter's name, exactness and framing.
     fn profile(&self) -> CounterProfile {
         CounterProfile { name: Cow::Borrowed("custom"), exact: false, framing: Framing::default() }
     }
@@ -86,34 +86,34 @@ impl<F: Fn(&str) -> Tokens + Send + Sync> TokenCounter for F {
     }
 }
 
-/// What a counter is called and how far it can be trusted.
+/// The name of a counter and how accurate it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterProfile {
-    /// Such as `o200k_base`.
+    /// The name, such as `o200k_base`.
     pub name: Cow<'static, str>,
     /// Whether the provider would count the same number for a text.
     pub exact: bool,
-    /// What surrounds texts.
+    /// The tokens added around texts.
     pub framing: Framing,
 }
 
 impl CounterProfile {
-    /// Returns what a budget should keep free for the counter's error, in percent: nothing for an exact
-    /// one, 5 for an estimate.
+    /// Returns the share of a budget to keep free for the counter's error, in percent: 0 for an exact
+    /// counter, 5 for an estimate.
     pub fn margin_percent(&self) -> u32 {
         if self.exact { 0 } else { 5 }
     }
 }
 
-/// Tokens that a provider adds around what is said.
+/// The tokens that a provider adds around texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
-    /// Once per request.
+    /// Added once per request.
     pub request: u32,
-    /// Around each message.
+    /// Added for each message.
     pub message: u32,
-    /// Around each tool definition.
+    /// Added for each tool definition.
     pub tool: u32,
-    /// For an image, whose cost depends on its size in pixels, which we do not know.
+    /// Added for each image. The real cost depends on its size in pixels, which is unknown here.
     pub image: u32,
 }

@@ -1,13 +1,13 @@
 //! Counts words of scripts that the library leaves to a pattern engine.
 //!
-//! The library finds the runs of a text (a word with the blank before it, up to three digits, …) by hand where it
-//! knows the characters, and by a regular expression elsewhere. That engine builds its automaton while it goes
-//! and throws it away when it grows too large, which happens all the time where a text has letters of many
-//! scripts: a thousandth of the usual speed, for texts that anyone can send. Here the same patterns are written
+//! The library finds the runs of a text (a word with the space before it, up to three digits, …) with its own code for
+//! characters that it knows, and with a regular expression for others. That engine builds its automaton lazily
+//! and discards it when it grows too large, which happens constantly in a text with letters of many
+//! scripts: it is a thousand times slower than usual, on texts that anyone can send. Here the same patterns are written
 //! out over a table of character classes, and the runs are merged with the library's own vocabulary.
 //!
-//! The rule of merging is that of byte pair encoding: of all neighbours that are a token together, those of the
-//! lowest rank become one, the leftmost first, until none are left.
+//! Merging follows byte pair encoding: of all adjacent pairs that form a token, the one with the
+//! lowest rank is merged, the leftmost first, until none are left.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,12 +20,12 @@ use tiktoken::CoreBpe;
 /// The tokens of one vocabulary, by their bytes.
 pub(super) struct Ranks {
     ranks: HashMap<Vec<u8>, u32, BuildHasherDefault<ByteHasher>>,
-    /// Those of two bytes once more, because merging asks for them most.
+    /// The tokens of two bytes again, because merging looks them up most.
     pairs: Vec<u32>,
     longest: usize,
 }
 
-/// The patterns that our encodings split a text by.
+/// The patterns by which our encodings split a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// Of `cl100k_base` and `llama3`:
@@ -37,7 +37,7 @@ pub(super) enum Pattern {
     O200k,
 }
 
-/// The classes of characters that the patterns tell apart.
+/// The character classes that the patterns distinguish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     /// `[^\s\p{L}\p{N}\p{M}]`
@@ -57,19 +57,19 @@ enum Kind {
     Number,
 }
 
-/// The rank of what is not a token.
+/// The rank of a byte string that is not a token.
 const NONE: u32 = u32::MAX;
-/// Up to this length a run is merged by looking at all pairs each time, which is quicker than to keep order.
+/// Up to this length, scanning all pairs for each merge is faster than keeping them sorted.
 const SHORT: usize = 64;
 
-/// Returns where the first character is that the library leaves to its pattern engine.
+/// Returns the position of the first character that the library leaves to its pattern engine.
 pub(super) fn find(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut from = 0;
     for chunk in bytes.chunks(64) {
         let end = from + chunk.len();
         if !chunk.is_ascii() && may_be_foreign(&bytes[from..bytes.len().min(end + 1)]) {
-            // A character may have begun in the chunk before, which was looked at then.
+            // A character may have begun in the previous chunk, which has been checked already.
             let start = (from..text.len()).find(|it| text.is_char_boundary(*it))?;
             let end = (end..=text.len()).find(|it| text.is_char_boundary(*it))?;
             let found = text[start..end].char_indices().find(|(_, it)| !is_known_to_library(*it));
@@ -82,7 +82,7 @@ pub(super) fn find(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether a look at single characters is worth it: by their first two bytes alone, which is quick to see.
+/// Whether single characters need checking: a fast test by their first two bytes only.
 fn may_be_foreign(bytes: &[u8]) -> bool {
     let foreign = |first: u8, second: u8| {
         let by_first = (first.wrapping_sub(0xC2) <= 0xE2 - 0xC2) | (first == 0xEE) | (first >= 0xF0);
@@ -93,12 +93,12 @@ fn may_be_foreign(bytes: &[u8]) -> bool {
             | ((first == 0xEF) & (second.wrapping_sub(0xBC) > 0xBE - 0xBC));
         by_first | by_second
     };
-    // Without an early end, so that many bytes are looked at in one step.
+    // No early exit, so that the loop can be vectorised.
     bytes.iter().zip(bytes.iter().skip(1)).fold(false, |any, (first, second)| any | foreign(*first, *second))
 }
 
-/// The library knows ASCII and the Chinese, Japanese and Korean letters and signs. A wrong answer here
-/// would cost speed and nothing else.
+/// Whether the library knows the character: ASCII, and Chinese, Japanese and Korean letters and signs. A wrong answer
+/// here would only cost speed.
 fn is_known_to_library(it: char) -> bool {
     matches!(it, '\0'..='\x7F' | '—' | '‘'..='”' | '‥' | '…' | '\u{3000}'..='\u{3029}' | '\u{3041}'..='\u{3096}'
         | '\u{309D}'..='\u{30FF}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}'
@@ -121,7 +121,7 @@ impl Ranks {
         this
     }
 
-    /// Returns the number of tokens of `text`.
+    /// Returns the number of tokens in `text`.
     pub(super) fn count(&self, pattern: Pattern, text: &str) -> usize {
         let mut rest = Rest(text);
         let mut count = 0;
@@ -150,9 +150,9 @@ impl Ranks {
         }
     }
 
-    /// Each turn looks for the lowest rank among all pairs.
+    /// Merges a short run: each step scans all pairs for the lowest rank.
     fn merge_short(&self, run: &[u8]) -> usize {
-        // Where each token starts, and the rank of the pair that it begins.
+        // The start of each token, and the rank of the pair that it begins.
         let mut starts = [0_usize; SHORT + 1];
         let mut ranks = [NONE; SHORT + 1];
         for (start, it) in starts.iter_mut().enumerate() {
@@ -185,9 +185,9 @@ impl Ranks {
         }
     }
 
-    /// The pairs are kept in the order of their ranks, so that the work grows with the run and not with its square.
+    /// Merges a long run: pairs are kept sorted by rank, so that the work is not quadratic in the length of the run.
     fn merge_long(&self, run: &[u8]) -> usize {
-        // A token is known by where it starts; `ends[start]` is zero once it became part of the one before it.
+        // A token is identified by its start; `ends[start]` is zero once it was merged into the one before it.
         let mut ends: Vec<usize> = (1..=run.len()).collect();
         let mut before: Vec<usize> = (0..run.len()).map(|it| it.saturating_sub(1)).collect();
         let mut pairs: BinaryHeap<Reverse<(u32, usize, usize)>> = BinaryHeap::new();
@@ -199,7 +199,7 @@ impl Ranks {
         let mut count = run.len();
         while let Some(Reverse((_, start, end))) = pairs.pop() {
             let middle = ends[start];
-            // A pair whose halves have changed since is not one any more.
+            // A pair whose halves have changed since is stale.
             if middle == 0 || middle >= run.len() || ends[middle] != end {
                 continue;
             }
@@ -222,7 +222,7 @@ fn pair(first: u8, second: u8) -> usize {
     usize::from(first) << 8 | usize::from(second)
 }
 
-/// A quick hasher for short byte strings. The vocabulary is fixed, so nobody can choose keys that collide.
+/// A fast hasher for short byte strings. The vocabulary is fixed, so collisions cannot be provoked.
 #[derive(Default)]
 struct ByteHasher(u64);
 
@@ -236,7 +236,7 @@ impl Hasher for ByteHasher {
         for word in words {
             self.write_u64(u64::from_le_bytes(*word));
         }
-        // Two reads that overlap are quicker than a copy of unknown length.
+        // Two overlapping reads are faster than a copy of unknown length.
         match (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
             (Some(first), Some(last)) => {
                 self.write_u64(
@@ -256,12 +256,12 @@ impl Hasher for ByteHasher {
     }
 }
 
-/// What is left of a text. Positions in it are bytes from its start.
+/// The rest of a text. Positions are byte offsets from its start.
 #[derive(Clone, Copy)]
 struct Rest<'a>(&'a str);
 
 impl Rest<'_> {
-    /// The length of the run at the start of a text that is not empty.
+    /// Returns the length of the run at the start of a non-empty text.
     fn run(self, pattern: Pattern) -> usize {
         let word = match pattern {
             Pattern::Cl100k => self.contraction(0).or_else(|| self.led(|from| self.letters(from))),
@@ -277,7 +277,7 @@ impl Rest<'_> {
         self.0.get(from..)?.chars().next().map(|it| (it, kind(it)))
     }
 
-    /// The end of the longest run of characters that fit.
+    /// Returns the end of the longest run of matching characters.
     fn while_at(self, from: usize, fits: impl Fn(char, Kind) -> bool) -> usize {
         let rest = self.0.get(from..).unwrap_or_default();
         rest.find(|it| !fits(it, kind(it))).map_or(self.0.len(), |length| from + length)
@@ -303,13 +303,13 @@ impl Rest<'_> {
         if lower > upper {
             return Some(lower);
         }
-        // `U*` gives back until `L+` has something: the run ends behind the last character that is in both.
+        // `U*` backtracks until `L+` matches: the run ends after the last character that is in both.
         let run = &self.0[from..upper];
         let (last, it) = run.char_indices().rev().find(|(_, it)| is_lower(kind(*it)))?;
         Some(from + last + it.len_utf8())
     }
 
-    /// `U+L*`, where `U*L+` did not fit: nothing of `L` follows.
+    /// `U+L*`, after `U*L+` did not match: no character of `L` follows.
     fn upper(self, from: usize) -> Option<usize> {
         let end = self.while_at(from, |_, it| is_upper(it));
         (end > from).then_some(end)
@@ -322,7 +322,7 @@ impl Rest<'_> {
         let is = |it: Option<char>, letter: char| it.is_some_and(|it| it.eq_ignore_ascii_case(&letter));
         match first.to_ascii_lowercase() {
             's' | 't' | 'm' | 'd' => Some(from + 2),
-            // The long s is an s, regardless of case.
+            // The long s matches an s, regardless of case.
             '\u{17F}' => Some(from + 3),
             'r' | 'v' if is(second, 'e') => Some(from + 3),
             'l' if is(second, 'l') => Some(from + 3),
@@ -339,7 +339,7 @@ impl Rest<'_> {
         (end > 0).then_some(end)
     }
 
-    /// ` ?[^\s\p{L}\p{N}]+` and the newlines, or slashes, behind it.
+    /// ` ?[^\s\p{L}\p{N}]+` and the newlines, or slashes, after it.
     fn signs(self, pattern: Pattern) -> Option<usize> {
         let from = usize::from(self.0.starts_with(' '));
         let end = self.while_at(from, |_, it| matches!(it, Kind::Sign | Kind::Mark));
@@ -355,7 +355,7 @@ impl Rest<'_> {
             return newline + 1;
         }
         match run.char_indices().next_back() {
-            // The last blank belongs to the word behind it, unless it is the only one.
+            // The last space belongs to the word after it, unless it is the only one.
             Some((last, _)) if end < self.0.len() && last > 0 => last,
             _ => end,
         }
@@ -376,7 +376,7 @@ fn is_lower(it: Kind) -> bool {
     matches!(it, Kind::Lower | Kind::Caseless | Kind::Mark)
 }
 
-/// The class of a character, by the tables that the library's patterns use.
+/// Returns the class of a character, by the tables that the library's patterns use.
 fn kind(it: char) -> Kind {
     static KINDS: OnceLock<Vec<Kind>> = OnceLock::new();
     KINDS.get_or_init(kinds).get(it as usize).copied().unwrap_or_default()
