@@ -257,8 +257,8 @@ impl Turn {
         if is_same { self } else { self.holding(messages) }
     }
 
-    /// Returns the turn with shorter results. A known cost is adjusted by the difference of each result. If the turn
-    /// is not neutral, the counted text differs from the text it holds.
+    /// Returns the turn with shorter results. A known cost is adjusted by the difference of each result, except
+    /// in a turn that is not neutral, whose counted text differs from the text it holds.
     pub(crate) fn with_previews(
         self,
         messages: Vec<Arc<Message>>,

@@ -1,15 +1,15 @@
-//! Where a request goes: a provider's base address joined with the path of its dialect.
+//! The URL of a request: a provider's base URL joined with the path of its dialect.
 //!
-//! The rule: slashes at the end of the base do not matter; a query of the base is kept and comes first; an Anthropic
-//! base whose last segment is no version (`v1`) gets `/v1`, and a Gemini base without any version segment gets
-//! `/v1beta`, as with the official SDKs. What a model's name holds stays inside its segment of the path.
+//! The rules: trailing slashes of the base are ignored; a query of the base is kept and comes first. As with the
+//! official SDKs, an Anthropic base whose last segment is not a version (`v1`) gets `/v1`, and a Gemini base without
+//! any version segment gets `/v1beta`. A model's name is escaped, so that it stays within its path segment.
 
 use contexture_wire::{Dialect, Target};
 use reqwest::Url;
 
 use crate::{ClientError, ModelProvider};
 
-/// Returns a provider's base address, with its version.
+/// Returns a provider's base URL, including the version.
 pub(crate) fn base(name: &str, provider: &ModelProvider) -> Result<Url, ClientError> {
     let text = provider.base_url.as_deref().unwrap_or(provider.dialect.base_url()).trim();
     let failed = |reason: String| ClientError::BaseUrl {
@@ -31,7 +31,7 @@ pub(crate) fn base(name: &str, provider: &ModelProvider) -> Result<Url, ClientEr
     Ok(url)
 }
 
-/// Returns the address that takes the request.
+/// Returns the URL that the request is sent to.
 pub(crate) fn endpoint(base: &Url, target: &Target) -> Url {
     let path = target.path();
     let (path, query) = match path.rsplit_once('?') {
@@ -48,13 +48,13 @@ pub(crate) fn endpoint(base: &Url, target: &Target) -> Url {
 }
 
 fn push<'a>(url: &mut Url, segments: impl IntoIterator<Item = &'a str>) {
-    // An address of HTTP always has a path, so there is nothing to do about the other case.
+    // An HTTP URL always has a path, so the other case cannot occur.
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(segments);
     }
 }
 
-/// `v1`, `v1beta`, `v2alpha1`.
+/// Whether a path segment is a version: `v1`, `v1beta`, `v2alpha1`.
 fn is_version(segment: &str) -> bool {
     let Some(rest) = segment.strip_prefix('v') else { return false };
     let number = rest.trim_start_matches(|it: char| it.is_ascii_digit());
@@ -63,7 +63,7 @@ fn is_version(segment: &str) -> bool {
         && (number.is_empty() || number.starts_with("alpha") || number.starts_with("beta"))
 }
 
-/// Returns what an address holds that must not show: its password, and what its query says of keys and tokens.
+/// Returns the secrets in a URL: its password, and the keys and tokens in its query.
 pub(crate) fn secrets(base: &Url) -> Vec<String> {
     let is_secret = |name: &str| ["key", "token", "secret", "sig"].iter().any(|it| name.contains(it));
     let query = base.query_pairs().filter(|(name, _)| is_secret(&name.to_ascii_lowercase()));
@@ -71,7 +71,7 @@ pub(crate) fn secrets(base: &Url) -> Vec<String> {
     password.into_iter().chain(query.map(|(_, value)| value.into_owned())).collect()
 }
 
-/// Addresses are shown in errors, so what stands before an `@` and what comes after a `?` is left out.
+/// Returns a URL for use in errors: credentials are masked, query and fragment are left out.
 pub(crate) fn without_password(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match text.rsplit_once('@') {

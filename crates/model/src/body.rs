@@ -1,7 +1,7 @@
-//! The body of an answer: pieces as they arrive, within the limits of time and size.
+//! The body of an answer: pieces as they arrive, within limits of time and size.
 //!
-//! In comes a response; out come its bytes, whole or as server-sent events. A piece that does not come in time, and a
-//! body or an event that grows too large, is an error.
+//! The input is a response; the output is its bytes, whole or as server-sent events. A piece that does not arrive in
+//! time, and a body or an event that grows too large, is an error.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use tokio::time::Instant;
 
 use crate::{Limits, ModelError, ModelErrorKind, Timeouts};
 
-/// When to give up.
+/// The deadlines of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     timeouts: Timeouts,
-    /// When the first byte must be there.
+    /// The deadline for the first byte.
     first: Instant,
-    /// When everything must be there.
+    /// The deadline for the whole call.
     end: Option<Instant>,
 }
 
 impl Patience {
-    /// Begins to wait, for one attempt of a call that must be over at `end`.
+    /// Starts the deadlines for one attempt of a call that must be over at `end`.
     pub(crate) fn begin(timeouts: Timeouts, end: Option<Instant>) -> Self {
         Self { timeouts, first: from_now(timeouts.first_byte), end }
     }
 
-    /// Waits for `work` until the first byte must be there.
+    /// Waits for `work` until the deadline for the first byte.
     pub(crate) async fn first<T>(&self, work: impl Future<Output = T>) -> Result<T, ModelError> {
         self.until(self.first, self.timeouts.first_byte, work).await
     }
 
-    /// Waits for the next piece. Before the answer has begun, as long as for the first byte: the model is thinking.
+    /// Waits for the next piece. Until the answer has begun, the model is thinking, so the first-byte timeout applies.
     async fn next<T>(&self, has_begun: bool, work: impl Future<Output = T>) -> Result<T, ModelError> {
         let Timeouts { idle, first_byte, .. } = self.timeouts;
         let allowed = if has_begun { idle } else { idle.max(first_byte) };
@@ -61,7 +61,7 @@ impl Patience {
     }
 }
 
-/// Returns the instant after a while. One too long to be reckoned with is as good as a year.
+/// Returns the instant after `wait`. A wait too long to represent becomes a year.
 pub(crate) fn from_now(wait: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(wait).unwrap_or(now + Duration::from_secs(365 * 24 * 60 * 60))
@@ -69,7 +69,7 @@ pub(crate) fn from_now(wait: Duration) -> Instant {
 
 type Chunks = BoxStream<'static, Result<Bytes, ModelError>>;
 
-/// Returns the pieces of a body, checked for time and size.
+/// Returns the pieces of a body, checked against the limits of time and size.
 fn chunks(response: Response, patience: Patience, limit: usize, progress: Arc<Progress>) -> Chunks {
     let next = move |(mut response, n_bytes, progress): (Response, usize, Arc<Progress>)| async move {
         let has_begun = progress.has_begun.load(Ordering::Relaxed);
@@ -89,14 +89,14 @@ fn chunks(response: Response, patience: Patience, limit: usize, progress: Arc<Pr
 
 /// The body of an answer.
 pub(crate) enum Body {
-    /// It came in one piece.
+    /// The body arrived in one piece.
     Whole(Vec<u8>),
-    /// It arrives event by event.
+    /// The body arrives event by event.
     Events(Events),
 }
 
-/// Opens a body. Servers name their bodies wrongly, both ways, but the beginning tells: JSON begins with a bracket, and
-/// events never do. Asking again instead would cost another answer.
+/// Opens a body. Servers mislabel their bodies in both directions, but the first byte is reliable: JSON begins with a
+/// bracket, and events never do. Asking again instead would cost another answer.
 pub(crate) async fn open(
     response: Response,
     patience: Patience,
@@ -124,7 +124,7 @@ pub(crate) async fn open(
     Ok(Body::Whole(body))
 }
 
-/// Reads the beginning of a body, up to `limit` bytes or until no more comes.
+/// Reads the start of a body, up to `limit` bytes or until no more arrives.
 pub(crate) async fn beginning(response: Response, patience: Patience, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
     let mut pieces = chunks(response, patience, usize::MAX, Arc::default());
@@ -143,14 +143,14 @@ pub(crate) struct Events {
     progress: Arc<Progress>,
 }
 
-/// What is known of a body while it is read.
+/// The state of a body while it is read.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Bytes since the last event.
+    /// Bytes received since the last event.
     pending: AtomicUsize,
     /// Whether the answer has begun.
     has_begun: AtomicBool,
-    /// Whether the end has come.
+    /// Whether the body has ended.
     has_ended: AtomicBool,
 }
 
@@ -160,25 +160,25 @@ impl Events {
         Self { frames, progress }
     }
 
-    /// Returns the next event that has data; nothing at the end.
+    /// Returns the next event with data, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ModelError> {
         loop {
             let Some(event) = self.frames.next().await else { return Ok(None) };
             let event = event.map_err(|err| self.failure(err))?;
             self.progress.pending.store(0, Ordering::Relaxed);
-            // Without data an event is not dispatched: comments, retry times, ids.
+            // Events without data are not dispatched: comments, retry times, ids.
             if let Some(data) = event.data {
                 return Ok(Some(Frame { event: event.event, data }));
             }
         }
     }
 
-    /// Says that a piece of the answer has come: from now on silence is a bad sign.
+    /// Marks the answer as begun: from now on the idle timeout applies.
     pub(crate) fn begin(&self) {
         self.progress.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the last event was completed by the end of the body only; then it may be cut.
+    /// Whether the body has ended, so that its last event may be cut off.
     pub(crate) fn has_ended(&self) -> bool {
         self.progress.has_ended.load(Ordering::Relaxed)
     }
@@ -189,18 +189,18 @@ impl Events {
                 Ok(own) => *own,
                 Err(other) => ModelError::new(ModelErrorKind::Disconnected, other.to_string()),
             },
-            // A character that was cut in two is a cut answer, not a wrong one.
+            // A character that was cut in two means that the answer was cut off, not that it is malformed.
             _ if self.has_ended() => cut(),
             other => ModelError::new(ModelErrorKind::Malformed, format!("the event stream: {other}")),
         }
     }
 }
 
-/// Counts what passes, and ends the last event where the server left out its blank line.
+/// Counts the bytes that pass, and ends the last event if the server left out its blank line.
 fn watched(pieces: Chunks, progress: Arc<Progress>, limit: usize) -> Chunks {
     let at_end = Arc::clone(&progress);
     let counted = pieces.and_then(move |piece| {
-        // This piece may end the event, so what counts is what came before it.
+        // This piece may end the event, so only the bytes before it are checked.
         let pending = progress.pending.fetch_add(piece.len(), Ordering::Relaxed);
         let checked = if pending > limit { Err(too_large("one event", limit)) } else { Ok(piece) };
         std::future::ready(checked)
@@ -212,13 +212,13 @@ fn watched(pieces: Chunks, progress: Arc<Progress>, limit: usize) -> Chunks {
     counted.chain(end).boxed()
 }
 
-/// Returns what a lost connection is called.
+/// Returns the error for a lost connection.
 pub(crate) fn disconnected(err: &reqwest::Error) -> ModelError {
     if err.is_timeout() {
         return ModelError::new(ModelErrorKind::TimedOut, "no connection came in time");
     }
-    // The innermost cause says what happened; what is around it says that something did. None of them names an
-    // address: it may hold a password.
+    // The innermost cause describes what happened; the outer errors only report that something did. The message must
+    // not name a URL, which may hold a password.
     let mut cause: &dyn std::error::Error = err;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -231,7 +231,7 @@ pub(crate) fn disconnected(err: &reqwest::Error) -> ModelError {
     ModelError::new(ModelErrorKind::Disconnected, message)
 }
 
-/// Returns what an answer without an end is called.
+/// Returns the error for an answer that was cut off.
 pub(crate) fn cut() -> ModelError {
     ModelError::new(ModelErrorKind::Disconnected, "the answer ended before it was whole")
 }

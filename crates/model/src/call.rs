@@ -1,9 +1,8 @@
 //! One call: attempts until one of them answers, and the answer as it arrives.
 //!
-//! In comes a [`ModelCall`]; [`Call::next`] gives one piece after the other. The rule: an attempt that fails before a
-//! piece was handed on may be followed by another one; afterwards the error is returned with what had arrived, and
-//! nothing is sent again. Nothing is sent before the first piece is asked for, and dropping the call closes its
-//! connection.
+//! The input is a [`ModelCall`]; [`Call::next`] returns the pieces one by one. An attempt that fails before a piece
+//! was returned may be followed by another one. After that, the error is returned with what had arrived, and nothing
+//! is sent again. Nothing is sent before the first piece is requested, and dropping the call closes its connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ enum State {
     New,
     /// An answer is arriving.
     Open(Box<Open>),
-    /// Nothing follows.
+    /// The call is over; no pieces follow.
     Over,
 }
 
@@ -50,23 +49,23 @@ struct Open {
     end: Option<Instant>,
     n_retries: u32,
     attempt: Attempt,
-    /// Pieces that have arrived and were not handed on yet.
+    /// Pieces that have arrived but were not returned yet.
     ready: VecDeque<Delta>,
     has_handed_on: bool,
 }
 
-/// How far the current attempt has come.
+/// The state of the current attempt.
 enum Attempt {
     Due,
     Streaming {
         events: Events,
         decoder: Box<StreamDecoder>,
     },
-    /// It was not streamed: everything is in `ready`.
+    /// The answer was not streamed: everything is in `ready`.
     Whole,
 }
 
-/// Why an attempt failed, and what the provider said about another one.
+/// Why an attempt failed, and the provider's hint about retrying.
 struct Failure {
     error: ModelError,
     hint: Hint,
@@ -78,7 +77,7 @@ impl From<ModelError> for Failure {
     }
 }
 
-/// How long the last bytes of a body may take: they mostly come along with the last event.
+/// How long to wait for the last bytes of a body: they mostly arrive with the last event.
 const REST: Duration = Duration::from_millis(10);
 
 impl Call {
@@ -86,7 +85,7 @@ impl Call {
         Self { client, call, state: State::New }
     }
 
-    /// Returns the next piece, or nothing after the last one.
+    /// Returns the next piece, or `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
         if let State::New = self.state {
             match self.open() {
@@ -140,7 +139,7 @@ impl Open {
         }
     }
 
-    /// Does the next thing that may bring pieces.
+    /// Performs the next step that may yield pieces.
     async fn advance(&mut self, client: &Inner) -> Result<(), Failure> {
         match &mut self.attempt {
             Attempt::Due => self.send(client).await,
@@ -185,7 +184,7 @@ impl Open {
         let malformed = |reason: String| ModelError::new(ModelErrorKind::Malformed, reason);
         let body: Value = serde_json::from_slice(body).map_err(|err| malformed(err.to_string()))?;
         let dialect = self.prepared.target.dialect;
-        // Some gateways send their error with status 200 and the real one inside.
+        // Some gateways send an error with status 200 and the real status in the body.
         if let Some(error) = failure(dialect, &body) {
             return Err(provider_error(error));
         }
@@ -194,7 +193,7 @@ impl Open {
         Ok(decoded.value.deltas())
     }
 
-    /// Waits for another attempt, or returns the error if there should be none.
+    /// Waits before another attempt, or returns the error if there should be none.
     async fn recover(&mut self, client: &Inner, failure: Failure) -> Result<(), ModelError> {
         let Failure { error, hint } = failure;
         let waited = match self.has_handed_on {
@@ -205,7 +204,7 @@ impl Open {
         let Some(wait) = waited.filter(in_time) else { return Err(self.named(error)) };
         self.n_retries += 1;
         let Target { provider, model, .. } = &self.prepared.target;
-        // Beside the call's span, whose two dozen fields would make the line unreadable.
+        // Logged outside the call's span, whose two dozen fields would make the line unreadable.
         tracing::warn!(
             parent: self.trace.outer(),
             status = error.status(),
@@ -219,7 +218,7 @@ impl Open {
         Ok(())
     }
 
-    /// Adds what is known of the call to its error; keys that the provider sent back are blanked out.
+    /// Adds details of the call to its error; keys that the provider echoed are masked.
     fn named(&self, error: ModelError) -> ModelError {
         let target = &self.prepared.target;
         let error = error
@@ -231,8 +230,8 @@ impl Open {
         }
     }
 
-    /// Says how it ended. After a whole answer the last bytes of the body are read: only then can the connection serve
-    /// another call.
+    /// Records the outcome. After a whole answer it reads the last bytes of the body: only then can the connection be
+    /// reused for another call.
     async fn close(&mut self, last: &Result<Delta, ModelError>) {
         match last {
             Ok(Delta::Done(answer)) => self.trace.answered(answer),
@@ -241,7 +240,7 @@ impl Open {
         }
         if let (Ok(_), Attempt::Streaming { events, .. }) = (last, &mut self.attempt) {
             let rest = async { while let Ok(Some(_)) = events.next().await {} };
-            // Whatever comes, or does not come, is of no interest.
+            // The outcome does not matter, and neither does a timeout.
             let _ = tokio::time::timeout(REST, rest).await;
         }
     }
@@ -254,7 +253,7 @@ impl Open {
     }
 }
 
-/// Reads until there are pieces; an end that brings none is a cut.
+/// Reads until there are pieces; a body that ends without any was cut off.
 async fn read(events: &mut Events, decoder: &mut StreamDecoder) -> Result<Vec<Delta>, ModelError> {
     loop {
         let deltas = match events.next().await? {
@@ -274,7 +273,7 @@ async fn read(events: &mut Events, decoder: &mut StreamDecoder) -> Result<Vec<De
     }
 }
 
-/// Half an event at the end of the body was cut; in its midst it is nonsense.
+/// Maps a stream error: half an event at the end of the body was cut off; anywhere else it is malformed.
 fn stream_error(err: StreamError, has_ended: bool) -> ModelError {
     match err {
         StreamError::Provider(err) => provider_error(err),
@@ -283,13 +282,13 @@ fn stream_error(err: StreamError, has_ended: bool) -> ModelError {
     }
 }
 
-/// Returns what a server calls its body.
+/// Returns the content type of a response.
 fn content_type(response: &Response) -> String {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads what a provider says when it refuses.
+/// Reads a provider's error response.
 async fn refusal(dialect: Dialect, response: Response, patience: Patience, limit: usize) -> Failure {
     let status = response.status();
     let mut hint = Hint::read(response.headers());
@@ -312,21 +311,21 @@ async fn refusal(dialect: Dialect, response: Response, patience: Patience, limit
     Failure { error: error.with_retry_after(hint.after), hint }
 }
 
-/// Whether the body of a 404 is an API's: it has the shape of an error, or speaks of the model.
+/// Whether the body of a 404 comes from a model API: it has the shape of an error, or mentions the model.
 fn speaks_of_a_model(dialect: Dialect, body: &Value) -> bool {
     failure(dialect, body).is_some() || body.to_string().to_lowercase().contains("model")
 }
 
-/// An address without what may be a secret in it.
+/// Returns a URL without any secrets in it.
 fn shown_address(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
-    // An address of HTTP has a host, so neither can fail.
+    // An HTTP URL has a host, so neither call can fail.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.to_string()
 }
 
-/// More of a provider's words than this is not worth repeating.
+/// The maximum length of a provider's message in an error.
 const LONGEST_MESSAGE: usize = 2000;
 
 fn provider_error(err: ProviderError) -> ModelError {

@@ -1,7 +1,7 @@
 //! The client: calls models over HTTP.
 //!
-//! In comes a [`ModelCall`], out come [`Delta`](contexture_message::Delta)s as they arrive. Who is asked, where and with
-//! which headers is settled here, once for each provider; sending and reading is `call`, when to try again is `retry`.
+//! The input is a [`ModelCall`]; the output is [`Delta`](contexture_message::Delta)s as they arrive. Provider, URL and
+//! headers are resolved here, once for each provider; `call` sends and reads, `retry` decides when to try again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::{
 
 /// Calls models over HTTP. Clones share the connections.
 ///
-/// The request's `model` says who is asked: `provider/model`, of which the provider must be configured.
+/// The request's `model` selects the model as `provider/model`; the provider must be configured.
 ///
 /// ```
 /// use contexture_model::{Client, ClientConfig, ModelProvider};
@@ -54,7 +54,7 @@ struct Endpoint {
     base: Url,
     headers: HeaderMap,
     secrets: Vec<Secret>,
-    /// Whether a key is needed that is not there.
+    /// Whether a required key is missing.
     lacks_key: bool,
     /// The provider's name in traces.
     traced_as: String,
@@ -70,7 +70,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Everything one call sends, and what must not show of it.
+/// Everything that one call sends, and the secrets in it that must not be shown.
 pub(crate) struct Prepared {
     pub(crate) target: Target,
     pub(crate) url: Url,
@@ -81,7 +81,7 @@ pub(crate) struct Prepared {
 }
 
 impl Client {
-    /// Returns a client, or what is wrong with its configuration. Nothing is sent.
+    /// Returns a client, or an error if its configuration is invalid. Nothing is sent.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
         let endpoints = config.providers.iter().map(|(name, it)| Ok((name.clone(), endpoint(name, it)?)));
         let endpoints: BTreeMap<String, Endpoint> = endpoints.collect::<Result<_, ClientError>>()?;
@@ -98,7 +98,7 @@ impl Client {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Returns a client of one provider with the default settings; models are named `name/model`.
+    /// Returns a client for one provider with the default settings; models are named `name/model`.
     ///
     /// ```
     /// use contexture_model::{Client, ModelProvider};
@@ -112,22 +112,22 @@ impl Client {
         Self::new(ClientConfig { providers: [(name.into(), provider)].into(), ..ClientConfig::default() })
     }
 
-    /// Returns a client of OpenAI; models are named like `openai/gpt-5-mini`.
+    /// Returns a client for OpenAI; models are named like `openai/gpt-5-mini`.
     pub fn openai(key: impl Into<Secret>) -> Result<Self, ClientError> {
         Self::of("openai", ModelProvider::new(Dialect::Openai).with_key(key))
     }
 
-    /// Returns a client of Anthropic; models are named like `anthropic/claude-sonnet-4-5`.
+    /// Returns a client for Anthropic; models are named like `anthropic/claude-sonnet-4-5`.
     pub fn anthropic(key: impl Into<Secret>) -> Result<Self, ClientError> {
         Self::of("anthropic", ModelProvider::new(Dialect::Anthropic).with_key(key))
     }
 
-    /// Returns a client of Google's Gemini; models are named like `gemini/gemini-2.5-flash`.
+    /// Returns a client for Google's Gemini; models are named like `gemini/gemini-2.5-flash`.
     pub fn gemini(key: impl Into<Secret>) -> Result<Self, ClientError> {
         Self::of("gemini", ModelProvider::new(Dialect::Gemini).with_key(key))
     }
 
-    /// Returns what a call would send, and what its dialect can't carry.
+    /// Returns what a call would send, and what its dialect cannot represent.
     pub fn encode(&self, call: &ModelCall) -> Result<Encoded, ModelError> {
         Ok(encode_request(&self.0.target(call)?.1, &call.request))
     }
@@ -150,7 +150,7 @@ impl Model for Client {
 }
 
 impl Inner {
-    /// Counts the calls: each gets a jitter of its own.
+    /// Returns the number of a new call, which gives each call a different jitter.
     pub(crate) fn number_call(&self) -> u64 {
         self.n_calls.fetch_add(1, Ordering::Relaxed)
     }
@@ -163,7 +163,7 @@ impl Inner {
             return Err(ModelError::new(ModelErrorKind::KeyMissing, message));
         }
         let Encoded { body, losses } = encode_request(&target, &call.request);
-        // The places only: a reason may quote what is said. `Client::encode` gives them whole.
+        // Only the places are logged: a reason may quote the conversation. `Client::encode` returns them in full.
         losses.iter().for_each(|it| tracing::debug!(at = it.at, "left out, the dialect can't carry it"));
         Ok(Prepared {
             url: address::endpoint(&endpoint.base, &target),
@@ -205,7 +205,7 @@ impl Inner {
 }
 
 pub(crate) fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<reqwest::Client, ClientError> {
-    // Certificates take milliseconds to load, and nobody looks at them on the way to a local server.
+    // Certificates take milliseconds to load, and a local server without encryption does not need them.
     let encryption = match is_encrypted || !config.proxies.is_empty() {
         true => tls::encryption(config.root_certificates.as_deref())?,
         false => tls::trusting_nobody()?,
@@ -213,9 +213,9 @@ pub(crate) fn http_client(config: &ClientConfig, is_encrypted: bool) -> Result<r
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(encryption)
         .connect_timeout(config.timeouts.connect)
-        // A redirect would take the key to wherever it points.
+        // A redirect would send the key to another address.
         .redirect(Policy::none())
-        // When to try again is ours to say.
+        // The retry policy is in `retry`.
         .retry(reqwest::retry::never())
         .no_proxy();
     let builder = config.proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
@@ -235,14 +235,14 @@ fn endpoint(name: &str, provider: &ModelProvider) -> Result<Endpoint, ClientErro
     })
 }
 
-/// Whether a call would only be refused for want of a key.
+/// Whether a call would certainly be rejected for lack of a key.
 fn lacks_key(provider: &ModelProvider) -> bool {
     let needs_key = provider.needs_key || provider.base_url.is_none();
     let has_key = provider.api_key.as_ref().is_some_and(|it| !it.expose().is_empty());
     needs_key && !has_key && provider.headers.is_empty()
 }
 
-/// Returns what must not show: keys, further headers, of `Bearer KEY` also the key alone, and what the address holds.
+/// Returns the secrets of a provider: keys, extra headers, the key inside `Bearer KEY`, and those in the URL.
 fn secrets(provider: &ModelProvider, base: &Url) -> Vec<Secret> {
     let whole = provider.api_key.iter().chain(provider.headers.values()).cloned();
     let alone = provider.headers.values().filter_map(|it| it.expose().split_once(' '));
@@ -251,7 +251,7 @@ fn secrets(provider: &ModelProvider, base: &Url) -> Vec<Secret> {
     whole.chain(alone).chain(in_address).collect()
 }
 
-/// The well-known name of the dialect's owner, or the configured one of anybody else.
+/// Returns the well-known name of the dialect's owner, or the configured name of any other provider.
 fn traced_as(name: &str, provider: &ModelProvider) -> String {
     let owner = match provider.dialect {
         Dialect::Openai | Dialect::OpenaiResponses => "openai",

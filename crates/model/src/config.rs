@@ -1,4 +1,4 @@
-//! What a client is built from: who can be called, and how long, how often and how much.
+//! The configuration of a client: providers, timeouts, retries and size limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,12 @@ use reqwest::Proxy;
 use crate::Secret;
 use crate::address;
 
-/// What a [`Client`](crate::Client) is built from. Nothing is read from the environment.
+/// The configuration of a [`Client`](crate::Client). Nothing is read from the environment.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Who can be called, by the name in front of the model's: `openai` in `openai/gpt-5-mini`.
+    /// The providers, by the prefix of the model's name: `openai` in `openai/gpt-5-mini`.
     pub providers: BTreeMap<String, ModelProvider>,
-    /// What is known of models.
+    /// The known properties of models.
     pub catalogue: Catalogue,
     /// How long to wait.
     pub timeouts: Timeouts,
@@ -24,16 +24,17 @@ pub struct ClientConfig {
     pub retries: Retries,
     /// How much to read.
     pub limits: Limits,
-    /// Ways through which requests go; the first one that takes a request wins. None: straight to the provider.
+    /// Proxies for requests; the first one that accepts a request is used. If empty, requests go directly to the
+    /// provider.
     pub proxies: Vec<Proxy>,
-    /// A PEM file of certificates to trust besides the system's.
+    /// A PEM file of certificates to trust in addition to the system's.
     pub root_certificates: Option<PathBuf>,
-    /// Whether spans carry what is said. Off by default: a trace is read by more people than a conversation.
+    /// Whether spans record the conversation. Off by default: traces have more readers than conversations.
     pub record_content: bool,
 }
 
 impl Default for ClientConfig {
-    /// No providers, and the standard catalogue: what a model refuses is not sent to it.
+    /// No providers, and the standard catalogue: settings that a model rejects are not sent to it.
     fn default() -> Self {
         Self {
             providers: BTreeMap::new(),
@@ -48,19 +49,19 @@ impl Default for ClientConfig {
     }
 }
 
-/// One provider.
+/// The configuration of one provider.
 #[derive(Clone)]
 pub struct ModelProvider {
-    /// How it is spoken to.
+    /// The API dialect.
     pub dialect: Dialect,
-    /// Where it is; without one, where the owner of the dialect is.
+    /// The base URL; without one, that of the dialect's owner.
     pub base_url: Option<String>,
-    /// The key; without one no key is sent.
+    /// The key; without one, no key is sent.
     pub api_key: Option<Secret>,
-    /// Whether calls without a key are refused before anything is sent. The owners of the dialects are never called
+    /// Whether calls without a key are rejected before anything is sent. The owners of the dialects are never called
     /// without a key, or a header in its place.
     pub needs_key: bool,
-    /// Further headers. They replace our own of the same name.
+    /// Extra headers. They replace our own headers of the same name.
     pub headers: BTreeMap<String, Secret>,
 }
 
@@ -75,12 +76,12 @@ impl fmt::Debug for ModelProvider {
 }
 
 impl ModelProvider {
-    /// Returns the owner of the dialect, without a key.
+    /// Returns the provider that owns the dialect, without a key.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, base_url: None, api_key: None, needs_key: false, headers: BTreeMap::new() }
     }
 
-    /// Sets where it is.
+    /// Sets the base URL.
     #[must_use]
     pub fn at(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = Some(base_url.into());
@@ -102,17 +103,17 @@ impl ModelProvider {
     }
 }
 
-/// How long to wait.
+/// The timeouts of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
+    /// The timeout for connecting.
     pub connect: Duration,
-    /// From sending the request to the first byte of the body, and from one byte to the next until the answer itself
-    /// begins: while the model thinks, some providers say nothing.
+    /// The timeout from sending the request to the first byte of the body, and between bytes until the answer itself
+    /// begins: some providers send nothing while the model thinks.
     pub first_byte: Duration,
-    /// From one piece of the body to the next, once the answer has begun.
+    /// The timeout between pieces of the body, once the answer has begun.
     pub idle: Duration,
-    /// For the whole call, retries and the waits between them included.
+    /// The timeout for the whole call, including retries and the waits between them.
     pub total: Option<Duration>,
 }
 
@@ -127,18 +128,19 @@ impl Default for Timeouts {
     }
 }
 
-/// How often to try again, and when.
+/// How often and when to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How often at most, after the first attempt.
+    /// The maximum number of retries after the first attempt.
     pub max: u32,
     /// The wait before the first retry; it doubles with each one.
     pub base: Duration,
-    /// The longest such wait.
+    /// The maximum of that wait.
     pub longest: Duration,
-    /// The longest wait that a provider may ask for; if it asks for more, its error is returned at once.
+    /// The longest wait that a provider may request; if it requests more, its error is returned immediately.
     pub longest_asked: Duration,
-    /// Where the jitter of the waits begins. Give each process its own, so that they do not come back all at once.
+    /// The seed for the jitter of the waits. Use a different one for each process, so that they do not retry all at
+    /// once.
     pub seed: u64,
 }
 
@@ -154,14 +156,14 @@ impl Default for Retries {
     }
 }
 
-/// How much to read, in bytes.
+/// Limits on what is read, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one answer.
+    /// The maximum size of one answer.
     pub answer: usize,
-    /// Of one event in a stream.
+    /// The maximum size of one event in a stream.
     pub frame: usize,
-    /// Of an error's body; what is beyond is left unread.
+    /// The maximum size of an error's body; the rest is not read.
     pub error: usize,
 }
 
@@ -171,20 +173,20 @@ impl Default for Limits {
     }
 }
 
-/// A client that can't be built.
+/// An error in building a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// An address that is none.
+    /// The base URL is invalid.
     #[error("provider `{provider}`: `{url}` is not the address of an HTTP server: {reason}")]
     BaseUrl {
         /// The provider's name.
         provider: String,
-        /// What it says, without a password.
+        /// The URL, without a password.
         url: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
-    /// A header that can't be sent.
+    /// The header cannot be sent.
     #[error("provider `{provider}`: the header `{header}` has characters that can't be sent")]
     Header {
         /// The provider's name.
@@ -192,15 +194,15 @@ pub enum ClientError {
         /// The header's name.
         header: String,
     },
-    /// Certificates that can't be read.
+    /// The certificates cannot be read.
     #[error("certificates in `{path}`: {reason}", path = path.display())]
     Certificates {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why they cannot be read.
         reason: String,
     },
-    /// Something else that the HTTP client does not take.
+    /// Any other error of the HTTP client.
     #[error("the HTTP client: {0}")]
     Http(String),
 }

@@ -1,4 +1,4 @@
-//! Why a model did not answer.
+//! Errors of model calls.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use contexture_message::Message;
 /// Why a model did not answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelError {
-    // Boxed: an error is returned everywhere and happens seldom.
+    // Boxed because errors are rare but part of every return type.
     inner: Box<Inner>,
 }
 
@@ -22,34 +22,34 @@ struct Inner {
     partial: Option<Message>,
 }
 
-/// What kind of trouble it was.
+/// The kind of a [`ModelError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ModelErrorKind {
-    /// The provider needs a key and none is configured; nothing was sent.
+    /// The provider requires a key and none is configured; nothing was sent.
     KeyMissing,
-    /// The provider says that the key is missing, wrong, or may not do this.
+    /// The provider reports that the key is missing, invalid, or lacks permission.
     Auth,
-    /// Too many requests or tokens.
+    /// There were too many requests or tokens.
     RateLimited,
     /// The request is larger than the model's window.
     PromptTooLong,
     /// The provider refused the content.
     Refused,
-    /// The provider has too much to do, or broke.
+    /// The provider is overloaded or failed.
     Overloaded,
     /// There is no such provider, model or address.
     NotFound,
-    /// The address answers, but not as the API of a model: its path is wrong.
+    /// The server responds, but not as a model API: the path of the URL is wrong.
     Address,
-    /// The provider says that the request is wrong.
+    /// The provider reports that the request is invalid.
     Invalid,
-    /// Nothing came in time.
+    /// No data arrived in time.
     TimedOut,
-    /// No connection, or it was cut.
+    /// The connection failed or was lost.
     Disconnected,
-    /// An answer that makes no sense.
+    /// The answer cannot be understood.
     Malformed,
-    /// An answer larger than allowed.
+    /// The answer is larger than allowed.
     TooLarge,
 }
 
@@ -74,7 +74,7 @@ impl ModelErrorKind {
 }
 
 impl ModelError {
-    /// Returns an error with nothing but its kind and words.
+    /// Returns an error with only its kind and message.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         let inner = Inner {
             kind,
@@ -88,7 +88,7 @@ impl ModelError {
         Self { inner: Box::new(inner) }
     }
 
-    /// Says which model was called, `provider/model`.
+    /// Sets the model that was called, as `provider/model`.
     #[must_use]
     pub fn of_model(mut self, model: impl Into<String>) -> Self {
         self.inner.model = Some(model.into());
@@ -109,28 +109,28 @@ impl ModelError {
         self
     }
 
-    /// Adds when the provider wants to be asked again.
+    /// Adds how long the provider asks to wait before a retry.
     #[must_use]
     pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {
         self.inner.retry_after = after;
         self
     }
 
-    /// Adds what had arrived before the trouble.
+    /// Adds what had arrived before the error.
     #[must_use]
     pub fn with_partial(mut self, partial: Message) -> Self {
         self.inner.partial = Some(partial).filter(|it| !it.content.is_empty());
         self
     }
 
-    /// Changes the words, such as to blank out a key.
+    /// Changes the message, for example to mask a key.
     pub(crate) fn map_words(mut self, change: impl Fn(String) -> String) -> Self {
         self.inner.message = change(self.inner.message);
         self.inner.code = self.inner.code.map(change);
         self
     }
 
-    /// Returns what kind of trouble it was.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ModelErrorKind {
         self.inner.kind
     }
@@ -150,12 +150,12 @@ impl ModelError {
         self.inner.code.as_deref()
     }
 
-    /// Returns when the provider wants to be asked again, if it said so.
+    /// Returns how long the provider asks to wait before a retry, if it does.
     pub fn retry_after(&self) -> Option<Duration> {
         self.inner.retry_after
     }
 
-    /// Returns what had arrived before the trouble: text, signed thinking and whole tool calls.
+    /// Returns what had arrived before the error: text, signed thinking and whole tool calls.
     pub fn partial(&self) -> Option<&Message> {
         self.inner.partial.as_ref()
     }

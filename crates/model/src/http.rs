@@ -1,4 +1,4 @@
-//! The HTTP client for everything that is not a model, such as tools.
+//! The HTTP client for everything other than models, such as tools.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use reqwest::Proxy;
 
 use crate::{ClientConfig, ClientError, client};
 
-/// Returns an HTTP client as models are called with: the same encryption and proxies, no redirects, no retries.
+/// Returns an HTTP client with the same settings as for models: the same TLS and proxies, no redirects, no retries.
 pub fn http_client(
     proxies: Vec<Proxy>,
     root_certificates: Option<PathBuf>,

@@ -1,11 +1,11 @@
 //! Calling models.
 //!
-//! [`Model`] is the port: a call goes in, a stream of [`Delta`](contexture_message::Delta)s comes out, the last of which
-//! is the whole answer. [`Client`] speaks HTTP to the providers of a [`ClientConfig`]; [`Scripted`] is the fake for
-//! tests.
+//! [`Model`] is the port: it takes a call and returns a stream of [`Delta`](contexture_message::Delta)s, the last of
+//! which is the whole answer. [`Client`] calls the providers of a [`ClientConfig`] over HTTP; [`Scripted`] is the fake
+//! for tests.
 //!
-//! What a request looks like on the wire is not here but in `contexture-wire`, and neither are keys read from the
-//! environment: whoever builds the configuration hands them in.
+//! The wire format of requests is in `contexture-wire`. Keys are not read from the environment: the caller that builds
+//! the configuration passes them in.
 
 mod address;
 mod body;

@@ -8,27 +8,27 @@ use futures::stream::BoxStream;
 
 use crate::ModelError;
 
-/// One call of a model.
+/// One call to a model.
 #[derive(Clone, Debug, Default)]
 pub struct ModelCall {
-    /// What is sent. Its `model` says who is asked: `provider/model`.
+    /// The request. Its `model` selects the model as `provider/model`.
     pub request: Arc<Request>,
-    /// Calls with the same key should meet the same provider cache; a thread's id does well.
+    /// Calls with the same key should reach the same provider cache; a thread's id is a good choice.
     pub cache_key: Option<String>,
 }
 
 /// The pieces of an answer as they arrive.
 pub type Deltas = BoxStream<'static, Result<Delta, ModelError>>;
 
-/// Something that answers requests.
+/// A model that answers requests.
 ///
 /// Implementors promise that the stream ends with exactly one [`Delta::Done`], or with an error, and that dropping it
 /// stops the call. Callers rely on nothing being sent before the stream is polled.
 pub trait Model: Send + Sync {
-    /// Calls the model.
+    /// Calls the model and returns the pieces of its answer.
     fn stream(&self, call: ModelCall) -> Deltas;
 
-    /// Returns who a call is for, where it is sent somewhere: what is sent is what
+    /// Returns the target of a call, if it is sent to a provider: the call then sends what
     /// [`encode_request`](contexture_wire::encode_request) makes of it.
     fn target(&self, _call: &ModelCall) -> Option<Target> {
         None

@@ -1,16 +1,16 @@
-//! Whether and when to try again.
+//! Decides whether and when to retry.
 //!
-//! In comes an error and what the provider said about waiting; out comes the wait, or nothing if trying again is of no
-//! use. The rule:
+//! The input is an error and the provider's hint about waiting; the output is the wait, or `None` if a retry is
+//! useless. The rules:
 //!
-//! 1. Rate limits, overload, lost connections and time-outs are tried again, and so is any other answer with status
-//!    408 or from 500 on, unless the error says what is wrong with the request itself. No credit left is not a limit
-//!    that passes. The provider's `x-should-retry` goes before all of this.
-//! 2. The wait is what the provider asks for (`retry-after-ms`, `retry-after` in seconds or as a date,
-//!    Google's `retryDelay`); if it asks for more than allowed, there is no retry.
-//! 3. Otherwise it is `base` × 2ⁿ up to `longest`, of which jitter takes away up to a half.
+//! 1. Rate limits, overload, lost connections and timeouts are retried, and so is any other answer with status
+//!    408 or 500 and above, unless the error is about the request itself. Running out of credit is not a rate limit.
+//!    The provider's `x-should-retry` takes precedence.
+//! 2. The wait is what the provider requests (`retry-after-ms`, `retry-after` in seconds or as a date,
+//!    Google's `retryDelay`); if it requests more than allowed, there is no retry.
+//! 3. Otherwise it is `base` × 2ⁿ up to `longest`, reduced by a jitter of up to a half.
 //!
-//! No clock is read: a date is compared with the date of the same answer.
+//! No clock is read: a date is compared with the date header of the same answer.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use serde_json::Value;
 
 use crate::{ModelError, ModelErrorKind, Retries};
 
-/// What the provider said about trying again.
+/// The provider's hint about retrying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hint {
-    /// When.
+    /// How long to wait, if the provider requests it.
     pub(crate) after: Option<Duration>,
-    /// Whether.
+    /// Whether to retry, if the provider states it.
     pub(crate) again: Option<bool>,
 }
 
 impl Hint {
-    /// Reads the headers of an answer.
+    /// Reads the hint from the headers of an answer.
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         let again = match text(headers, "x-should-retry") {
             Some("true") => Some(true),
@@ -40,7 +40,7 @@ impl Hint {
     }
 }
 
-/// Returns how long to wait before the retry with the number `retry` (from 0), if there should be one.
+/// Returns how long to wait before retry number `retry` (from 0), or `None` if there should be none.
 pub(crate) fn wait(
     retries: &Retries,
     retry: u32,
@@ -58,11 +58,12 @@ pub(crate) fn wait(
     }
 }
 
-/// Providers call it a rate limit, but waiting does not bring credit.
+/// Codes that providers send as a rate limit although the account has no credit, which waiting does not fix.
 const NO_CREDIT: [&str; 3] = ["insufficient_quota", "billing_hard_limit_reached", "billing_error"];
 
 fn lacks_credit(error: &ModelError) -> bool {
-    // Statuses that no limit per time comes with; Anthropic says it with 400, OpenRouter and DeepSeek with 402.
+    // True rate limits never use these statuses; Anthropic reports missing credit with 400, OpenRouter and DeepSeek
+    // with 402.
     let by_status = matches!(error.status(), Some(400 | 402 | 403));
     by_status || error.provider_code().is_some_and(|it| NO_CREDIT.contains(&it))
 }
@@ -92,7 +93,7 @@ fn backoff(retries: &Retries, retry: u32, call: u64) -> Duration {
     Duration::try_from_secs_f64(doubled.as_secs_f64() * (1.0 - share / 2.0)).unwrap_or(doubled)
 }
 
-/// SplitMix64: each input gives another number, spread evenly.
+/// SplitMix64: maps each input to a different number, evenly distributed.
 fn mix(input: u64) -> u64 {
     let z = input.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -100,7 +101,7 @@ fn mix(input: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Returns the wait that Google asks for in the body: `{"error": {"details": [{"retryDelay": "34.5s"}]}}`.
+/// Returns the wait that Google requests in the body: `{"error": {"details": [{"retryDelay": "34.5s"}]}}`.
 pub(crate) fn delay(body: &Value) -> Option<Duration> {
     let details = body.get("error")?.get("details")?.as_array()?;
     let text = details.iter().find_map(|it| it.get("retryDelay")?.as_str())?;
@@ -127,7 +128,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0)
 }
 
-/// Reads a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses an HTTP date: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn unix_seconds(date: &str) -> Option<i64> {
     let (_, date) = date.split_once(", ")?;
     let words: Vec<&str> = date.split_whitespace().collect();
@@ -144,7 +145,7 @@ fn small(text: &str, most: i64) -> Option<i64> {
     text.parse().ok().filter(|it| (0..=most).contains(it))
 }
 
-/// Counts days from March on, so that the leap day is a year's last.
+/// Counts days with years that begin in March, so that the leap day is the last of a year.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;

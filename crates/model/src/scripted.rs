@@ -1,4 +1,4 @@
-//! A model for tests that says what it was told to.
+//! A scripted model for tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +9,18 @@ use futures::stream::{self, BoxStream};
 
 use crate::{Deltas, Model, ModelCall, ModelError, ModelErrorKind};
 
-/// What a [`Scripted`] model does at one call.
+/// What a [`Scripted`] model does in one call.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Gives the answer, in pieces.
+    /// Returns the answer, in pieces.
     Answer(Answer),
-    /// Fails at once.
+    /// Fails immediately.
     Fail(ModelError),
-    /// Gives these pieces and then the error, if there is one; otherwise it never ends.
+    /// Returns these pieces and then the error; without an error, the stream never ends.
     Pieces(Vec<Delta>, Option<ModelError>),
 }
 
-/// A model for tests: one step a call, in order; after the last one it fails. Clones share the script.
+/// A model for tests: one step per call, in order; after the last one it fails. Clones share the script.
 ///
 /// ```
 /// use contexture_message::Answer;
@@ -39,30 +39,30 @@ pub struct Scripted(Arc<Mutex<Script>>);
 #[derive(Debug, Default)]
 struct Script {
     steps: VecDeque<Step>,
-    /// What is answered once all steps are used up.
+    /// The answer once all steps are used up.
     forever: Option<Answer>,
     requests: Vec<Arc<Request>>,
 }
 
 impl Scripted {
-    /// Returns a model that gives these texts as its answers, one after the other.
+    /// Returns a model that answers with these texts, one after the other.
     pub fn answering<T: Into<String>>(answers: impl IntoIterator<Item = T>) -> Self {
         Self::new(answers.into_iter().map(|it| Step::Answer(Answer::text(it))))
     }
 
-    /// Returns a model that goes through these steps.
+    /// Returns a model that runs these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         let script = Script { steps: steps.into_iter().collect(), ..Script::default() };
         Self(Arc::new(Mutex::new(script)))
     }
 
-    /// Returns a model that gives one answer to everything.
+    /// Returns a model that gives the same answer to every call.
     pub fn always(answer: Answer) -> Self {
         let script = Script { forever: Some(answer), ..Script::default() };
         Self(Arc::new(Mutex::new(script)))
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the requests it has received so far.
     pub fn requests(&self) -> Vec<Arc<Request>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }

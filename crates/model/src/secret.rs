@@ -1,17 +1,17 @@
-//! A text that never shows: keys, and headers that may hold one.
+//! A text that is never displayed: keys, and headers that may hold one.
 
 use std::fmt;
 
-/// What is shown instead of a secret.
+/// Shown in place of a secret.
 const MASK: &str = "***";
 
-/// What stands at the end of a text that was cut.
+/// The mark at the end of a text that was cut.
 const DOTS: &str = "…";
 
-/// Shorter texts are placeholders such as `x`; to blank them out of a message would only garble it.
+/// Shorter texts are placeholders such as `x`; masking them would only garble a message.
 const SHORTEST: usize = 4;
 
-/// A key. It shows in no `Debug`, `Display`, error or log.
+/// A key. It is never shown in `Debug`, `Display`, errors or logs.
 ///
 /// ```
 /// use contexture_model::Secret;
@@ -24,7 +24,7 @@ const SHORTEST: usize = 4;
 pub struct Secret(String);
 
 impl Secret {
-    /// Returns a secret; blanks around it, such as the line end of a file, are no part of it.
+    /// Returns a secret; surrounding whitespace, such as the line end of a file, is removed.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
     }
@@ -34,8 +34,8 @@ impl Secret {
         &self.0
     }
 
-    /// Returns `text` with every occurrence of the secret blanked out, and so the beginning of one at its end: long texts
-    /// are cut anywhere.
+    /// Returns `text` with every occurrence of the secret masked, including a prefix of it at the end of `text`: long
+    /// texts may be cut anywhere.
     pub fn mask(&self, text: &str) -> String {
         if self.0.len() < SHORTEST {
             return text.to_owned();

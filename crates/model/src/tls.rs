@@ -1,7 +1,8 @@
-//! Encryption: whom to trust.
+//! TLS configuration: which certificates to trust.
 //!
-//! In come the system's certificates and those of a file; out comes a configuration with its own crypto provider, so
-//! that nothing global is set. A system without certificates is no error: servers without encryption are still there.
+//! The input is the system's certificates and those of a file; the output is a configuration with its own crypto
+//! provider, so that nothing global is set. A system without certificates is not an error: servers without TLS still
+//! work.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::ClientError;
 
-/// Returns what encrypts connections.
+/// Returns the TLS configuration.
 pub(crate) fn encryption(roots: Option<&Path>) -> Result<ClientConfig, ClientError> {
     let mut trusted = RootCertStore::empty();
     trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -22,7 +23,7 @@ pub(crate) fn encryption(roots: Option<&Path>) -> Result<ClientConfig, ClientErr
     with(trusted)
 }
 
-/// Returns what encrypts connections that are never made.
+/// Returns a TLS configuration without certificates, for clients that make no TLS connections.
 pub(crate) fn trusting_nobody() -> Result<ClientConfig, ClientError> {
     with(RootCertStore::empty())
 }

@@ -1,7 +1,7 @@
-//! What traces show of a call, after OpenTelemetry's conventions for generative AI.
+//! Traces of calls, following OpenTelemetry's conventions for generative AI.
 //!
-//! One span for each call, whatever the number of attempts: `chat`, shown as `chat {model}`. It says who was asked, how
-//! it ended and what it cost; what was said only if the client's configuration allows it, and a key never.
+//! There is one span for each call, whatever the number of attempts: `chat`, shown as `chat {model}`. It records the
+//! model, the outcome and the usage; the conversation only if the client's configuration allows it, and never a key.
 
 use contexture_message::{Answer, MediaSource, Message, Part, Request, StopReason, ToolOutput};
 use serde_json::{Value, json};
@@ -15,14 +15,14 @@ use crate::client::Prepared;
 #[derive(Debug)]
 pub(crate) struct Trace {
     span: Span,
-    /// The one around it.
+    /// The span around it.
     outer: Span,
     record_content: bool,
     is_over: bool,
 }
 
 impl Trace {
-    /// Begins the span.
+    /// Starts the span.
     pub(crate) fn begin(prepared: &Prepared, request: &Request, record_content: bool) -> Self {
         let Prepared { target, url, traced_as, .. } = prepared;
         let outer = Span::current();
@@ -56,17 +56,17 @@ impl Trace {
         Self { span, outer, record_content, is_over: false }
     }
 
-    /// Returns the span around the call's own.
+    /// Returns the span around the call's span.
     pub(crate) fn outer(&self) -> &Span {
         &self.outer
     }
 
-    /// Returns the span.
+    /// Returns the call's span.
     pub(crate) fn span(&self) -> Span {
         self.span.clone()
     }
 
-    /// Records how it ended well.
+    /// Records a successful answer.
     pub(crate) fn answered(&mut self, answer: &Answer) {
         self.is_over = true;
         let Answer { message, stop, usage, model, id } = answer;
@@ -74,7 +74,7 @@ impl Trace {
         let reason = finish_reason(stop);
         span.record("gen_ai.response.model", model.as_deref());
         span.record("gen_ai.response.id", id.as_deref());
-        // A list, which spans can't hold, so as JSON.
+        // A list, which spans cannot hold, so it is written as JSON.
         span.record("gen_ai.response.finish_reasons", json!([reason]).to_string());
         span.record("gen_ai.usage.input_tokens", usage.input_tokens);
         span.record("gen_ai.usage.output_tokens", usage.output_tokens);
@@ -87,7 +87,7 @@ impl Trace {
         }
     }
 
-    /// Records how it failed: what kind of trouble, not the words, which may quote what was said.
+    /// Records a failure: the kind of error, not its message, which may quote the conversation.
     pub(crate) fn failed(&mut self, error: &ModelError) {
         self.over(error.kind().code());
     }
@@ -118,7 +118,7 @@ fn finish_reason(stop: &StopReason) -> &str {
     }
 }
 
-/// A message as the conventions write it. Bytes of images and files are left out.
+/// Returns a message in the form of the conventions, without the bytes of images and files.
 fn shown(message: &Message) -> Value {
     let parts: Vec<Value> = message.content.iter().map(shown_part).collect();
     json!({"role": message.role.as_str(), "parts": parts})

@@ -1,10 +1,10 @@
 //! Counts words of scripts that the library leaves to a pattern engine.
 //!
-//! The library finds the runs of a text (a word with the space before it, up to three digits, …) with its own code for
-//! characters that it knows, and with a regular expression for others. That engine builds its automaton lazily
-//! and discards it when it grows too large, which happens constantly in a text with letters of many
-//! scripts: it is a thousand times slower than usual, on texts that anyone can send. Here the same patterns are written
-//! out over a table of character classes, and the runs are merged with the library's own vocabulary.
+//! The library finds the runs of a text (a word with the space before it, up to three digits, …) with its own code
+//! for characters that it knows, and with a regular expression for others. That engine builds its automaton lazily
+//! and discards it when it grows too large, which happens constantly in a text with letters of many scripts: it is a
+//! thousand times slower than usual, on texts that anyone can send. Here the same patterns are written out over a
+//! table of character classes, and the runs are merged with the library's own vocabulary.
 //!
 //! Merging follows byte pair encoding: of all adjacent pairs that form a token, the one with the
 //! lowest rank is merged, the leftmost first, until none are left.
