@@ -410,7 +410,7 @@ impl TurnStatus {
         }
     }
 
-    /// Whether the turn cannot continue.
+    /// Whether the turn has ended: it is neither in flight nor suspended.
     pub fn is_over(self) -> bool {
         !matches!(self, TurnStatus::InFlight | TurnStatus::Suspended)
     }

@@ -39,7 +39,7 @@ impl Patience {
         self.until(self.first, self.timeouts.first_byte, work).await
     }
 
-    /// Waits for the next piece. Until the answer has begun, the model is thinking, so the first-byte timeout applies.
+    /// Waits for the next piece. Until the answer has begun, the model is thinking, so the longer timeout applies.
     async fn next<T>(&self, has_begun: bool, work: impl Future<Output = T>) -> Result<T, ModelError> {
         let Timeouts { idle, first_byte, .. } = self.timeouts;
         let allowed = if has_begun { idle } else { idle.max(first_byte) };

@@ -46,9 +46,9 @@ struct Entry {
     turn: TurnNo,
     tokens: Tokens,
     is_message: bool,
-    /// Whether it has content other than a summary.
+    /// Whether it has content other than tool results; a summary has none.
     has_words: bool,
-    /// Whether it is an assistant message.
+    /// Whether it is an assistant message or holds tool calls.
     is_answer: bool,
     /// Whether it holds only the facts of a range that was left out.
     is_left_out: bool,
