@@ -8,9 +8,9 @@ pub use classify::{classify, failure};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {reason}")]
 pub struct DecodeError {
-    /// The place, such as `messages[3].content[1].type`.
+    /// The path of the value, such as `messages[3].content[1].type`.
     pub at: String,
-    /// What is wrong there.
+    /// The problem with that value.
     pub reason: String,
 }
 
