@@ -114,8 +114,8 @@ impl ModelFacts {
     }
 
     /// Returns the number of tokens to reserve for the answer if the settings do not specify it: `output_reserve` if
-    /// it is set, else 8192, capped at the maximum output and a quarter of the window. Returns `None` if none of
-    /// these is known.
+    /// it is set, otherwise 8192 or less, capped at the maximum output and a quarter of the window. Returns `None` if
+    /// none of the three is known.
     ///
     /// ```
     /// use contexture_message::Tokens;

@@ -160,7 +160,7 @@ fn path(steps: &[Value]) -> String {
     steps.collect::<Vec<_>>().join(".")
 }
 
-/// Returns the text, or the title if it is an HTML page.
+/// Returns the text; of an HTML page only the title, or its beginning if there is no title.
 fn plain(text: &str) -> String {
     let text = text.trim();
     if !text.starts_with('<') {
@@ -180,7 +180,7 @@ fn by_words(words: &str) -> Option<ProviderErrorKind> {
     WORDINGS.iter().find(|(needed, _)| fits(needed)).map(|(_, kind)| *kind)
 }
 
-/// Statuses that are unambiguous, whatever the body contains.
+/// Classifies the statuses that are unambiguous, regardless of the body.
 fn sure_status(status: u16) -> Option<ProviderErrorKind> {
     match status {
         401 => Some(ProviderErrorKind::Auth),

@@ -30,7 +30,7 @@ pub(crate) struct StreamEncoder {
     open: Option<Open>,
 }
 
-/// The current item.
+/// The item that is being streamed, with its content so far.
 #[derive(Debug)]
 enum Open {
     Text(String),
