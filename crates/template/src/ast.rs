@@ -1,7 +1,7 @@
 //! A parsed template.
 //!
-//! The tree owns nothing of the data and borrows nothing from the source: offsets point into the source for text
-//! and error places, and literals are shared so that a value made from one outlives its partial.
+//! The tree holds no caller data and does not borrow from the source. Offsets into the source locate text and errors.
+//! Literals are shared, so a value made from one can outlive its partial.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{filters::Filter, number, scanner::Span};
 /// The nodes of a template or of a block's body.
 pub(crate) type Nodes = Vec<Node>;
 
-/// A node and the offset that its errors point to.
+/// A node and the offset that its errors are reported at.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) at: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) enum NodeKind {
     Text(Span),
-    /// The content of a raw block, which no white space control touches.
+    /// The content of a raw block; whitespace control does not apply to it.
     Raw(Span),
     Output(Filtered),
     Assign {
@@ -57,7 +57,7 @@ pub(crate) enum CounterStep {
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) condition: Option<Condition>,
-    /// `unless` turns its first condition around.
+    /// Whether to invert the condition: `unless` inverts its first one.
     pub(crate) negated: bool,
     pub(crate) body: Nodes,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Arm {
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) variable: Arc<str>,
-    /// `variable-collection`: what `offset: continue` goes by.
+    /// `variable-collection`: the key under which `offset: continue` finds the previous loop.
     pub(crate) name: Arc<str>,
     pub(crate) items: Expr,
     pub(crate) reversed: bool,
@@ -103,11 +103,11 @@ pub(crate) struct Cycle {
     pub(crate) values: Vec<Expr>,
 }
 
-/// What tells one cycle from another.
+/// Identifies a cycle: cycles of the same group share their position.
 #[derive(Debug)]
 pub(crate) enum Group {
     Named(Expr),
-    /// A cycle without a name goes by the text of its values.
+    /// A cycle without a name is identified by the text of its values.
     Values(Arc<str>),
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Bound {
     pub(crate) each: bool,
 }
 
-/// An expression and the filters it goes through.
+/// An expression and the filters applied to it.
 #[derive(Debug)]
 pub(crate) struct Filtered {
     pub(crate) base: Expr,
@@ -188,7 +188,7 @@ pub(crate) struct Condition {
     pub(crate) terms: Vec<Term>,
 }
 
-/// A comparison and what joins it to the next one.
+/// A comparison and the operator that joins it to the next one.
 #[derive(Debug)]
 pub(crate) struct Term {
     pub(crate) at: usize,

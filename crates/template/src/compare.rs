@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::{ast::Operator, error::Fault, limits::Meter, value::Value};
 
-/// Applies an operator of a condition.
+/// Applies a comparison operator.
 pub(crate) fn test(
     left: &Value<'_>,
     operator: Operator,
@@ -57,7 +57,7 @@ fn equal_at(left: &Value<'_>, right: &Value<'_>, meter: &mut Meter, depth: usize
     })
 }
 
-/// An array of the data or a list that a filter made.
+/// A borrowed JSON array or a list built by a filter.
 #[derive(Clone, Copy)]
 enum Items<'v, 'a> {
     Array(&'a [Json]),
@@ -123,7 +123,7 @@ fn equal_maps(
     Ok(true)
 }
 
-/// Orders numbers and texts; `None` where there is no order, such as with nil.
+/// Orders numbers and strings; returns `None` for values without an order, such as nil.
 fn relation(left: &Value<'_>, right: &Value<'_>, meter: &mut Meter) -> Result<Option<Ordering>, Fault> {
     let is_number = |it: &Value<'_>| matches!(it, Value::Int(_) | Value::Float(_));
     match (left.as_str(), right.as_str()) {

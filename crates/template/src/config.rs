@@ -1,4 +1,4 @@
-//! What a caller hands in: global variables, modes, limits and partials.
+//! The inputs of parsing and rendering: global variables, modes, limits and partials.
 
 use serde_json::Value as Json;
 
@@ -22,7 +22,7 @@ pub struct Globals<'a> {
 }
 
 impl<'a> Globals<'a> {
-    /// Returns the globals of `entries`; of two with the same name the first counts.
+    /// Returns the globals in `entries`. If a name occurs twice, the first entry wins.
     pub fn new(entries: &'a [(&'a str, &'a Json)]) -> Self {
         Self { entries }
     }
@@ -36,7 +36,7 @@ impl<'a> Globals<'a> {
     }
 }
 
-/// What happens when a variable is absent.
+/// How a render treats an absent variable.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
     /// An absent variable is an error, unless a condition reads it or `default` is its first filter.
@@ -46,14 +46,14 @@ pub enum Mode {
     Lenient,
 }
 
-/// How a template is parsed.
+/// Options for parsing a template.
 #[derive(Clone, Debug)]
 pub struct ParseConfig {
     /// Bounds for size and nesting.
     pub limits: Limits,
-    /// The name that errors carry, such as a file name.
+    /// The template's name in errors, such as a file name.
     pub name: Option<String>,
-    /// The line number of the template's first line, for templates that stand inside a file. Default 1.
+    /// The line number of the template's first line, for templates embedded in a file. Default 1.
     pub first_line: usize,
     /// The column of the template's first character. Default 1.
     pub first_column: usize,
@@ -65,16 +65,16 @@ impl Default for ParseConfig {
     }
 }
 
-/// How a template is rendered. The default is lenient, without partials.
+/// Options for rendering a template. The default is lenient and has no partials.
 #[derive(Clone, Copy, Default)]
 pub struct RenderConfig<'a> {
-    /// What happens when a variable is absent.
+    /// How an absent variable is treated.
     pub mode: Mode,
-    /// Where `render` and `include` find their templates.
+    /// Resolves the templates that `render` and `include` refer to.
     pub partials: Option<&'a dyn Partials>,
     /// Bounds for steps, nesting, output and memory.
     pub limits: Limits,
-    /// The time that `"now" | date` shows: RFC 3339 or seconds since 1970. There is no clock in here.
+    /// The time that `"now" | date` shows: RFC 3339 or seconds since 1970. The engine never reads a clock.
     pub now: Option<&'a str>,
 }
 
@@ -101,11 +101,11 @@ impl std::fmt::Debug for RenderConfig<'_> {
     }
 }
 
-/// Finds the templates that `{% render %}` and `{% include %}` name.
+/// Resolves the templates that `{% render %}` and `{% include %}` refer to.
 ///
-/// Implementations return the same template for the same name during one render. They parse ahead: a template
-/// is cheap to clone.
+/// Implementations must return the same template for the same name during one render. They should parse templates
+/// ahead of time and return clones, which are cheap.
 pub trait Partials: Send + Sync {
-    /// Returns the partial called `name`, if there is one.
+    /// Returns the partial called `name`, or `None` if it does not exist.
     fn partial(&self, name: &str) -> Option<Template>;
 }

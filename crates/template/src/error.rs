@@ -1,16 +1,16 @@
-//! What can go wrong, and where.
+//! Errors and their places in the source.
 //!
-//! An [`Error`] is for whoever writes templates: it always has a [`Place`] in the source. Inside the crate,
-//! functions that do not know the place return a [`Fault`]; the parser and the renderer add the place.
+//! An [`Error`] is meant for template authors: it always has a [`Place`] in the source. Inside the crate, functions
+//! that do not know the place return a [`Fault`]; the parser and the renderer add the place.
 
 use std::fmt;
 
-/// A position in a template: both numbers start at 1, the column counts characters.
+/// A position in a template. Line and column start at 1.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Place {
     /// The line, counted from [`ParseConfig::first_line`](crate::ParseConfig::first_line).
     pub line: usize,
-    /// The column in characters.
+    /// The column, counted in characters.
     pub column: usize,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The kinds of errors, for callers that react differently to them.
+/// The kind of an error, for callers that handle kinds differently.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -30,13 +30,13 @@ pub enum ErrorKind {
     UndefinedVariable,
     /// A filter does not exist.
     UnknownFilter,
-    /// A tag does not exist or stands in the wrong place.
+    /// A tag does not exist or is not allowed where it appears.
     UnknownTag,
-    /// A filter, loop or comparison was given a value it cannot work with.
+    /// A filter, loop or comparison received a value it cannot handle.
     Argument,
-    /// One of the [`Limits`](crate::Limits) was reached.
+    /// The template or the render exceeded one of the [`Limits`](crate::Limits).
     LimitExceeded,
-    /// A partial does not exist, or there are no partials at all.
+    /// A partial does not exist, or the render has no partials.
     MissingPartial,
 }
 
@@ -62,12 +62,12 @@ impl Error {
         Self { inner: Box::new(Inner { kind, message, place, name, hint }) }
     }
 
-    /// Returns what kind of trouble this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// Returns where in the template the trouble is.
+    /// Returns the position of the error in the template.
     pub fn place(&self) -> Place {
         self.inner.place
     }
@@ -77,12 +77,12 @@ impl Error {
         self.inner.name.as_deref()
     }
 
-    /// Returns a guess of what was meant, such as ``did you mean `upcase`?``.
+    /// Returns a suggestion for the author, such as ``did you mean `upcase`?``.
     pub fn hint(&self) -> Option<&str> {
         self.inner.hint.as_deref()
     }
 
-    /// Returns a display of the message after its place, such as
+    /// Displays the message prefixed with its place, such as
     /// ``p.md:5:9: undefined variable `input.nme` ``.
     pub fn with_place(&self) -> impl fmt::Display + '_ {
         WithPlace(self)
@@ -100,7 +100,7 @@ impl fmt::Display for WithPlace<'_> {
     }
 }
 
-/// An error that does not know its place yet.
+/// An error without a place.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     kind: ErrorKind,
@@ -113,7 +113,7 @@ impl Fault {
         Self { kind, message: message.into(), hint: None }
     }
 
-    /// Adds a guess of what was meant.
+    /// Adds a suggestion for the author.
     pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self

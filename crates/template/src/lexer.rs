@@ -12,12 +12,12 @@ pub(crate) enum Token {
     Text(Arc<str>),
     Int(i128),
     Float(f64),
-    /// Any of `. .. , : | [ ] ( ) =` and the comparisons.
+    /// Any of `. .. , : | [ ] ( ) =` and the comparison operators.
     Sign(&'static str),
 }
 
 impl Token {
-    /// Returns the token as messages show it.
+    /// Formats the token for error messages.
     pub(crate) fn describe(&self) -> String {
         match self {
             Token::Name(name) => format!("`{name}`"),
@@ -29,18 +29,18 @@ impl Token {
     }
 }
 
-/// A token and the offset at which it begins.
+/// A token and its byte offset.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexeme {
     pub(crate) token: Token,
     pub(crate) at: usize,
 }
 
-/// Longer signs come first: `..` is not two dots.
+/// Longer signs come first, so that `..` is not read as two dots.
 const SIGNS: [&str; 17] =
     ["..", "==", "!=", "<>", "<=", ">=", "<", ">", ".", ",", ":", "|", "[", "]", "(", ")", "="];
 
-/// Returns the tokens of a part of the source, or the fault and its offset.
+/// Returns the tokens in a span of the source, or the fault and its offset.
 pub(crate) fn lex(source: &str, span: Span) -> Result<Vec<Lexeme>, (usize, Fault)> {
     let mut lexemes = Vec::new();
     let mut at = span.start;

@@ -1,17 +1,17 @@
 //! A small, bounded Liquid engine: parse once, render many, no I/O.
 //!
-//! In comes the text of a template, out comes a [`Template`] that renders over borrowed [`Globals`]. The language is
-//! Shopify's Liquid with all its standard tags and filters, plus `json`. What differs is for safety and for authors:
+//! [`Template::parse`] turns text into a [`Template`], which renders over borrowed [`Globals`]. The language is
+//! Shopify's Liquid with all its standard tags and filters, plus `json`. It differs from Liquid in these points:
 //!
-//! * Every parse and render is bounded by [`Limits`]; no template and no data make it panic, hang or use up memory.
-//! * In [`Mode::Strict`] an absent variable is an error that names file, line and column.
-//! * Unknown filters and wrong numbers of arguments do not parse.
+//! * [`Limits`] bound every parse and render; no template and no data can make it panic, hang or exhaust memory.
+//! * In [`Mode::Strict`] an absent variable is an error with file, line and column.
+//! * Unknown filters and wrong numbers of arguments are parse errors.
 //! * A map is printed as JSON.
 //!
-//! There is no clock, no file and no environment in here: partials, the time and everything else are handed in.
+//! The engine uses no clock, files or environment: the caller passes in partials, the time and everything else.
 //!
-//! The way of the data: `scanner` splits a template into text, outputs and tags, `lexer` splits their markup into
-//! tokens, `parse` makes the tree in `ast`, and `render` walks it with `value`, `compare` and `filters`.
+//! The data flow: `scanner` splits a template into text, outputs and tags, `lexer` splits their markup into tokens,
+//! `parse` builds the tree defined in `ast`, and `render` walks it with `value`, `compare` and `filters`.
 
 mod ast;
 mod compare;

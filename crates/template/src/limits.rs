@@ -1,12 +1,12 @@
-//! What a template may use up, and the meter that counts it.
+//! Resource limits and the meter that enforces them.
 //!
-//! Every node, loop round and list item is a step; long texts cost a step for each [`BYTES_PER_STEP`] bytes that
-//! are read. Whatever filters, `assign` and `capture` build is counted in bytes and never given back, so memory
-//! is bounded even where a template doubles a string again and again.
+//! Every node, loop iteration and list item is a step; reading a long text costs one step per [`BYTES_PER_STEP`]
+//! bytes. The bytes that filters, `assign` and `capture` build are counted and never credited back, so memory stays
+//! bounded even if a template keeps doubling a string.
 
 use crate::error::Fault;
 
-/// Bounds for parsing and rendering. Reaching one is a `LimitExceeded` error.
+/// Bounds for parsing and rendering. Exceeding one is a `LimitExceeded` error.
 ///
 /// ```
 /// use contexture_template::{ErrorKind, Globals, Limits, RenderConfig, Template};
@@ -19,21 +19,21 @@ use crate::error::Fault;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// The size of a template's source. Default 1 MiB.
+    /// The maximum size of a template's source. Default 1 MiB.
     pub source_bytes: usize,
-    /// How deep blocks, partials and index expressions nest, all together while rendering. Default 100; larger
-    /// values than [`Limits::MAX_NESTING`] count as that.
+    /// The maximum combined nesting of blocks, partials and index expressions while rendering. Default 100; values
+    /// above [`Limits::MAX_NESTING`] are capped to it.
     pub nesting: usize,
-    /// How many nodes, loop rounds and list items a render may touch. Default 1,000,000.
+    /// The maximum number of nodes, loop iterations and list items that a render may process. Default 1,000,000.
     pub steps: usize,
-    /// The size of the rendered text. Default 4 MiB.
+    /// The maximum size of the rendered text. Default 4 MiB.
     pub output_bytes: usize,
-    /// The size of all values that filters, `assign` and `capture` build in one render. Default 32 MiB.
+    /// The maximum total size of the values that filters, `assign` and `capture` build in one render. Default 32 MiB.
     pub built_bytes: usize,
 }
 
 impl Limits {
-    /// The deepest nesting there is: a thread with a stack of 2 MiB can render it in a debug build.
+    /// The highest nesting limit: a thread with a 2 MiB stack can render it in a debug build.
     pub const MAX_NESTING: usize = 128;
 
     pub(crate) fn depth(&self) -> usize {
@@ -53,16 +53,16 @@ impl Default for Limits {
     }
 }
 
-/// How many bytes of text may be read for one step.
+/// The number of bytes of text that can be read per step.
 const BYTES_PER_STEP: usize = 256;
 
-/// What one item of a list that a filter builds costs.
+/// The bytes charged for each item of a list that a filter builds.
 const BYTES_PER_ITEM: usize = 48;
 
-/// How deep data may nest where it is walked as a whole (`join`, `==`, `json`).
+/// The maximum nesting of data that is traversed as a whole (`join`, `==`, `json`).
 pub(crate) const DATA_DEPTH: usize = 200;
 
-/// Counts what one render uses up.
+/// Tracks the resources that one render has left.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Limits,
@@ -86,12 +86,12 @@ impl Meter {
         }
     }
 
-    /// Counts the reading of a text.
+    /// Counts the steps for reading `text`.
     pub(crate) fn read(&mut self, text: &str) -> Result<(), Fault> {
         self.steps(1 + text.len() / BYTES_PER_STEP)
     }
 
-    /// Counts bytes that are kept in memory until the render ends.
+    /// Counts bytes as allocated until the render ends.
     pub(crate) fn build(&mut self, bytes: usize) -> Result<(), Fault> {
         match self.built.checked_sub(bytes) {
             Some(rest) => {
@@ -102,26 +102,26 @@ impl Meter {
         }
     }
 
-    /// Counts a list of `count` items: one step and a fixed size each. Call it before the list is built.
+    /// Counts a list of `count` items: one step and a fixed size each. Call it before building the list.
     pub(crate) fn list(&mut self, count: usize) -> Result<(), Fault> {
         self.steps(count)?;
         self.build(count.saturating_mul(BYTES_PER_ITEM))
     }
 
-    /// Counts a list whose length may not even fit into memory.
+    /// Counts a list whose length may exceed `usize`, and returns the length.
     pub(crate) fn long_list(&mut self, count: u128) -> Result<usize, Fault> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.list(count)?;
         Ok(count)
     }
 
-    /// Checks one level of nested data.
+    /// Checks that `depth` is within [`DATA_DEPTH`].
     pub(crate) fn data_depth(depth: usize) -> Result<(), Fault> {
         if depth > DATA_DEPTH { Err(Fault::limit("the nesting of data", DATA_DEPTH)) } else { Ok(()) }
     }
 }
 
-/// A text under construction whose bytes are counted before they are kept.
+/// A string builder that counts bytes before it stores them.
 #[derive(Debug)]
 pub(crate) struct Builder<'m> {
     text: String,

@@ -1,4 +1,4 @@
-//! What a loop runs over, and what it tells its body.
+//! Loop items, and the loop state that templates can read.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
@@ -28,18 +28,18 @@ struct Table {
 }
 
 impl LoopState {
-    /// The state of a `for`.
+    /// Creates the state of a `for` loop.
     pub(crate) fn new(name: Arc<str>, length: u128, parent: Option<Rc<LoopState>>) -> Self {
         Self { name, length, index: Cell::new(0), parent, table: None }
     }
 
-    /// The state of a `tablerow`.
+    /// Creates the state of a `tablerow` loop.
     pub(crate) fn table(length: u128, columns: i128) -> Self {
         let table = Table { columns, row: Cell::new(1), column: Cell::new(1) };
         Self { name: "".into(), length, index: Cell::new(0), parent: None, table: Some(table) }
     }
 
-    /// Goes on to the next round.
+    /// Advances to the next iteration.
     pub(crate) fn advance(&self) {
         self.index.set(self.index.get() + 1);
         if let Some(table) = &self.table {
@@ -56,7 +56,7 @@ impl LoopState {
         self.index.get() + 1 == self.length
     }
 
-    /// Returns row, column and whether the column is the row's last.
+    /// Returns the row, the column, and whether the column is the last one of its row.
     pub(crate) fn cell(&self) -> (u128, i128, bool) {
         self.table
             .as_ref()
@@ -67,7 +67,7 @@ impl LoopState {
         if self.table.is_some() { "Liquid::TablerowloopDrop" } else { "Liquid::ForloopDrop" }
     }
 
-    /// Returns a field such as `index` or `parentloop`.
+    /// Returns a field such as `index` or `parentloop`, or `None` if there is no such field.
     pub(crate) fn field<'a>(&self, name: &str) -> Option<Value<'a>> {
         let index = self.index.get();
         let int = |it: u128| Value::Int(it as i128);
@@ -103,7 +103,7 @@ impl LoopState {
     }
 }
 
-/// The items of a collection, not yet looked at.
+/// The items of a collection, read lazily.
 #[derive(Debug)]
 pub(crate) enum Items<'a> {
     None,
@@ -111,12 +111,12 @@ pub(crate) enum Items<'a> {
     List(Rc<Vec<Value<'a>>>),
     Range(i64, i64),
     Entries(Vec<(&'a str, &'a Json)>),
-    /// A text is one item, whatever limit and offset say.
+    /// A string is a single item, regardless of `limit` and `offset`.
     One(Value<'a>),
 }
 
 impl<'a> Items<'a> {
-    /// Returns the items of `value`; there are none in nil, numbers and booleans.
+    /// Returns the items of `value`; nil, numbers and booleans have none.
     pub(crate) fn of(value: &Value<'a>, meter: &mut Meter) -> Result<Self, Fault> {
         Ok(match value {
             Value::Array(items) => Items::Array(items),
@@ -156,7 +156,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Returns the part after `offset` with at most `limit` items, as first index and length.
+    /// Returns the items after `offset`, at most `limit` of them, as first index and length.
     pub(crate) fn window(&self, offset: i128, limit: Option<i128>) -> (u128, u128) {
         if let Items::One(_) = self {
             return (0, 1);

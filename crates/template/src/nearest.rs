@@ -1,15 +1,15 @@
-//! Guesses what an author meant.
+//! Suggests the name that an author probably meant.
 
-/// Longer names are not compared: they may come from outside.
+/// Names longer than this are not compared: they may be untrusted input.
 const MAX_LENGTH: usize = 64;
 
-/// Returns the known name that is closest to `name`, if one is close enough to be a slip of the pen.
+/// Returns the known name closest to `name`, if it is close enough for `name` to be a typo of it.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).take(MAX_LENGTH + 1).collect();
     if name.len() > MAX_LENGTH {
         return None;
     }
-    // A word of one letter is near to any other such word, which helps nobody.
+    // Any two one-letter names are one edit apart, so a suggestion would be useless.
     let allowed = (name.len() / 3 + 1).min(name.len().saturating_sub(1));
     let with_distance = known.into_iter().filter_map(|it| {
         let other: Vec<char> = it.chars().flat_map(char::to_lowercase).take(MAX_LENGTH + 1).collect();
@@ -22,12 +22,12 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     with_distance.filter(|(distance, _)| *distance <= allowed).min().map(|(_, it)| it)
 }
 
-/// Returns the question for a hint: the known name that is closest, if `name` may be a slip of the pen.
+/// Returns a hint with the closest known name, if `name` looks like a typo of it.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|it| format!("did you mean `{it}`?"))
 }
 
-/// The number of letters to change, add or remove.
+/// Returns the edit distance.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (idx, a) in one.iter().enumerate() {

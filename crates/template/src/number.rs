@@ -1,18 +1,18 @@
-//! Numbers as Liquid counts: whole numbers that do not wrap, and decimals without binary surprises.
+//! Liquid's numbers: integers that do not wrap, and decimals without binary rounding artifacts.
 //!
-//! `10.1 | minus: 2.2` is `7.9`: floats are taken by their shortest decimal form, computed exactly, and turned
-//! back. Where the exact result does not fit, ordinary floating point takes over.
+//! `10.1 | minus: 2.2` is `7.9`: floats are converted to their shortest decimal form, computed exactly, and converted
+//! back. Where the exact result does not fit, the computation falls back to floating point.
 
 use std::cmp::Ordering;
 
-/// A whole number or a float.
+/// An integer or a float.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Int(i128),
     Float(f64),
 }
 
-/// A decimal: `digits` divided by ten to the power of `scale`.
+/// A decimal number: `digits` divided by ten to the power of `scale`.
 #[derive(Clone, Copy, Debug)]
 struct Decimal {
     digits: i128,
@@ -25,7 +25,7 @@ impl Decimal {
             Number::Int(digits) => return Some(Self { digits, scale: 0 }),
             Number::Float(float) => float,
         };
-        // Beyond these bounds the digits would not fit into the arithmetic below.
+        // Beyond these bounds the digits would overflow the arithmetic below.
         if !float.is_finite() || float.abs() >= 1e18 || (float != 0.0 && float.abs() < 1e-12) {
             return None;
         }
@@ -103,7 +103,7 @@ impl Number {
         }
     }
 
-    /// Divides; whole numbers give the floor. `None` if `other` is zero.
+    /// Divides; integer division rounds down. Returns `None` if `other` is zero.
     pub(crate) fn divided_by(self, other: Self) -> Option<Self> {
         if other.is_zero() {
             return None;
@@ -116,7 +116,7 @@ impl Number {
         })
     }
 
-    /// Returns the remainder with the sign of `other`. `None` if `other` is zero.
+    /// Returns the remainder with the sign of `other`, or `None` if `other` is zero.
     pub(crate) fn modulo(self, other: Self) -> Option<Self> {
         if other.is_zero() {
             return None;
@@ -154,7 +154,7 @@ impl Number {
         }
     }
 
-    /// Rounds half away from zero, to `places` decimals if that is positive and to tens if it is negative.
+    /// Rounds half away from zero: to `places` decimals if positive, to powers of ten if negative.
     pub(crate) fn round(self, places: i128) -> Self {
         if let (Number::Int(_), true) = (self, places >= 0) {
             return self;
@@ -162,7 +162,7 @@ impl Number {
         let Some(decimal) = Decimal::of(self) else {
             return if places > 0 { self } else { self.whole(f64::round) };
         };
-        // Nothing in reach has more digits than this.
+        // No representable number has more digits than this.
         let places = places.clamp(-40, 40) as i32;
         let drop = decimal.scale as i32 - places;
         if drop <= 0 {
@@ -193,11 +193,11 @@ fn round_div(digits: i128, unit: i128) -> i128 {
 }
 
 fn whole_float(float: f64) -> Number {
-    // A cast to an integer saturates; larger floats stay what they are.
+    // A cast to an integer saturates, so larger floats stay floats.
     if float.abs() < 1e38 { Number::Int(float as i128) } else { Number::Float(float) }
 }
 
-/// Reads the whole number a text begins with, as in `"12 apples"`; 0 if there is none.
+/// Parses the integer at the start of a text, as in `"12 apples"`; returns 0 if there is none.
 pub(crate) fn leading_int(text: &str) -> Number {
     let text = text.trim_ascii_start();
     let (sign, rest) = match text.strip_prefix('-') {
@@ -213,7 +213,7 @@ pub(crate) fn leading_int(text: &str) -> Number {
     }
 }
 
-/// Reads a text that is a whole number and nothing else.
+/// Parses a text that consists of an integer, ignoring surrounding whitespace.
 pub(crate) fn strict_int(text: &str) -> Option<i128> {
     let text = text.trim_ascii();
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -223,7 +223,7 @@ pub(crate) fn strict_int(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
-/// Reads a text as a number: a decimal if it is one, else the whole number it begins with.
+/// Parses a text as a decimal if it is one, otherwise as the integer it starts with.
 pub(crate) fn parse(text: &str) -> Number {
     let trimmed = text.trim_ascii();
     let digits = trimmed.strip_prefix('-').unwrap_or(trimmed);
@@ -236,7 +236,7 @@ pub(crate) fn parse(text: &str) -> Number {
     }
 }
 
-/// Formats a float with at least one decimal, and with an exponent where it would be long.
+/// Formats a float with at least one decimal, or with an exponent where it would be long.
 pub(crate) fn format_float(float: f64) -> String {
     if float.is_nan() {
         return "NaN".into();

@@ -1,11 +1,11 @@
 //! Splits a template into text, outputs and tags.
 //!
-//! In comes the source, out come [`Piece`]s with byte offsets into it. Quotes are not looked at: an output ends at
-//! the first `}}` and a tag at the first `%}`, as in Liquid. Inside a `{% liquid %}` tag, each line is a tag.
+//! The scanner turns the source into [`Piece`]s with byte offsets. It ignores quotes: an output ends at the first
+//! `}}` and a tag at the first `%}`, as in Liquid. Inside a `{% liquid %}` tag, each line is a tag.
 
 use crate::error::Fault;
 
-/// A part of the source, from `start` to `end`.
+/// A byte range of the source.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -18,26 +18,26 @@ impl Span {
     }
 }
 
-/// What stands between `{%` and `%}`, or on a line of a `liquid` tag.
+/// The content between `{%` and `%}`, or a line of a `liquid` tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag {
-    /// The whole tag with its delimiters.
+    /// The whole tag including its delimiters.
     pub(crate) whole: Span,
     /// The name; empty if there is none.
     pub(crate) name: Span,
-    /// What follows the name.
+    /// The text after the name.
     pub(crate) markup: Span,
     pub(crate) trim: Trim,
 }
 
-/// Which side of a tag or output eats the white space next to it.
+/// On which sides of a tag or output adjacent whitespace is removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trim {
     pub(crate) before: bool,
     pub(crate) after: bool,
 }
 
-/// One part of a template.
+/// A text, an output or a tag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece {
     Text(Span),
@@ -47,11 +47,11 @@ pub(crate) enum Piece {
         trim: Trim,
     },
     Tag(Tag),
-    /// A `{{` or `{%` without an end of its own.
+    /// A `{{` or `{%` without its closing delimiter.
     Unclosed(Span),
 }
 
-/// Walks over a template or over the lines of a `liquid` tag.
+/// Iterates over the pieces of a template or over the lines of a `liquid` tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner<'s> {
     source: &'s str,
@@ -71,7 +71,7 @@ impl<'s> Scanner<'s> {
         Self { source, pos: markup.start, end: markup.end, lines: true }
     }
 
-    /// Returns whether this walks over lines.
+    /// Returns whether this scans the lines of a `liquid` tag.
     pub(crate) fn is_lines(&self) -> bool {
         self.lines
     }
@@ -134,7 +134,7 @@ impl<'s> Scanner<'s> {
         let body = self.source.get(inside..self.end).unwrap_or("");
         let length = match first_pair(body, |pair| matches!(pair, b"}}" | b"{%")) {
             Some(at) if body.get(at..).is_some_and(|it| it.starts_with('}')) => at,
-            // A tag that begins inside an output swallows it, so that `{{ a {% b %}` is one broken piece.
+            // A tag that starts inside an output swallows it: `{{ a {% b %}` is a single broken piece.
             Some(at) => {
                 return match self.tag_from(start, inside + at + 2) {
                     Piece::Tag(tag) => Piece::Unclosed(tag.whole),
@@ -149,7 +149,7 @@ impl<'s> Scanner<'s> {
         Piece::Output { whole, markup, trim }
     }
 
-    /// Skips to the tag called `end` and returns the text before it, whatever that text is.
+    /// Skips to the tag called `end` and returns the text before it, without interpreting that text.
     pub(crate) fn verbatim(&mut self, end: &str) -> Option<(Span, Tag)> {
         let start = self.pos;
         if self.lines {
@@ -163,7 +163,7 @@ impl<'s> Scanner<'s> {
         let mut from = start;
         while let Some(found) = self.source.get(from..self.end).and_then(|it| it.find("{%")) {
             let open = from + found;
-            // The name is compared first: looking for the end of every tag would take quadratic time.
+            // Compare the name first: searching for the end of every tag would take quadratic time.
             if !self.is_named(open + 2, end) {
                 from = open + 2;
                 continue;
@@ -183,7 +183,7 @@ impl<'s> Scanner<'s> {
         body.strip_prefix('-').unwrap_or(body).trim_ascii_start().starts_with(name)
     }
 
-    /// Skips a comment, with the comments and raw blocks inside it, and returns the tag that ends it.
+    /// Skips a comment, including nested comments and raw blocks, and returns the tag that ends it.
     pub(crate) fn comment(&mut self) -> Option<Tag> {
         let mut depth = 1_usize;
         while let Some(piece) = self.next_piece() {
@@ -207,12 +207,12 @@ fn opening(text: &str) -> usize {
     first_pair(text, |pair| matches!(pair, b"{{" | b"{%")).unwrap_or(text.len())
 }
 
-/// Returns where the first pair of bytes stands that `wanted` accepts.
+/// Returns the position of the first two bytes that `wanted` accepts.
 fn first_pair(text: &str, wanted: fn(&[u8]) -> bool) -> Option<usize> {
     text.as_bytes().windows(2).position(wanted)
 }
 
-/// Cuts the dashes of white space control off.
+/// Strips the dashes of whitespace control.
 fn trimmed(source: &str, span: Span) -> (Span, Trim) {
     let Span { mut start, mut end } = span;
     let mut trim = Trim::default();
@@ -228,7 +228,7 @@ fn trimmed(source: &str, span: Span) -> (Span, Trim) {
     (Span { start, end }, trim)
 }
 
-/// Finds the name of a tag; `#` is a name of its own.
+/// Splits off the name of a tag; `#` counts as a name.
 fn tag(source: &str, whole: Span, inner: Span, trim: Trim) -> Tag {
     let text = inner.of(source);
     let start = inner.start + (text.len() - text.trim_ascii_start().len());
@@ -242,7 +242,7 @@ fn tag(source: &str, whole: Span, inner: Span, trim: Trim) -> Tag {
     Tag { whole, name, markup: Span { start: name.end, end: inner.end }, trim }
 }
 
-/// The fault of a piece that never ends.
+/// Returns the fault for a piece without a closing delimiter.
 pub(crate) fn unclosed(text: &str) -> Fault {
     let what = if text.starts_with("{{") {
         "output `{{` is not closed by `}}`"

@@ -1,29 +1,30 @@
-//! The variables that a template makes itself.
+//! The variables that a template sets while it renders.
 
 use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use crate::{loops::LoopState, value::Value};
 
-/// The variables and other state of a template. A `render`ed partial gets a new one, an `include`d one shares it.
+/// The variables and other state of a template. A partial gets a new scope with `render` and shares it with
+/// `include`.
 #[derive(Debug, Default)]
 pub(crate) struct Scope<'a> {
-    /// What `assign` and `capture` set. None of these maps is ever iterated, so their order does not matter.
+    /// Variables set by `assign` and `capture`. These maps are never iterated, so their order does not matter.
     locals: HashMap<Arc<str>, Value<'a>>,
     /// Loop variables and the arguments of `include`, innermost last.
     bound: Vec<(Arc<str>, Value<'a>)>,
     counters: HashMap<Arc<str>, i128>,
-    /// Where each cycle is.
+    /// The current position of each cycle.
     pub(crate) cycles: HashMap<String, usize>,
-    /// Where each loop ended, for `offset: continue`.
+    /// The position after the last item of each loop, for `offset: continue`.
     pub(crate) offsets: HashMap<Arc<str>, i128>,
     /// The running `for` loops, innermost last.
     pub(crate) loops: Vec<Rc<LoopState>>,
-    /// What `ifchanged` showed last.
+    /// The text that `ifchanged` printed last.
     pub(crate) shown: Option<String>,
 }
 
 impl<'a> Scope<'a> {
-    /// Looks for a variable: loop variables first, then what was assigned, then counters.
+    /// Looks up a variable: first loop variables, then assigned variables, then counters.
     pub(crate) fn get(&self, name: &str) -> Option<Value<'a>> {
         if let Some((_, value)) = self.bound.iter().rev().find(|(key, _)| **key == *name) {
             return Some(value.clone());
@@ -38,7 +39,7 @@ impl<'a> Scope<'a> {
         self.locals.insert(name.clone(), value);
     }
 
-    /// Returns how many variables are bound, to be given to [`unbind`](Self::unbind) later.
+    /// Returns the number of bound variables, to pass to [`unbind`](Self::unbind) later.
     pub(crate) fn mark(&self) -> usize {
         self.bound.len()
     }
@@ -47,7 +48,7 @@ impl<'a> Scope<'a> {
         self.bound.push((name.clone(), value));
     }
 
-    /// Gives the variable that was bound last a new value.
+    /// Replaces the value of the variable that was bound last.
     pub(crate) fn rebind(&mut self, value: Value<'a>) {
         if let Some((_, last)) = self.bound.last_mut() {
             *last = value;
@@ -58,7 +59,7 @@ impl<'a> Scope<'a> {
         self.bound.truncate(mark);
     }
 
-    /// Adds to a counter and returns its values before and after.
+    /// Adds `by` to a counter and returns its values before and after.
     pub(crate) fn count(&mut self, name: &Arc<str>, by: i128) -> (i128, i128) {
         let count = self.counters.entry(name.clone()).or_insert(0);
         let before = *count;

@@ -1,11 +1,11 @@
-//! The text of a template and the way from byte offsets to places.
+//! The text of a template, and the conversion of byte offsets to places.
 
 use crate::{
     config::ParseConfig,
     error::{Error, Fault, Place},
 };
 
-/// The text of one template, with what errors need to point into it.
+/// The text of one template, with the information that errors need to point into it.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) text: Box<str>,
@@ -15,7 +15,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Takes `text` over if it is within the limit.
+    /// Copies `text` if it is within the size limit.
     pub(crate) fn new(text: &str, config: &ParseConfig) -> Result<Self, Error> {
         // Offsets are `u32`, so no limit can allow more than that.
         let limit = config.limits.source_bytes.min(u32::MAX as usize);
@@ -33,7 +33,7 @@ impl Source {
         }
     }
 
-    /// Returns the place of a byte offset.
+    /// Converts a byte offset to a place.
     pub(crate) fn place(&self, offset: usize) -> Place {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let line = before.matches('\n').count();
@@ -43,7 +43,7 @@ impl Source {
         Place { line: self.first_line.saturating_add(line), column: first.saturating_add(column) }
     }
 
-    /// Returns the places of many byte offsets, in their order, in one walk over the text.
+    /// Converts many byte offsets to places in one pass over the text. The result has the order of `offsets`.
     pub(crate) fn places(&self, offsets: &[usize]) -> Vec<Place> {
         let mut order: Vec<usize> = (0..offsets.len()).collect();
         order.sort_by_key(|&it| offsets[it]);
@@ -62,7 +62,7 @@ impl Source {
         places
     }
 
-    /// Returns `fault` with its place.
+    /// Turns `fault` into an error at `offset`.
     pub(crate) fn error(&self, offset: usize, fault: Fault) -> Error {
         Error::new(fault, self.place(offset), self.name.clone())
     }

@@ -1,4 +1,4 @@
-//! What callers parse and evaluate: templates, conditions and expressions.
+//! The public types: templates, conditions and expressions.
 
 use std::sync::Arc;
 
@@ -46,14 +46,14 @@ impl Template {
         Self::parse_with(source, &ParseConfig::default())
     }
 
-    /// Parses a template.
+    /// Parses a template with the given limits, name and position.
     pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
         let source = Arc::new(Source::new(source, config)?);
         let tree = parse::template(&source, &config.limits)?;
         Ok(Self { parsed: Arc::new(Parsed { source, tree }) })
     }
 
-    /// Renders the template. Equal globals give equal bytes.
+    /// Renders the template. Equal inputs give equal output.
     pub fn render(&self, globals: &Globals<'_>, config: &RenderConfig<'_>) -> Result<String, Error> {
         Renderer::new(&self.parsed.source, globals, config).template(&self.parsed.tree)
     }
@@ -63,7 +63,7 @@ impl Template {
         &self.parsed.source.text
     }
 
-    /// Returns the text if there is no tag or output in it, so that it renders as it stands.
+    /// Returns the text if it contains no tags or outputs, so that it renders unchanged.
     pub fn as_literal(&self) -> Option<&str> {
         let text = self.source();
         match Scanner::document(text).next_piece() {
@@ -73,24 +73,24 @@ impl Template {
         }
     }
 
-    /// Returns the global variables that the template reads, each path once, in the order of the source.
+    /// Returns the global variables that the template reads, each path once, in source order.
     ///
-    /// Variables that the template sets itself are left out from there on. `size`, `first` and `last` after a dot
-    /// stand in the path like any other key.
+    /// A variable that the template sets is omitted from that point on. `size`, `first` and `last` after a dot are
+    /// part of the path like any other key.
     pub fn variables(&self) -> Vec<Variable> {
         let mut reads = Reads::default();
         reads.nodes(&self.parsed.tree);
         reads.variables(&self.parsed.source)
     }
 
-    /// Returns the names that `render` and `include` call in quotes, with the places of the tags.
+    /// Returns the quoted names in `render` and `include` tags, with the places of the tags.
     pub fn partials(&self) -> Vec<(String, Place)> {
         let mut reads = Reads::default();
         reads.nodes(&self.parsed.tree);
         reads.partials(&self.parsed.source)
     }
 
-    /// Whether the output shows the time of rendering: `{{ 'now' | date: "%Y" }}`.
+    /// Returns whether the output depends on the time of rendering, as in `{{ 'now' | date: "%Y" }}`.
     pub fn shows_time(&self) -> bool {
         let mut reads = Reads::default();
         reads.nodes(&self.parsed.tree);
@@ -106,7 +106,7 @@ impl Template {
     }
 }
 
-/// A Liquid condition, as it stands in an `if` tag. Absent variables are nil, in strict mode too.
+/// A Liquid condition, as used in an `if` tag. Absent variables are nil, even in strict mode.
 ///
 /// ```
 /// use contexture_template::{Condition, Globals, RenderConfig};
@@ -128,7 +128,7 @@ impl Condition {
         Self::parse_with(source, &ParseConfig::default())
     }
 
-    /// Parses a condition.
+    /// Parses a condition with the given limits, name and position.
     pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
         let parsed = parsed(source, config, |cursor| cursor.condition())?;
         Ok(Self { parsed: Arc::new(parsed) })
@@ -152,7 +152,7 @@ impl Condition {
     }
 }
 
-/// A Liquid expression with filters, as it stands between `{{` and `}}`.
+/// A Liquid expression with filters, as used between `{{` and `}}`.
 ///
 /// ```
 /// use contexture_template::{Expression, Globals, RenderConfig};
@@ -175,13 +175,13 @@ impl Expression {
         Self::parse_with(source, &ParseConfig::default())
     }
 
-    /// Parses an expression.
+    /// Parses an expression with the given limits, name and position.
     pub fn parse_with(source: &str, config: &ParseConfig) -> Result<Self, Error> {
         let parsed = parsed(source, config, |cursor| cursor.filtered())?;
         Ok(Self { parsed: Arc::new(parsed) })
     }
 
-    /// Evaluates the expression.
+    /// Evaluates the expression to a JSON value.
     pub fn evaluate(
         &self,
         globals: &Globals<'_>,
@@ -205,7 +205,7 @@ impl Expression {
     }
 }
 
-/// Parses markup that stands alone.
+/// Parses standalone markup, outside of any tag or output.
 fn parsed<T>(
     source: &str,
     config: &ParseConfig,

@@ -1,7 +1,7 @@
-//! Values while rendering.
+//! Values during rendering.
 //!
 //! A [`Value`] borrows from the caller's data where it can: looking up a variable copies a pointer, not the value.
-//! Lists and texts that filters make are shared, so a clone is cheap as well.
+//! Lists and strings built by filters are reference-counted, so cloning them is cheap too.
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     number::{self, Number},
 };
 
-/// A value of the data, of a literal, or made by a filter.
+/// A value from the caller's data, from a literal, or from a filter.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Nil,
@@ -27,7 +27,7 @@ pub(crate) enum Value<'a> {
     Array(&'a [Json]),
     Object(&'a Map<String, Json>),
     List(Rc<Vec<Value<'a>>>),
-    /// Both ends belong to the range. It is never expanded without being counted.
+    /// A range that includes both ends. Its items are counted before it is expanded.
     Range(i64, i64),
     Loop(Rc<LoopState>),
     /// The literal `empty`.
@@ -89,7 +89,7 @@ impl<'a> From<Vec<Value<'a>>> for Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the text of a text value.
+    /// Returns the text of a string value.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match self {
             Value::Str(text) => Some(text),
@@ -102,12 +102,12 @@ impl<'a> Value<'a> {
         matches!(self, Value::Nil)
     }
 
-    /// Everything but nil and false is true.
+    /// Returns whether the value is truthy: everything except nil and false.
     pub(crate) fn is_true(&self) -> bool {
         !matches!(self, Value::Nil | Value::Bool(false))
     }
 
-    /// Returns whether this is a text, list or map without content.
+    /// Returns whether this is an empty string, list or map.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Value::Array(items) => items.is_empty(),
@@ -160,7 +160,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the number this is or reads as; 0 for anything else.
+    /// Returns the value as a number, parsing strings; 0 for anything else.
     pub(crate) fn number(&self) -> Number {
         match self {
             Value::Int(int) => Number::Int(*int),
@@ -169,7 +169,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the whole number this is or spells, and nothing looser than that.
+    /// Returns the integer that this value is or spells out in full, without any looser conversion.
     pub(crate) fn integer(&self) -> Result<i128, Fault> {
         let int = match self {
             Value::Int(int) => Some(*int),
@@ -178,7 +178,7 @@ impl<'a> Value<'a> {
         int.ok_or_else(|| Fault::argument(format!("{} is not a whole number", self.describe())))
     }
 
-    /// Returns the whole number of a number, of a text that begins with one, or of nil.
+    /// Returns the integer part of a number, the integer at the start of a string, or 0 for nil.
     pub(crate) fn loose_integer(&self) -> Result<i128, Fault> {
         let number = match self {
             Value::Nil => Number::Int(0),
@@ -195,7 +195,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns what messages call this value.
+    /// Describes the value for error messages.
     pub(crate) fn describe(&self) -> String {
         match self {
             Value::Nil => "nil".into(),
@@ -215,7 +215,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the text of the value, borrowed where it is a text already.
+    /// Returns the value as text, borrowed if it is a string already.
     pub(crate) fn text(&self, meter: &mut Meter) -> Result<Cow<'_, str>, Fault> {
         match self {
             Value::Nil | Value::Empty | Value::Blank => Ok("".into()),
@@ -232,12 +232,12 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Returns how many numbers a range has.
+/// Returns the number of integers in a range.
 pub(crate) fn range_length(start: i64, end: i64) -> u128 {
     if start > end { 0 } else { (i128::from(end) - i128::from(start) + 1).unsigned_abs() }
 }
 
-/// Returns an entry of a map as loops see it.
+/// Returns a map entry as loops see it: a list of key and value.
 pub(crate) fn pair<'a>(key: &'a str, value: &'a Json) -> Value<'a> {
     vec![Value::Str(key), value.into()].into()
 }
@@ -246,7 +246,7 @@ fn one_char<'a>(char: Option<char>) -> Value<'a> {
     char.map_or(Value::Nil, |char| char.to_string().into())
 }
 
-/// Hands the text of `value` to `write`, in parts: lists without separators, maps as JSON.
+/// Passes the text of `value` to `write` in chunks: lists without separators, maps as JSON.
 pub(crate) fn write_text(
     value: &Value<'_>,
     write: &mut dyn FnMut(&str) -> Result<(), Fault>,
@@ -267,7 +267,7 @@ fn text_of(
         Value::Float(float) => write(&number::format_float(*float)),
         Value::Str(text) => write(text),
         Value::Text(text) => write(text),
-        // An empty part for each item: whoever counts the parts counts the items as well.
+        // Write an empty chunk for each item, so that a caller that counts chunks counts items as well.
         Value::Array(items) => {
             items.iter().try_for_each(|it| write("").and_then(|()| text_of(&it.into(), write, depth + 1)))
         }
@@ -280,7 +280,7 @@ fn text_of(
     }
 }
 
-/// Hands the JSON of `value` to `write`.
+/// Passes the JSON of `value` to `write` in chunks.
 pub(crate) fn write_json(
     value: &Value<'_>,
     write: &mut dyn FnMut(&str) -> Result<(), Fault>,
@@ -303,7 +303,7 @@ pub(crate) fn write_json(
 }
 
 fn json_string(text: &str, write: &mut dyn FnMut(&str) -> Result<(), Fault>) -> Result<(), Fault> {
-    // The escaped form is a few times longer at most; the caller has counted the text itself.
+    // Escaping makes the text a few times longer at most; the caller has counted the text itself.
     write(&Json::from(text).to_string())
 }
 
@@ -339,7 +339,7 @@ fn json_map(
     write("}")
 }
 
-/// Turns a value into JSON that owns everything.
+/// Converts a value to owned JSON.
 pub(crate) fn to_json(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<Json, Fault> {
     Meter::data_depth(depth)?;
     meter.list(1)?;

@@ -14,23 +14,23 @@ use crate::{
 /// A global variable that a template reads.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Variable {
-    /// The path as far as the template fixes it: `input.items[i].name` is `["input", "items"]`.
+    /// The static part of the path: `input.items[i].name` is `["input", "items"]`.
     pub path: Vec<String>,
-    /// Where the path is read first.
+    /// The first place where the path is read.
     pub place: Place,
 }
 
-/// Collects variables and partials in the order of the source.
+/// Collects variables and partials in source order.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     found: Vec<(Vec<String>, usize)>,
     seen: HashSet<Vec<String>>,
-    /// What `assign`, `capture` and counters have set so far.
+    /// Variables set so far by `assign`, `capture` and counters.
     assigned: HashSet<Arc<str>>,
     /// The variables of open loops.
     bound: Vec<Arc<str>>,
     partials: Vec<(String, usize)>,
-    /// Whether the time of rendering is shown.
+    /// Whether the output shows the time of rendering.
     time: bool,
 }
 
@@ -45,7 +45,7 @@ impl Reads {
         self.time
     }
 
-    /// Whether `date` may read it as the time of rendering; what a template set itself may be any text.
+    /// Whether `date` may read this as the time of rendering. A variable set by the template may hold any text.
     fn may_be_now(&self, base: &Expr) -> bool {
         match base {
             Expr::Literal(Literal::Text(text)) => {

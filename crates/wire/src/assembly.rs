@@ -1,15 +1,15 @@
-//! Puts a streamed answer together, whatever the dialect.
+//! Assembles a streamed answer, for all dialects.
 //!
-//! A decoder tells the assembly what a frame says and gets the [`Delta`]s to hand on. Text and thinking that follow
-//! text and thinking are joined to one part; a tool call is a part of its own, found again by the key that the dialect
-//! gives it (an index, an id).
+//! A decoder feeds the content of each frame into the assembly and gets back the [`Delta`]s to emit. Consecutive
+//! pieces of text are joined into one part, and so are consecutive pieces of thinking. Each tool call is a separate
+//! part, identified by the key that the dialect uses for it (an index, an id).
 
 use contexture_message::{Answer, Delta, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
 use serde_json::{Map, Value};
 
 use crate::DecodeError;
 
-/// An answer while it arrives.
+/// A partially received answer.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     provider: String,
@@ -24,7 +24,7 @@ pub(crate) struct Assembly {
 #[derive(Debug)]
 enum Piece {
     Text(String),
-    /// A part that comes whole, such as an image.
+    /// A part that arrives whole, such as an image.
     Media(Part),
     Thinking {
         part: Thinking,
@@ -45,7 +45,7 @@ impl Assembly {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    /// More text.
+    /// Appends text.
     pub(crate) fn text(&mut self, more: &str) -> Option<Delta> {
         if more.is_empty() {
             return None;
@@ -59,23 +59,23 @@ impl Assembly {
         Some(Delta::Text(more.to_owned()))
     }
 
-    /// An image or a file, which no delta tells: it is in the whole answer.
+    /// Adds an image or a file. There is no delta for it; it only appears in the whole answer.
     pub(crate) fn media(&mut self, part: Part) {
         self.pieces.push(Piece::Media(part));
     }
 
-    /// A new text part begins, even right behind another one.
+    /// Starts a new text part, even directly after another one.
     pub(crate) fn begin_text(&mut self) {
         self.pieces.push(Piece::Text(String::new()));
     }
 
-    /// A new thinking part begins, even right behind another one.
+    /// Starts a new thinking part, even directly after another one.
     pub(crate) fn begin_thinking(&mut self) {
         let part = Thinking { provider: Some(self.provider.clone()), ..Thinking::default() };
         self.pieces.push(Piece::Thinking { part, open: true });
     }
 
-    /// More readable thinking.
+    /// Appends readable thinking.
     pub(crate) fn thinking(&mut self, more: &str) -> Option<Delta> {
         if more.is_empty() {
             return None;
@@ -84,13 +84,14 @@ impl Assembly {
         Some(Delta::Thinking(more.to_owned()))
     }
 
-    /// Sets the signature of the thinking part that is arriving.
+    /// Appends to the signature of the current thinking part.
     pub(crate) fn sign(&mut self, more: &str) {
         let part = self.open_thinking();
         part.signature.get_or_insert_default().push_str(more);
     }
 
-    /// Signs the thinking part with that number, withheld ones not counted, wherever it stands; nothing if there is none.
+    /// Appends to the signature of the `nth` thinking part, not counting redacted ones. Does nothing if there is
+    /// none.
     pub(crate) fn sign_nth(&mut self, nth: usize, more: &str) {
         let own = self.pieces.iter_mut().filter_map(|it| match it {
             Piece::Thinking { part, .. } if !part.redacted => Some(part),
@@ -101,7 +102,7 @@ impl Assembly {
         }
     }
 
-    /// Puts a signature without thinking before the text that is arriving, or at the end if none is.
+    /// Inserts a signature without thinking before the current text part, or at the end if there is none.
     pub(crate) fn sign_text(&mut self, signature: String) {
         let part = Thinking {
             signature: Some(signature),
@@ -117,14 +118,14 @@ impl Assembly {
         }
     }
 
-    /// Ends the thinking part that is arriving: what follows is another one.
+    /// Ends the current thinking part: more thinking starts a new part.
     pub(crate) fn close_thinking(&mut self) {
         if let Some(Piece::Thinking { open, .. }) = self.pieces.last_mut() {
             *open = false;
         }
     }
 
-    /// Adds a whole thinking part, such as a withheld one.
+    /// Adds a whole thinking part, such as a redacted one.
     pub(crate) fn thought(&mut self, text: &str, signature: Option<String>, redacted: bool) -> Option<Delta> {
         let part =
             Thinking { text: text.to_owned(), signature, provider: Some(self.provider.clone()), redacted };
@@ -142,7 +143,7 @@ impl Assembly {
         }
     }
 
-    /// A tool call begins.
+    /// Starts a tool call.
     pub(crate) fn call(&mut self, key: &str, id: &str, name: &str) -> Delta {
         let index = self.n_calls;
         self.n_calls += 1;
@@ -158,18 +159,18 @@ impl Assembly {
         Delta::Call { index, id, name }
     }
 
-    /// Whether a call with that key has begun.
+    /// Returns whether a call with that key has started.
     pub(crate) fn has_call(&self, key: &str) -> bool {
         self.pieces.iter().any(|it| matches!(it, Piece::Call { key: own, .. } if own == key))
     }
 
-    /// Whether arguments of the call with that key have come.
+    /// Returns whether any arguments of the call with that key have arrived.
     pub(crate) fn has_arguments(&self, of: &str) -> bool {
         let has = |it: &Piece| matches!(it, Piece::Call { key, json, .. } if key == of && !json.is_empty());
         self.pieces.iter().any(has)
     }
 
-    /// More of a call's arguments; nothing if there is no such call.
+    /// Appends to a call's arguments; returns `None` if there is no such call.
     pub(crate) fn arguments(&mut self, of: &str, more: &str) -> Option<Delta> {
         let found = self.pieces.iter_mut().rev().find_map(|it| match it {
             Piece::Call { key, index, json, .. } if key == of => Some((*index, json)),
@@ -180,7 +181,7 @@ impl Assembly {
         (!more.is_empty()).then(|| Delta::Arguments { index, json: more.to_owned() })
     }
 
-    /// Says that a call's arguments are whole.
+    /// Marks a call's arguments as complete.
     pub(crate) fn close_call(&mut self, of: &str) {
         for piece in &mut self.pieces {
             if let Piece::Call { key, whole, .. } = piece
@@ -191,7 +192,7 @@ impl Assembly {
         }
     }
 
-    /// Returns the whole answer. Calls turn an unknown or ordinary end into [`StopReason::ToolCalls`].
+    /// Returns the whole answer. If it has calls, an unknown or ordinary stop becomes [`StopReason::ToolCalls`].
     pub(crate) fn answer(&self) -> Answer {
         let stop = match self.stop.clone().unwrap_or(StopReason::End) {
             StopReason::End if self.n_calls > 0 => StopReason::ToolCalls,
@@ -206,7 +207,7 @@ impl Assembly {
         }
     }
 
-    /// Returns what may be kept of an answer that was cut: text, signed thinking, calls that arrived whole.
+    /// Returns what can be kept of a truncated answer: text, media, signed thinking and complete calls.
     pub(crate) fn partial(&self) -> Message {
         let keep = |it: &Piece| match it {
             Piece::Text(_) | Piece::Media(_) => true,
@@ -233,12 +234,12 @@ impl Assembly {
     }
 }
 
-/// Returns the error for a stream that ended too early.
+/// Returns the error for a stream that ended early.
 pub(crate) fn cut() -> DecodeError {
     DecodeError::new("stream", "the stream ended before the answer was whole")
 }
 
-/// Reads the arguments of a call. What is not JSON is kept as text: whoever runs the tool tells the model.
+/// Parses the arguments of a call. Invalid JSON is kept as text: running the tool then reports it to the model.
 pub(crate) fn parse_arguments(json: &str) -> Value {
     match json.trim() {
         "" => Value::Object(Map::new()),

@@ -1,11 +1,11 @@
-//! Ids and names of tool calls, as providers take them.
+//! Ids and names of tool calls, in the form that providers accept.
 //!
-//! In comes what a model or an application said, out comes what may be sent. A provider refuses a whole conversation for
-//! one id that is too long or one name with a blank in it, and models do call tools that nobody offered. The rules:
+//! Providers reject a whole conversation for one id that is too long or one name with a space in it, and models do
+//! call tools that were never offered. So ids and names are rewritten before they are sent:
 //!
-//! 1. An id that does not fit is mapped; the same id gives the same one, so that a call and its result stay together.
-//! 2. The name of an offered tool is sent as it is. Any other name has letters, digits, `_` and `-`, 64 at most; what is
-//!    something else becomes `_`, and no name at all `unknown_tool`.
+//! 1. An id that does not fit is mapped. The mapping is deterministic, so a call and its result keep matching ids.
+//! 2. The name of an offered tool is sent unchanged. Any other name is limited to letters, digits, `_` and `-`, 64 at
+//!    most; other characters become `_`, and an empty name becomes `unknown_tool`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use contexture_message::ToolDefinition;
 use crate::digest::digest;
 use crate::loss::Losses;
 
-/// What a tool is called whose name nobody knows.
+/// The name sent for a tool call without a name.
 const NAMELESS: &str = "unknown_tool";
 
 const LONGEST_NAME: usize = 64;
@@ -28,7 +28,7 @@ fn plain(text: &str) -> String {
     text.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()
 }
 
-/// Returns an id of letters, digits, `_` and `-`.
+/// Returns `id`, mapped to letters, digits, `_` and `-` if it has other characters.
 pub(crate) fn plain_id(id: &str) -> String {
     match !id.is_empty() && id.chars().all(is_plain) {
         true => id.to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn plain_id(id: &str) -> String {
     }
 }
 
-/// Returns an id of at most `longest` letters.
+/// Returns `id`, mapped to at most `longest` characters if it is longer.
 pub(crate) fn short_id(id: &str, longest: usize) -> String {
     if id.chars().nth(longest).is_none() {
         return id.to_owned();
@@ -46,7 +46,7 @@ pub(crate) fn short_id(id: &str, longest: usize) -> String {
     format!("{start}_{digest}")
 }
 
-/// Returns the name under which a call, or the result of one, at `at` is sent.
+/// Returns the name to send for the call or result at `at`.
 pub(crate) fn name<'a>(
     name: &'a str,
     tools: &[Arc<ToolDefinition>],

@@ -1,8 +1,8 @@
-//! What is known of models, as data: windows, output limits, prices, cache rules, capabilities.
+//! Model facts as data: context windows, output limits, prices, cache rules, capabilities.
 //!
-//! In comes a model's name, out come its [`ModelFacts`]. The table is `catalogue.json`: patterns of names, such as
-//! `gpt-5-mini*`, and what is known of the models that fit. A model's facts are those of all patterns that fit, the more
-//! exact one winning field by field, and the user's own entries win over all. Nothing is looked up anywhere else.
+//! A [`Catalogue`] maps a model's name to its [`ModelFacts`]. The table is `catalogue.json`: name patterns, such as
+//! `gpt-5-mini*`, with the facts of the models that match. The facts of all matching patterns are merged field by
+//! field, the more specific pattern first, and the user's entries override the table. No other source is consulted.
 
 use std::collections::BTreeMap;
 
@@ -11,58 +11,58 @@ use serde::{Deserialize, Serialize};
 
 const TABLE: &str = include_str!("catalogue.json");
 
-/// What is known of a model. What is not set is not known.
+/// The known facts about a model. A field that is not set is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelFacts {
-    /// Tokens that fit into one request together with its answer.
+    /// The number of tokens that a request and its answer may have together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<Tokens>,
-    /// The most tokens that the model writes.
+    /// The maximum number of tokens that the model can write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output: Option<Tokens>,
-    /// Tokens kept free for the answer if the settings do not say.
+    /// Tokens to reserve for the answer if the settings do not specify it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_reserve: Option<Tokens>,
-    /// What a million tokens cost.
+    /// The price per million tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// How its provider caches.
+    /// The cache rules of the model's provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheRules>,
-    /// Whether the model takes a number of tokens for its thinking. One that does not takes an effort.
+    /// Whether the model accepts a token budget for its thinking. If not, it takes an effort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_budget: Option<bool>,
-    /// What it can do.
+    /// The features that the model supports.
     pub capabilities: Capabilities,
 }
 
-/// What a model can do; unknown where it is not set.
+/// The features that a model supports; a field that is not set is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Capabilities {
-    /// Calls tools.
+    /// Whether the model calls tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<bool>,
-    /// Sees images.
+    /// Whether the model accepts images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<bool>,
-    /// Reads PDF files.
+    /// Whether the model reads PDF files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pdf: Option<bool>,
-    /// Keeps to a JSON Schema for its answer.
+    /// Whether the model's answers can be constrained to a JSON Schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_output: Option<bool>,
-    /// Thinks before it answers, and takes a setting for how much.
+    /// Whether the model thinks before it answers, and accepts a setting for how much.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
-    /// Takes temperature, top_p and the like.
+    /// Whether the model accepts temperature, top_p and similar settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<bool>,
 }
 
 impl ModelFacts {
-    /// Returns these facts, and where they say nothing, what `other` says, field by field.
+    /// Returns these facts, with unset fields filled in from `other`.
     ///
     /// ```
     /// use contexture_message::Tokens;
@@ -75,7 +75,7 @@ impl ModelFacts {
     /// ```
     #[must_use]
     pub fn or(self, other: ModelFacts) -> ModelFacts {
-        // Taken apart by name: a new field can't be forgotten here.
+        // Destructured by name, so that a new field cannot be forgotten here.
         let ModelFacts {
             context_window,
             max_output,
@@ -99,7 +99,7 @@ impl ModelFacts {
         }
     }
 
-    /// Returns these facts with a window: [`ASSUMED_WINDOW`] where none is known. The second value says whether it is assumed.
+    /// Returns these facts with a window, [`ASSUMED_WINDOW`] if it is unknown, and whether the window is assumed.
     ///
     /// ```
     /// use contexture_wire::{ASSUMED_WINDOW, ModelFacts};
@@ -113,8 +113,9 @@ impl ModelFacts {
         (ModelFacts { context_window, ..self }, self.context_window.is_none())
     }
 
-    /// Returns how many tokens are kept free for the answer if the settings do not say: `output_reserve`, else 8192, but
-    /// no more than the model writes and no more than a quarter of its window. Nothing if neither is known.
+    /// Returns the number of tokens to reserve for the answer if the settings do not specify it: `output_reserve` if
+    /// it is set, otherwise 8192 or less, capped at the maximum output and a quarter of the window. Returns `None` if
+    /// none of the three is known.
     ///
     /// ```
     /// use contexture_message::Tokens;
@@ -133,7 +134,7 @@ impl ModelFacts {
 
 const DEFAULT_RESERVE: Tokens = Tokens(8192);
 
-/// The window of a model of which nothing is known.
+/// The context window assumed for an unknown model.
 pub const ASSUMED_WINDOW: Tokens = Tokens(200_000);
 
 fn price_or(own: Price, other: Price) -> Price {
@@ -147,7 +148,7 @@ fn price_or(own: Price, other: Price) -> Price {
 }
 
 impl Capabilities {
-    /// Returns these capabilities, and where they say nothing, what `other` says.
+    /// Returns these capabilities, with unset fields filled in from `other`.
     #[must_use]
     pub fn or(self, other: Capabilities) -> Capabilities {
         let Capabilities { tools, images, pdf, structured_output, reasoning, sampling } = other;
@@ -162,7 +163,7 @@ impl Capabilities {
     }
 }
 
-/// What is known of models: a table by patterns of names, and the user's own entries, which win.
+/// The known models: a table of name patterns, and the user's entries, which override it.
 ///
 /// ```
 /// use contexture_wire::Catalogue;
@@ -174,15 +175,15 @@ impl Capabilities {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// Patterns and their facts, in the order of the table.
+    /// Patterns and their facts, in table order.
     known: Vec<(String, ModelFacts)>,
-    /// Who serves models at an address of their own, with the patterns of their names.
+    /// Providers that need no configuration, with the patterns of their models' names.
     owners: Vec<(String, String)>,
-    /// The user's own, by exact name.
+    /// The user's entries, by exact name.
     own: BTreeMap<String, ModelFacts>,
 }
 
-/// The table as it is written.
+/// The format of `catalogue.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -193,19 +194,18 @@ struct Table {
     models: IndexedModels,
 }
 
-/// Keeps the order of the table.
+/// A map that keeps the order of the table.
 type IndexedModels = serde_json::Map<String, serde_json::Value>;
 
 impl Catalogue {
-    /// Returns the catalogue that comes with this library.
+    /// Returns the catalogue built into this library.
     pub fn standard() -> Self {
-        // A test reads the same table: it can't be wrong here, and if it were, nothing would be known.
+        // A test parses the same table, so this cannot fail; if it did, all models would be unknown.
         let (known, owners) = table(TABLE).unwrap_or_default();
         Self { known, owners, own: BTreeMap::new() }
     }
 
-    /// Returns the catalogue with the user's own models, by exact name, with or without the provider. Each adds to what
-    /// is known or corrects it.
+    /// Adds the user's models, by exact name, with or without the provider. Their facts extend or override the table.
     #[must_use]
     pub fn with_models(mut self, models: BTreeMap<String, ModelFacts>) -> Self {
         for (name, facts) in models {
@@ -215,9 +215,9 @@ impl Catalogue {
         self
     }
 
-    /// Returns what is known of a model, by `provider/model` or its name alone.
+    /// Returns the facts about a model, given as `provider/model` or by name alone.
     ///
-    /// All patterns that fit are merged; the one with more letters wins. Providers and other things in front of the name
+    /// All matching patterns are merged; longer patterns take precedence. Prefixes of the name, such as providers,
     /// are skipped: `openrouter/anthropic/claude-sonnet-4-5`, `us.anthropic.claude-…`, `ft:gpt-4o:team::id`.
     pub fn facts(&self, model: &str) -> ModelFacts {
         let alone = model.split_once('/').and_then(|(_, name)| self.own.get(name));
@@ -227,7 +227,8 @@ impl Catalogue {
     }
 
     fn known_facts(&self, model: &str) -> ModelFacts {
-        // The first place that fits: what follows the model in `ft:gpt-4o:gemini-team::id` is not its name.
+        // Use the first position that matches: in `ft:gpt-4o:gemini-team::id`, the text after the model is not its
+        // name.
         let starts = std::iter::once(0).chain(model.match_indices(['/', ':', '.']).map(|(at, _)| at + 1));
         let mut fitting: Vec<(usize, ModelFacts)> =
             starts.map(|at| self.fitting(&model[at..])).find(|it| !it.is_empty()).unwrap_or_default();
@@ -235,7 +236,7 @@ impl Catalogue {
         fitting.into_iter().fold(ModelFacts::default(), |facts, (_, it)| facts.or(it))
     }
 
-    /// Returns the facts of all patterns that fit, with how many letters each says.
+    /// Returns the facts of all matching patterns, each with the number of literal characters in its pattern.
     fn fitting(&self, name: &str) -> Vec<(usize, ModelFacts)> {
         let fits = self.known.iter().filter_map(|(patterns, facts)| {
             let fitting = patterns.split('|').filter(|it| matches(it, name));
@@ -245,7 +246,7 @@ impl Catalogue {
         fits.collect()
     }
 
-    /// Returns the provider that a model belongs to, by its name alone.
+    /// Returns the provider of a model, given by name alone.
     ///
     /// ```
     /// # use contexture_wire::Catalogue;
@@ -260,19 +261,19 @@ impl Catalogue {
         full.map(|(provider, _)| provider).or_else(of_table)
     }
 
-    /// Returns what a call cost, if the prices are known.
+    /// Returns the cost of a call, if the prices are known.
     pub fn cost(&self, model: &str, usage: Usage) -> Option<f64> {
         self.facts(model).price?.of(usage)
     }
 
-    /// Returns all entries: the patterns of the table in its order, then the user's own names.
+    /// Returns all entries: the patterns in table order, then the user's names.
     pub fn models(&self) -> impl Iterator<Item = (&str, ModelFacts)> {
         let known = self.known.iter().map(|(pattern, facts)| (pattern.as_str(), *facts));
         known.chain(self.own.iter().map(|(name, facts)| (name.as_str(), *facts)))
     }
 }
 
-/// Facts by pattern, and patterns by owner.
+/// Facts by pattern, and name patterns by provider.
 type Read = (Vec<(String, ModelFacts)>, Vec<(String, String)>);
 
 fn table(text: &str) -> Result<Read, serde_json::Error> {
@@ -282,7 +283,7 @@ fn table(text: &str) -> Result<Read, serde_json::Error> {
     Ok((models.collect::<Result<_, serde_json::Error>>()?, table.owners.into_iter().collect()))
 }
 
-/// Whether a name fits a pattern, in which `*` stands for anything.
+/// Returns whether a name matches a pattern, in which `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(start) else { return false };

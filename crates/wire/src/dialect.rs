@@ -1,14 +1,14 @@
-//! Who is spoken to, and how.
+//! Dialects, and the targets of requests.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ModelFacts;
 
-/// How a provider is spoken to.
+/// The API format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// OpenAI Chat Completions, and whoever speaks like it.
+    /// OpenAI Chat Completions and compatible servers.
     Openai,
     /// OpenAI Responses.
     OpenaiResponses,
@@ -19,7 +19,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All dialects.
+    /// All supported dialects.
     pub const ALL: [Dialect; 4] =
         [Dialect::Openai, Dialect::OpenaiResponses, Dialect::Anthropic, Dialect::Gemini];
 
@@ -38,7 +38,7 @@ impl Dialect {
         Dialect::ALL.into_iter().find(|it| it.as_str() == name)
     }
 
-    /// Returns the address of the provider whose dialect it is.
+    /// Returns the default base URL: that of the provider that defined the dialect.
     pub fn base_url(self) -> &'static str {
         match self {
             Dialect::Openai | Dialect::OpenaiResponses => "https://api.openai.com/v1",
@@ -48,25 +48,25 @@ impl Dialect {
     }
 }
 
-/// Who a request is for.
+/// The provider and model that a request is sent to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// How the provider is spoken to.
+    /// The API format of the provider.
     pub dialect: Dialect,
-    /// The provider's name in the configuration; thinking goes back to the provider that made it, and to no other.
+    /// The provider's name in the configuration. Thinking is only sent back to the provider that produced it.
     pub provider: String,
-    /// The model as the provider names it, without the provider in front.
+    /// The provider's name for the model, without a provider prefix.
     pub model: String,
-    /// What is known of the model.
+    /// The known facts about the model.
     pub facts: ModelFacts,
     /// Whether the answer is streamed.
     pub stream: bool,
-    /// Requests with the same key should meet the same cache: OpenAI's `prompt_cache_key`.
+    /// Routes requests with the same key to the same cache: OpenAI's `prompt_cache_key`.
     pub cache_key: Option<String>,
 }
 
 impl Target {
-    /// Returns a target with nothing known of the model.
+    /// Returns a target without streaming, cache key or known facts about the model.
     pub fn new(dialect: Dialect, provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             dialect,
@@ -78,7 +78,7 @@ impl Target {
         }
     }
 
-    /// Returns the path below the base address that takes the request, with its query.
+    /// Returns the request path relative to the base URL, including the query.
     pub fn path(&self) -> String {
         match self.dialect {
             Dialect::Openai => "/chat/completions".to_owned(),

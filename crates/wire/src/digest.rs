@@ -1,6 +1,6 @@
-//! Short stable names for texts.
+//! Short stable digests of texts.
 
-/// Returns eight letters that depend on `text` alone, on every machine alike: FNV-1a, folded to 32 bits.
+/// Returns eight characters that depend on `text` alone and are the same on every machine: FNV-1a, folded to 32 bits.
 pub(crate) fn digest(text: &str) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {

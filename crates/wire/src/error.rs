@@ -1,16 +1,16 @@
-//! What providers say when they refuse, and documents that can't be read.
+//! Provider errors, and documents that cannot be decoded.
 
 mod classify;
 
 pub use classify::{classify, failure};
 
-/// A document that is not what its dialect says it should be.
+/// A document that does not conform to its dialect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {reason}")]
 pub struct DecodeError {
-    /// The place, such as `messages[3].content[1].type`.
+    /// The path of the value, such as `messages[3].content[1].type`.
     pub at: String,
-    /// What is wrong there.
+    /// The problem with that value.
     pub reason: String,
 }
 
@@ -20,38 +20,38 @@ impl DecodeError {
     }
 }
 
-/// What kind of refusal it was.
+/// The kind of a provider's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderErrorKind {
-    /// The key is missing, wrong, or may not do this.
+    /// The API key is missing, wrong or lacks permission.
     Auth,
     /// Too many requests or tokens, or no credit left.
     RateLimited,
-    /// The request is larger than the model's window.
+    /// The request exceeds the model's context window.
     PromptTooLong,
     /// The provider refused the content.
     Refused,
-    /// The provider has too much to do, or broke; trying again may help.
+    /// The provider is overloaded or failed; a retry may succeed.
     Overloaded,
-    /// There is no such model or address.
+    /// The model or the address does not exist.
     NotFound,
-    /// The provider says that the request is wrong.
+    /// The provider rejected the request as invalid.
     Invalid,
 }
 
-/// A provider's own error.
+/// An error reported by a provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProviderError {
-    /// What kind of refusal it was.
+    /// The kind of the error.
     pub kind: ProviderErrorKind,
-    /// The provider's code or type, where it gave one.
+    /// The provider's error code or type, if it sent one.
     pub code: Option<String>,
-    /// The provider's words.
+    /// The provider's error message.
     pub message: String,
 }
 
-/// Returns the beginning of a text that may be long.
+/// Truncates a text to `n_chars` characters, with an ellipsis if it is longer.
 pub(crate) fn shortened(text: &str, n_chars: usize) -> String {
     match text.char_indices().nth(n_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),

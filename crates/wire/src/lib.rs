@@ -1,10 +1,10 @@
-//! Provider dialects: requests, answers and streams as each provider writes them, both ways.
+//! Provider dialects: encodes and decodes the requests, answers and streams of each provider.
 //!
-//! A [`Target`] says who is spoken to. [`encode_request`] turns a [`Request`] into the JSON of its dialect and lists
-//! what the dialect can't carry as [`Loss`]es; [`StreamDecoder`] turns the frames of a streamed answer into
-//! [`Delta`]s. The [`Catalogue`] holds what is known of models as data.
+//! A [`Target`] names the provider and model. [`encode_request`] turns a [`Request`] into the JSON of the target's
+//! dialect and lists what the dialect cannot represent as [`Loss`]es; [`StreamDecoder`] turns the frames of a
+//! streamed answer into [`Delta`]s. The [`Catalogue`] holds the known facts about models.
 //!
-//! No HTTP, no clock, no environment: bytes in, bytes out. The same request gives the same bytes.
+//! This crate uses no HTTP, clock or environment. The same request gives the same bytes.
 
 mod anthropic;
 mod assembly;
@@ -30,7 +30,8 @@ pub use dialect::{Dialect, Target};
 pub use error::{DecodeError, ProviderError, ProviderErrorKind, classify, failure};
 pub use loss::{Decoded, Encoded, Loss};
 
-/// Writes a request in the dialect of its target. Never fails: what the dialect can't carry is listed.
+/// Encodes a request in the dialect of its target. Never fails: what the dialect cannot represent is listed as a
+/// loss.
 pub fn encode_request(target: &Target, request: &Request) -> Encoded {
     match target.dialect {
         Dialect::Openai => openai::encode_request(target, request),
@@ -40,7 +41,7 @@ pub fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
 }
 
-/// Reads a request that was written in the dialect of `target`, such as by another program's SDK.
+/// Decodes a request in the dialect of `target`, such as one from another program's SDK.
 pub fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
     match target.dialect {
         Dialect::Openai => openai::decode_request(target, body),
@@ -50,7 +51,7 @@ pub fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>,
     }
 }
 
-/// Writes an answer as the provider would.
+/// Encodes an answer in the provider's format.
 pub fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     match target.dialect {
         Dialect::Openai => openai::encode_answer(target, answer),
@@ -60,7 +61,7 @@ pub fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     }
 }
 
-/// Reads an answer that was not streamed.
+/// Decodes an answer that was not streamed.
 pub fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     match target.dialect {
         Dialect::Openai => openai::decode_answer(target, body),
@@ -70,10 +71,10 @@ pub fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, D
     }
 }
 
-/// One server-sent event: its name, where it has one, and its data.
+/// A server-sent event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The event's name.
+    /// The event's name, if it has one.
     pub event: Option<String>,
     /// The event's data.
     pub data: String,
@@ -85,7 +86,7 @@ impl Frame {
         Self { event: None, data: data.into() }
     }
 
-    /// Returns the bytes of the frame in an event stream.
+    /// Formats the frame for an event stream.
     pub fn to_sse(&self) -> String {
         let event = self.event.as_ref().map(|it| format!("event: {it}\n")).unwrap_or_default();
         let data: String = self.data.lines().map(|it| format!("data: {it}\n")).collect();
@@ -93,18 +94,18 @@ impl Frame {
     }
 }
 
-/// Why a stream can't go on.
+/// The reason why a stream failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The provider said so.
+    /// The provider reported an error.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// A frame that makes no sense.
+    /// A frame could not be decoded, or the stream ended early.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
 }
 
-/// Reads a streamed answer, frame by frame.
+/// Decodes a streamed answer, frame by frame.
 #[derive(Debug)]
 pub struct StreamDecoder(Decoder);
 
@@ -117,7 +118,7 @@ enum Decoder {
 }
 
 impl StreamDecoder {
-    /// Returns a decoder for one answer of `target`.
+    /// Returns a decoder for one answer from `target`.
     pub fn new(target: &Target) -> Self {
         Self(match target.dialect {
             Dialect::Openai => Decoder::Openai(openai::StreamDecoder::new(target)),
@@ -127,7 +128,7 @@ impl StreamDecoder {
         })
     }
 
-    /// Reads the next frame. [`Delta::Done`] comes out exactly once, when the answer is whole.
+    /// Decodes the next frame. [`Delta::Done`] is returned exactly once, when the answer is complete.
     pub fn push(&mut self, frame: &Frame) -> Result<Vec<Delta>, StreamError> {
         match &mut self.0 {
             Decoder::Openai(it) => it.push(frame),
@@ -137,8 +138,8 @@ impl StreamDecoder {
         }
     }
 
-    /// Says that the body ended. Gives [`Delta::Done`] if the answer turned out whole and it has not come out yet (some
-    /// servers leave out the end mark); fails if the stream was cut.
+    /// Handles the end of the body. Returns [`Delta::Done`] if the answer is complete and `Done` has not been
+    /// returned yet (some servers omit the end mark); fails if the stream was truncated.
     pub fn finish(&mut self) -> Result<Vec<Delta>, StreamError> {
         match &mut self.0 {
             Decoder::Openai(it) => it.finish(),
@@ -148,7 +149,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Returns what has arrived so far and may be kept: text, and thinking that is whole; never half a tool call.
+    /// Returns what can be kept of the answer so far: text, media, signed thinking and complete tool calls.
     pub fn partial(&self) -> Message {
         match &self.0 {
             Decoder::Openai(it) => it.partial(),
@@ -159,7 +160,7 @@ impl StreamDecoder {
     }
 }
 
-/// Writes a streamed answer as the provider would.
+/// Encodes a streamed answer in the provider's format.
 #[derive(Debug)]
 pub struct StreamEncoder(Encoder);
 
@@ -172,7 +173,7 @@ enum Encoder {
 }
 
 impl StreamEncoder {
-    /// Returns an encoder for one answer of `target`.
+    /// Returns an encoder for one answer from `target`.
     pub fn new(target: &Target) -> Self {
         Self(match target.dialect {
             Dialect::Openai => Encoder::Openai(openai::StreamEncoder::new(target)),
@@ -182,7 +183,7 @@ impl StreamEncoder {
         })
     }
 
-    /// Writes the next piece; [`Delta::Done`] writes everything that ends the stream.
+    /// Encodes the next delta; [`Delta::Done`] produces all frames that end the stream.
     pub fn push(&mut self, delta: &Delta) -> Vec<Frame> {
         match &mut self.0 {
             Encoder::Openai(it) => it.push(delta),

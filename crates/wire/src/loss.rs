@@ -1,36 +1,36 @@
-//! What a dialect can't carry: reported, never lost silently.
+//! Losses: what a dialect cannot represent is reported, never dropped silently.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Something that was left out, or said in other words, because the dialect can't carry it.
+/// Something that was omitted or reworded because the dialect cannot represent it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// The place, such as `messages[3].content[1]` or `settings.top_k`.
+    /// The path of the value, such as `messages[3].content[1]` or `settings.top_k`.
     pub at: String,
-    /// What happened to it and why.
+    /// What happened to the value, and why.
     pub reason: String,
 }
 
-/// JSON as it is sent, and what it could not carry.
+/// A JSON body and the losses of encoding it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// What is sent.
+    /// The JSON to send.
     pub body: Value,
-    /// What could not be carried, in the order of the request.
+    /// The losses, in request order.
     pub losses: Vec<Loss>,
 }
 
-/// What was read, and what has no place in our data.
+/// A decoded value and the losses of decoding it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded<T> {
-    /// What was read.
+    /// The decoded value.
     pub value: T,
-    /// What was left out, in the order of the document.
+    /// The losses, in document order.
     pub losses: Vec<Loss>,
 }
 
-/// Losses while they are collected.
+/// Collects losses.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(Vec<Loss>);
 

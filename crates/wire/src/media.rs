@@ -1,24 +1,24 @@
-//! What the bytes of images and files are: where they are inline, of which type, and base64.
+//! The location, type and base64 encoding of images and files.
 //!
-//! In comes a source as an author wrote it, out comes what a dialect needs to know. Types that are not said are told
-//! from the name, the address or the first bytes; nothing is ever fetched.
+//! [`bytes`] turns a source as an author wrote it into what a dialect needs. A missing media type is inferred from
+//! the name, the address or the first bytes; nothing is ever fetched.
 
 use std::borrow::Cow;
 
 use contexture_message::MediaSource;
 
-/// Where the bytes are, `data:` addresses taken apart.
+/// Where the bytes are, with `data:` URLs decoded to inline data.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Bytes<'a> {
-    /// Inline, in base64.
+    /// Inline data in base64.
     Inline(Cow<'a, str>),
-    /// Behind an address.
+    /// The URL to fetch the bytes from.
     Url(&'a str),
-    /// Uploaded before.
+    /// The id of an uploaded file.
     Id(&'a str),
 }
 
-/// Returns where the bytes are and of which type they are, where that is said or can be told.
+/// Returns the location of the bytes, and their media type if it is given or can be inferred.
 pub(crate) fn bytes<'a>(
     source: &'a MediaSource,
     media_type: Option<&str>,
@@ -41,8 +41,8 @@ pub(crate) fn bytes<'a>(
     }
 }
 
-/// Takes a `data:` URL apart: its media type, where it says one, and its data in base64. Schemes may be written in any
-/// case, and data that is not in base64 is written so.
+/// Parses a `data:` URL into its media type, if given, and its data in base64. The scheme is case-insensitive, and
+/// data that is not base64 is encoded.
 pub(crate) fn data_url(url: &str) -> Option<(Option<String>, Cow<'_, str>)> {
     let (scheme, rest) = url.trim_start().split_once(':')?;
     if !scheme.eq_ignore_ascii_case("data") {
@@ -76,7 +76,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// How files begin, in base64.
+/// The first characters of files in base64, by media type.
 #[rustfmt::skip]
 const STARTS: &[(&str, &str)] = &[
     ("iVBORw0KGgo", "image/png"),
@@ -113,14 +113,14 @@ fn by_extension(path: &str) -> Option<&'static str> {
     EXTENSIONS.iter().find(|(it, _)| it.eq_ignore_ascii_case(extension)).map(|(_, it)| *it)
 }
 
-/// Returns how the names of files of that type end.
+/// Returns the file extension for a media type, `bin` if it is unknown.
 pub(crate) fn extension(kind: &str) -> &'static str {
     EXTENSIONS.iter().find(|(_, it)| *it == kind).map_or("bin", |(end, _)| *end)
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Returns the text that base64 stands for, if it is base64 and stands for text.
+/// Decodes base64 to text; returns `None` if it is not base64 or not text.
 pub(crate) fn text_of(base64: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(base64.len() / 4 * 3);
     let (mut bits, mut n_bits) = (0_u32, 0);
@@ -136,7 +136,7 @@ pub(crate) fn text_of(base64: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Writes bytes as base64.
+/// Encodes bytes as base64.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

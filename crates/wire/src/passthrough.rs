@@ -1,19 +1,18 @@
-//! Settings that are only one provider's: passed through as they are.
+//! Provider-specific settings, passed through unchanged.
 //!
-//! In comes a body and the author's `settings.provider`, out comes the body with its entries at the top. The rule, in
-//! full:
+//! [`merge`] adds the entries of the author's `settings.provider` to the top level of a body. The rule, in full:
 //!
-//! 1. An entry replaces the body's own; where both are objects, their entries are merged, one level deep.
+//! 1. An entry replaces the body's entry; if both are objects, their entries are merged, one level deep.
 //! 2. An object under the name of the target's provider or dialect holds entries for that one.
-//! 3. An object under the name of another dialect is for somebody else and is skipped.
+//! 3. An object under the name of another dialect is skipped.
 //!
-//! [`wrap`] is the way back: what a decoder does not know comes under the dialect's name.
+//! [`wrap`] is the reverse: it puts fields that a decoder does not know under the dialect's name.
 
 use serde_json::{Map, Value};
 
 use crate::{Dialect, Target};
 
-/// Merges the author's own entries into a body.
+/// Merges the author's entries into a body.
 pub(crate) fn merge(body: &mut Map<String, Value>, target: &Target, own: &Map<String, Value>) {
     let dialect = target.dialect.as_str();
     for (key, value) in own {
@@ -38,7 +37,7 @@ fn put(body: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// Returns the settings that pass the `left` fields of a body through to the same dialect.
+/// Returns settings that pass the fields in `left` through to the same dialect.
 pub(crate) fn wrap(dialect: Dialect, left: Map<String, Value>) -> Map<String, Value> {
     match left.is_empty() {
         true => Map::new(),

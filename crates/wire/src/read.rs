@@ -1,9 +1,9 @@
-//! Reads JSON documents of others, and says where they are wrong.
+//! Reads JSON documents and reports where they are invalid.
 //!
-//! A [`Place`] is a value together with the path that leads to it. Reading it gives the value or a [`DecodeError`] that
-//! names the path. A field that is absent and one that is null are the same. A name in camel case is also found in snake
-//! case, as Google's servers do it. A place remembers which of its fields were asked for: what nobody asked for is what we
-//! don't know. [`Place::left`] hands it on, [`Place::report`] lists it as losses.
+//! A [`Place`] is a value with its path in the document. Reading it returns the value or a [`DecodeError`] with the
+//! path. An absent field and a null field are the same. A camel-case name also matches its snake-case form, as on
+//! Google's servers. A place records which of its fields were read; the remaining fields are unknown to us.
+//! [`Place::left`] returns them, [`Place::report`] lists them as losses.
 
 use std::cell::RefCell;
 
@@ -13,12 +13,12 @@ use crate::error::{classify, failure, shortened};
 use crate::loss::Losses;
 use crate::{DecodeError, Dialect, Frame, StreamError};
 
-/// A value of a document and where it stands.
+/// A value and its path in the document.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     at: String,
     pub(crate) value: &'a Value,
-    /// The fields that were asked for.
+    /// The fields that were read.
     asked: RefCell<Vec<&'a str>>,
 }
 
@@ -39,17 +39,17 @@ impl<'a> Place<'a> {
         Self { at, value, asked: RefCell::default() }
     }
 
-    /// Returns the path that leads here, such as `messages[3].content`.
+    /// Returns the path of this value, such as `messages[3].content`.
     pub(crate) fn at(&self) -> &str {
         if self.at.is_empty() { "body" } else { &self.at }
     }
 
-    /// Returns the path that leads to a field.
+    /// Returns the path of a field.
     pub(crate) fn below(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 
-    /// Returns a field, unless it is absent or null or this is no object.
+    /// Returns a field, or `None` if it is absent or null or this is not an object.
     pub(crate) fn get(&self, name: &str) -> Option<Place<'a>> {
         let fields = self.value.as_object()?;
         let found = fields.get_key_value(name).or_else(|| fields.get_key_value(&snake_case(name)?));
@@ -58,89 +58,90 @@ impl<'a> Place<'a> {
         (!value.is_null()).then(|| Place::new(self.below(name), value))
     }
 
-    /// Returns a field that must be there.
+    /// Returns a required field.
     pub(crate) fn need(&self, name: &str) -> Result<Place<'a>, DecodeError> {
         self.object()?;
         self.get(name).ok_or_else(|| DecodeError::new(self.below(name), "is missing"))
     }
 
-    /// Returns the value of a field, if the field is there.
+    /// Returns the value of an optional field.
     pub(crate) fn get_value(&self, name: &str) -> Option<Value> {
         self.get(name).map(|it| it.value.clone())
     }
 
-    /// Returns the text of a field, if the field is there.
+    /// Returns the text of an optional field.
     pub(crate) fn get_str(&self, name: &str) -> Result<Option<&'a str>, DecodeError> {
         self.get(name).map(|it| it.str()).transpose()
     }
 
-    /// Returns the text of a field as our own, if the field is there.
+    /// Returns the owned text of an optional field.
     pub(crate) fn get_string(&self, name: &str) -> Result<Option<String>, DecodeError> {
         Ok(self.get_str(name)?.map(str::to_owned))
     }
 
-    /// Returns the text of a field that must be there, as our own.
+    /// Returns the owned text of a required field.
     pub(crate) fn need_string(&self, name: &str) -> Result<String, DecodeError> {
         Ok(self.need(name)?.str()?.to_owned())
     }
 
-    /// Returns a name, such as an id: no reason to give up a document, so what is no text, or an empty one, is none.
+    /// Returns a name, such as an id. A wrong type or an empty text counts as absent: it is no reason to reject a
+    /// document.
     pub(crate) fn name(&self, name: &str) -> Option<String> {
         self.get(name)?.value.as_str().filter(|it| !it.is_empty()).map(str::to_owned)
     }
 
-    /// Returns an object in a field, if the field is there.
+    /// Returns the object in an optional field.
     pub(crate) fn get_object(&self, name: &str) -> Result<Option<Place<'a>>, DecodeError> {
         let place = self.get(name);
         place.map(|it| it.object().map(|_| it.clone())).transpose()
     }
 
-    /// Returns an object in a field that must be there.
+    /// Returns the object in a required field.
     pub(crate) fn need_object(&self, name: &str) -> Result<Place<'a>, DecodeError> {
         let place = self.need(name)?;
         place.object()?;
         Ok(place)
     }
 
-    /// Returns the elements of a field, none if the field is not there.
+    /// Returns the elements of a list field; empty if the field is absent.
     pub(crate) fn get_list(&self, name: &str) -> Result<Vec<Place<'a>>, DecodeError> {
         self.get(name).map_or(Ok(Vec::new()), |it| it.list())
     }
 
-    /// Returns the objects in a field, none if the field is not there.
+    /// Returns the objects in a list field; empty if the field is absent.
     pub(crate) fn get_objects(&self, name: &str) -> Result<Vec<Place<'a>>, DecodeError> {
         self.get(name).map_or(Ok(Vec::new()), |it| it.objects())
     }
 
-    /// Returns the texts in a field, none if the field is not there.
+    /// Returns the texts in a list field; empty if the field is absent.
     pub(crate) fn get_strings(&self, name: &str) -> Result<Vec<String>, DecodeError> {
         self.get_list(name)?.iter().map(|it| it.str().map(str::to_owned)).collect()
     }
 
-    /// Returns the number in a field as it is written, if the field is there.
+    /// Returns the number in an optional field, exactly as written.
     pub(crate) fn get_number(&self, name: &str) -> Result<Option<Number>, DecodeError> {
         self.get(name).map(|it| it.number()).transpose()
     }
 
-    /// Returns the whole number of 32 bits in a field, if the field is there.
+    /// Returns the `u32` in an optional field.
     pub(crate) fn get_u32(&self, name: &str) -> Result<Option<u32>, DecodeError> {
         self.get(name).map(|it| it.u32()).transpose()
     }
 
-    /// Returns the whole number in a field, if the field is there.
+    /// Returns the integer in an optional field.
     pub(crate) fn get_i64(&self, name: &str) -> Result<Option<i64>, DecodeError> {
         let number = self.get(name).map(|it| it.value.as_i64().ok_or_else(|| it.expected("a whole number")));
         number.transpose()
     }
 
-    /// Returns whether a field is true; one that is not there is not.
+    /// Returns whether a boolean field is true; false if it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, DecodeError> {
         let flag = self.get(name).map(|it| it.value.as_bool().ok_or_else(|| it.expected("a boolean")));
         Ok(flag.transpose()?.unwrap_or_default())
     }
 
-    /// Returns a field's count, such as of tokens. A number such as `40.0` is whole; what is no count is none, as no
-    /// count is a reason to give up an answer.
+    /// Returns a count, such as a number of tokens. `40.0` is accepted as an integer. Anything that is not a count is
+    /// treated as absent: it is no reason to reject an answer.
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
         whole(self.get(name)?.value)
     }
@@ -176,20 +177,20 @@ impl<'a> Place<'a> {
         number.ok_or_else(|| self.expected("a whole number of 32 bits"))
     }
 
-    /// Says that nobody wants to know these fields.
+    /// Marks fields as read, so that they are not reported.
     pub(crate) fn ignore(&self, names: &[&str]) {
         for name in names {
             self.get(name);
         }
     }
 
-    /// Returns what nobody asked for, without fields that are null.
+    /// Returns the fields that were not read, except null ones.
     pub(crate) fn left(&self) -> Map<String, Value> {
         let left = self.unasked().filter(|(_, value)| !value.is_null());
         left.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Lists what says something and nobody asked for as losses.
+    /// Reports the non-empty fields that were not read as losses.
     pub(crate) fn report(&self, losses: &mut Losses) {
         for (name, _) in self.unasked().filter(|(_, value)| says(value)) {
             losses.add(self.below(name), "left out: it has no place here");
@@ -202,14 +203,14 @@ impl<'a> Place<'a> {
         fields.filter(move |(name, _)| !asked.contains(&name.as_str()))
     }
 
-    /// Returns the error of a value that is something else.
+    /// Returns the error for a value of the wrong type.
     pub(crate) fn expected(&self, what: &str) -> DecodeError {
         DecodeError::new(self.at(), format!("expected {what}, found {}", kind(self.value)))
     }
 }
 
-/// Reads the data of a frame, whatever the dialect. A server's error is returned as one, in whichever of the usual ways
-/// it says so; data that is no JSON is shown from its beginning.
+/// Parses the data of a frame, for all dialects. Returns an error that the server reports in any of the usual forms
+/// as a provider error. If the data is not JSON, the error quotes its beginning.
 pub(crate) fn parse_frame(dialect: Dialect, frame: &Frame) -> Result<Value, StreamError> {
     let data = frame.data.trim();
     let is_error = frame.event.as_deref() == Some("error");
@@ -244,7 +245,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a field says anything: SDKs write empty lists and nulls for what is not there. An empty object is a switch.
+/// Returns whether a field carries information: SDKs write null and empty lists for absent values. An empty object
+/// can be a switch.
 fn says(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -253,7 +255,7 @@ fn says(value: &Value) -> bool {
     }
 }
 
-/// Returns a name of camel case in snake case.
+/// Converts a camel-case name to snake case; returns `None` if it has no capitals.
 fn snake_case(name: &str) -> Option<String> {
     if !name.contains(|it: char| it.is_ascii_uppercase()) {
         return None;

@@ -1,14 +1,14 @@
-//! Words that stand for what a dialect can't carry as it is: a denial, or a picture in a place for text.
+//! Text that replaces what a dialect cannot represent: a denial, or an image where only text is allowed.
 //!
-//! In comes a part or an output, out comes a short text for the model. All dialects use the same words:
+//! Each function returns a short text for the model. All dialects use the same wording:
 //!
-//! - [`denial`]: the sentence for a tool call that was denied, with its reason where there is one.
+//! - [`denial`]: the sentence for a denied tool call, with the reason if there is one.
 //! - [`image`], [`file`]: `[image: image/png, 12 KB, not shown]`,
 //!   `[file: report.pdf, application/pdf, 34 KB, not shown]`, `[image: https://example.org/cat.png]`.
-//! - [`part`]: any part; a text is itself, everything else its reference.
+//! - [`part`]: the text of a text part, or the reference for any other part.
 //!
-//! The rule: base64 is never written as text, not even where an address turns out to be a `data:` URL. Whoever writes a
-//! reference reports a [`Loss`](crate::Loss) too; that is not done here.
+//! Base64 is never written as text, not even if a URL turns out to be a `data:` URL. The caller must also report a
+//! [`Loss`](crate::Loss).
 
 use contexture_message::{File, Image, MediaSource, Part};
 
@@ -19,7 +19,7 @@ const DENIED_REASON: &str = include_str!("templates/denied-reason.txt");
 const LINKED: &str = include_str!("templates/linked.txt");
 const NOT_SHOWN: &str = include_str!("templates/not-shown.txt");
 
-/// Returns the sentence that tells the model of a denied tool call.
+/// Returns the sentence that informs the model about a denied tool call.
 pub(crate) fn denial(reason: Option<&str>) -> String {
     match reason.map(str::trim) {
         None | Some("") => DENIED.trim_end().to_owned(),
@@ -27,17 +27,17 @@ pub(crate) fn denial(reason: Option<&str>) -> String {
     }
 }
 
-/// Returns the text that stands for an image.
+/// Returns the text that replaces an image.
 pub(crate) fn image(image: &Image) -> String {
     media("image", None, image.media_type.as_deref(), &image.source)
 }
 
-/// Returns the text that stands for a file.
+/// Returns the text that replaces a file.
 pub(crate) fn file(file: &File) -> String {
     media("file", file.name.as_deref(), file.media_type.as_deref(), &file.source)
 }
 
-/// Returns the text of a text part, and the text that stands for any other part.
+/// Returns the text of a text part, or the text that replaces any other part.
 pub(crate) fn part(part: &Part) -> String {
     match part {
         Part::Text { text } => text.clone(),
@@ -75,7 +75,7 @@ fn fill(template: &str, kind: &str, facts: &str) -> String {
     template.trim_end().replace("{kind}", kind).replace("{facts}", facts)
 }
 
-/// Returns how many bytes base64 stands for, in words.
+/// Returns the decoded size of base64 data, for display.
 fn size(base64: &str) -> String {
     let n_bytes = base64.trim_end_matches('=').len() * 3 / 4;
     match n_bytes {

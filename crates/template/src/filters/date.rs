@@ -1,7 +1,7 @@
-//! The `date` filter: reads dates as people write them. How they are printed is in `strftime`.
+//! The `date` filter: parses dates in common formats. Formatting is in `strftime`.
 //!
-//! There is no clock and no time zone database: `now` comes from the caller, times without an offset are UTC, and
-//! an offset in the text is kept. What cannot be read as a date is returned as it is.
+//! There is no clock and no time zone database: `now` comes from the caller, times without an offset are UTC, and an
+//! offset in the text is kept. Input that is not a date is returned unchanged.
 
 use super::{Args, Tools, strftime};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     value::Value,
 };
 
-/// A point in time, with the offset it is shown in.
+/// A point in time with its UTC offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) year: i64,
@@ -25,13 +25,13 @@ pub(super) struct Moment {
     pub(super) offset: i32,
 }
 
-/// Longer texts are not dates.
+/// Longer texts are not parsed as dates.
 const MAX_LENGTH: usize = 100;
-/// Far more than any calendar needs, and small enough for all arithmetic.
+/// Far beyond any practical date, and small enough that no arithmetic overflows.
 const MAX_SECONDS: i128 = 8_000_000_000_000;
 
 impl Moment {
-    /// Returns the moment some seconds after 1970, in UTC.
+    /// Returns the moment `seconds` after 1970, in UTC.
     fn at(seconds: i128) -> Option<Self> {
         if seconds.abs() > MAX_SECONDS {
             return None;
@@ -58,18 +58,18 @@ impl Moment {
         self.days() * 86_400 + i64::from(time) - i64::from(self.offset)
     }
 
-    /// Returns the day of the week, Sunday being 0.
+    /// Returns the day of the week; Sunday is 0.
     pub(super) fn weekday(&self) -> i64 {
         (self.days() + 4).rem_euclid(7)
     }
 
-    /// Returns the day of the year, from 1.
+    /// Returns the day of the year, starting at 1.
     pub(super) fn day_of_year(&self) -> i64 {
         self.days() - Self { month: 1, day: 1, ..*self }.days() + 1
     }
 }
 
-/// Returns year, month and day of a number of days since 1970.
+/// Converts days since 1970 to year, month and day.
 fn civil(days: i64) -> (i64, u32, u32) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -105,7 +105,7 @@ fn moment_of(input: &Value<'_>, now: Option<&str>) -> Result<Option<Moment>, Fau
     Ok(read(text, now))
 }
 
-/// Reads a date; what the text leaves out is taken from `now`.
+/// Parses a date; parts missing from the text are taken from `now`.
 fn read(text: &str, now: Option<Moment>) -> Option<Moment> {
     if text.len() > MAX_LENGTH {
         return None;
@@ -124,7 +124,7 @@ fn read(text: &str, now: Option<Moment>) -> Option<Moment> {
     reader.parts.moment(now)
 }
 
-/// What was found in a text so far.
+/// The parts of a date found so far.
 #[derive(Debug, Default)]
 struct Parts {
     year: Option<u32>,
@@ -166,7 +166,7 @@ fn days_in(year: i64, month: u32) -> u32 {
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Zones that people write by name, in hours.
+/// Time zone names and their offsets in hours.
 const ZONES: [(&str, i32); 13] = [
     ("z", 0),
     ("utc", 0),
@@ -189,7 +189,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// Takes the next number, word or sign. `None` if the text contradicts itself.
+    /// Consumes the next number, word or sign. Returns `None` if the text contradicts itself.
     fn step(&mut self) -> Option<()> {
         let first = self.rest.chars().next()?;
         if first.is_ascii_digit() {
@@ -214,7 +214,7 @@ impl<'t> Reader<'t> {
         digits
     }
 
-    /// Takes `sign` and digits after it.
+    /// Consumes `sign` and the digits after it.
     fn digits_after(&mut self, sign: char) -> Option<&'t str> {
         let rest = self.rest.strip_prefix(sign)?;
         if !rest.starts_with(|it: char| it.is_ascii_digit()) {
@@ -304,7 +304,7 @@ impl<'t> Reader<'t> {
         if let (Some(month), None) = (month, self.parts.month) {
             self.parts.month = u32::try_from(month + 1).ok();
         } else if let (Some([hour, ..]), "am" | "pm") = (&mut self.parts.time, word) {
-            // 12 is the hour before 1 in this count.
+            // On a 12-hour clock, 12 comes before 1.
             *hour = *hour % 12 + if word == "pm" { 12 } else { 0 };
         } else if let (Some((_, hours)), Some(_)) =
             (ZONES.iter().find(|(name, _)| *name == word), self.parts.time)

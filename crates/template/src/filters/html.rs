@@ -1,4 +1,4 @@
-//! Filters on markup.
+//! Filters on HTML.
 
 use super::{Args, Tools};
 use crate::{error::Fault, limits::Builder, value::Value};
@@ -24,7 +24,7 @@ pub(super) fn escape_once<'a>(input: Value<'a>, _: &Args<'a>, tools: &mut Tools<
     escaped(input, tools, is_entity)
 }
 
-/// Escapes all characters that need it, except where `keep` accepts the text from there on.
+/// Escapes all special characters, except those where `keep` accepts the text that starts there.
 fn escaped<'a>(input: Value<'a>, tools: &mut Tools<'_>, keep: fn(&str) -> bool) -> Out<'a> {
     if input.is_nil() {
         return Ok(Value::Nil);
@@ -45,7 +45,7 @@ fn escaped<'a>(input: Value<'a>, tools: &mut Tools<'_>, keep: fn(&str) -> bool) 
     Ok(builder.finish().into())
 }
 
-/// Returns whether a text begins with an entity such as `&lt;` or `&#39;`.
+/// Returns whether a text starts with an entity such as `&lt;` or `&#39;`.
 fn is_entity(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('&') else { return false };
     let (rest, wanted): (&str, fn(&u8) -> bool) = match rest.strip_prefix('#') {
@@ -69,7 +69,7 @@ pub(super) fn newline_to_br<'a>(input: Value<'a>, _: &Args<'a>, tools: &mut Tool
     Ok(builder.finish().into())
 }
 
-/// Blocks that go with their content.
+/// Blocks that are removed together with their content.
 const BLOCKS: [(&str, &str); 3] = [("<script", "</script>"), ("<!--", "-->"), ("<style", "</style>")];
 
 pub(super) fn strip_html<'a>(input: Value<'a>, _: &Args<'a>, tools: &mut Tools<'_>) -> Out<'a> {
@@ -88,7 +88,7 @@ pub(super) fn strip_html<'a>(input: Value<'a>, _: &Args<'a>, tools: &mut Tools<'
 
 fn without_blocks(text: &str, tools: &mut Tools<'_>) -> Result<String, Fault> {
     let mut builder = Builder::new(tools.meter);
-    // Once an end is not found there is none further on, so nobody looks for it again.
+    // Once the search for an end fails, there is none further on, so it is not repeated.
     let mut open = BLOCKS.map(|_| true);
     let (mut kept, mut from) = (0, 0);
     while let Some(at) = text.get(from..).and_then(|it| it.find('<')).map(|it| from + it) {

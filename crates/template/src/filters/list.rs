@@ -1,6 +1,6 @@
-//! Filters on lists as a whole.
+//! Filters on whole lists.
 //!
-//! [`flat`] says what counts as a list: nested lists are flattened, a map or a single value is a list of one, and
+//! [`flat`] defines what counts as a list: nested lists are flattened, a map or a single value is a list of one, and
 //! nil is an empty list.
 
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use crate::{
 
 type Out<'a> = Result<Value<'a>, Fault>;
 
-/// Returns the items of `input`, counted and flattened.
+/// Returns the flattened items of `input`, after counting them.
 pub(super) fn flat<'a>(input: &Value<'a>, tools: &mut Tools<'_>) -> Result<Vec<Value<'a>>, Fault> {
     let mut items = Vec::new();
     match input {
@@ -120,7 +120,7 @@ pub(super) fn slice<'a>(input: Value<'a>, args: &Args<'a>, tools: &mut Tools<'_>
     }
 }
 
-/// Returns start and length of a slice; a negative offset counts from the end.
+/// Returns the start and length of a slice; a negative offset counts from the end.
 fn window(size: usize, offset: i128, length: i128) -> (usize, usize) {
     let start = if offset < 0 { offset.saturating_add(size as i128) } else { offset };
     match (usize::try_from(start), usize::try_from(length.min(size as i128))) {
@@ -146,7 +146,7 @@ pub(super) fn sort_natural<'a>(input: Value<'a>, args: &Args<'a>, tools: &mut To
     sorted(keyed, compare::sort_order)
 }
 
-/// Returns each item after the key it is sorted by; `None` if an item has no properties to sort by.
+/// Pairs each item with its sort key, key first; returns `None` if an item has no properties to sort by.
 fn keys<'a>(
     input: &Value<'a>,
     args: &Args<'a>,
@@ -173,7 +173,7 @@ fn sorted<'a>(
     mut keyed: Vec<(Value<'a>, Value<'a>)>,
     order: fn(&Value<'_>, &Value<'_>) -> Result<Ordering, Fault>,
 ) -> Out<'a> {
-    // Values of different types have no order. They are looked for first, since a sort must not fail midway.
+    // Values of different types have no order. Check for them first, since a sort must not fail midway.
     let mut known = keyed.iter().map(|(key, _)| key).filter(|it| !it.is_nil());
     if let Some(first) = known.next() {
         known.try_for_each(|key| order(first, key).map(drop))?;

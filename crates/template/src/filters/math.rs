@@ -1,4 +1,4 @@
-//! Filters on numbers. Texts that spell a number count as one, everything else as zero.
+//! Filters on numbers. Strings are parsed as numbers; any other value counts as zero.
 
 use super::{Args, Tools};
 use crate::{error::Fault, number::Number, value::Value};

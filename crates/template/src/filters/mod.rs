@@ -1,8 +1,8 @@
-//! The filters and how they are called.
+//! The filters and how to call them.
 //!
-//! A filter is a function from an input and its arguments to a value. The parser looks it up and checks the number
-//! of arguments, so a template with a misspelt filter does not parse. Texts are counted by
-//! [`apply`] before a filter reads them; lists and results are counted by the filters that build them.
+//! A filter is a function from an input and its arguments to a value. The parser looks it up and checks the number of
+//! arguments, so a template with a misspelled filter does not parse. [`apply`] counts texts before a filter reads
+//! them; the filters themselves count the lists and results they build.
 
 mod date;
 mod encode;
@@ -19,7 +19,7 @@ use crate::{
     value::{Value, write_json},
 };
 
-/// The arguments of a call. No filter has more than two and a keyword.
+/// The arguments of a call. No filter takes more than two, plus one keyword.
 #[derive(Debug, Default)]
 pub(crate) struct Args<'a> {
     pub(crate) first: Option<Value<'a>>,
@@ -39,7 +39,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// What filters use besides their arguments.
+/// What filters can use besides their arguments.
 #[derive(Debug)]
 pub(crate) struct Tools<'t> {
     pub(crate) meter: &'t mut Meter,
@@ -48,7 +48,7 @@ pub(crate) struct Tools<'t> {
 
 type Run = for<'a> fn(Value<'a>, &Args<'a>, &mut Tools<'_>) -> Result<Value<'a>, Fault>;
 
-/// A filter and what it accepts.
+/// A filter and the arguments it accepts.
 #[derive(Debug)]
 pub(crate) struct Filter {
     pub(crate) name: &'static str,
@@ -83,7 +83,7 @@ impl Filter {
     }
 }
 
-/// Returns the filter called `name`.
+/// Returns the filter called `name`, if it exists.
 pub(crate) fn find(name: &str) -> Option<&'static Filter> {
     FILTERS.binary_search_by(|it| it.name.cmp(name)).ok().and_then(|idx| FILTERS.get(idx))
 }
@@ -93,7 +93,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|it| it.name)
 }
 
-/// Runs a filter.
+/// Counts the texts that the filter will read, and runs it.
 pub(crate) fn apply<'a>(
     filter: &Filter,
     input: Value<'a>,
@@ -111,7 +111,7 @@ const fn filter(name: &'static str, min: usize, max: usize, run: Run) -> Filter 
     Filter { name, min, max, run }
 }
 
-/// All filters, by name. [`find`] relies on the order.
+/// All filters, sorted by name: [`find`] relies on the order.
 static FILTERS: [Filter; 62] = [
     filter("abs", 0, 0, math::abs),
     filter("append", 1, 1, text::append),
@@ -177,7 +177,7 @@ static FILTERS: [Filter; 62] = [
     filter("where", 1, 2, select::filter_where),
 ];
 
-/// `default`: the argument if the input is nil, false or empty.
+/// `default`: returns the argument if the input is nil, false or empty.
 fn default<'a>(input: Value<'a>, args: &Args<'a>, _: &mut Tools<'_>) -> Result<Value<'a>, Fault> {
     let missing = if args.allow_false { input.is_nil() } else { !input.is_true() };
     if !missing && !input.is_empty() {
@@ -186,7 +186,7 @@ fn default<'a>(input: Value<'a>, args: &Args<'a>, _: &mut Tools<'_>) -> Result<V
     Ok(args.first.clone().unwrap_or(Value::Str("")))
 }
 
-/// `json`: the input as JSON on one line.
+/// `json`: returns the input as JSON on one line.
 fn json<'a>(input: Value<'a>, _: &Args<'a>, tools: &mut Tools<'_>) -> Result<Value<'a>, Fault> {
     let mut builder = Builder::new(tools.meter);
     let write = &mut |part: &str| {

@@ -1,4 +1,4 @@
-//! Filters that look at a property of each item.
+//! Filters that read a property of each item.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use crate::{compare, error::Fault, number::Number, value::Value, value::write_js
 
 type Out<'a> = Result<Value<'a>, Fault>;
 
-/// Returns `item[name]`, or `None` if the item is of a type without properties.
+/// Returns `item[name]`, or `None` if values of the item's type have no properties.
 ///
-/// Besides the entries of maps there are parts of texts (`"zoo"["oo"]` is `"oo"`) and bits of whole numbers, as in
-/// Ruby: `find: "oo"` finds the texts that contain it.
+/// Besides map entries, properties include substrings (`"zoo"["oo"]` is `"oo"`) and the bits of integers, as in Ruby:
+/// `find: "oo"` finds the strings that contain it.
 pub(super) fn property<'a>(
     item: &Value<'a>,
     name: &Value<'a>,
@@ -55,7 +55,7 @@ fn char_at<'a>(text: &str, idx: i128) -> Value<'a> {
     char.map_or(Value::Nil, |it| it.to_string().into())
 }
 
-/// Returns whether each item matches, or `None` if one has no properties at all.
+/// Returns whether each item matches, or `None` if an item has no properties at all.
 ///
 /// `stop` ends the search at the first match.
 fn matches<'a>(
@@ -155,7 +155,7 @@ pub(super) fn uniq<'a>(input: Value<'a>, args: &Args<'a>, tools: &mut Tools<'_>)
     Ok(kept.into())
 }
 
-/// Returns a text that equal values share and different ones do not; a float is never equal to a whole number.
+/// Returns a key that is the same for equal values only; a float never equals an integer.
 fn identity(value: &Value<'_>, tools: &mut Tools<'_>) -> Result<String, Fault> {
     let mut text = String::new();
     let meter = &mut *tools.meter;

@@ -1,7 +1,7 @@
-//! Prints dates by a format such as `%Y-%m-%d`.
+//! Formats dates with a format string such as `%Y-%m-%d`.
 //!
 //! The directives are those of Ruby's `strftime`, with its flags (`-` no padding, `_` spaces, `0` zeros, `^` upper
-//! case) and widths. A directive that does not exist is printed as it stands.
+//! case) and widths. An unknown directive is printed unchanged.
 
 use super::date::Moment;
 use crate::{error::Fault, limits::Builder};
@@ -23,7 +23,7 @@ const MONTHS: [&str; 12] = [
 ];
 const MAX_WIDTH: usize = 1_000;
 
-/// What stands between `%` and the letter.
+/// The flags and width between `%` and the letter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Style {
     pad: Option<char>,
@@ -83,7 +83,7 @@ fn field(moment: &Moment, letter: char, style: Style) -> Option<String> {
         .or_else(|| compound(moment, letter, style))
 }
 
-/// The directives that print a number.
+/// Formats the directives that print a number.
 fn numeric(moment: &Moment, letter: char, style: Style) -> Option<String> {
     let hour12 = (i64::from(moment.hour) + 11) % 12 + 1;
     let (value, width, pad) = match letter {
@@ -113,7 +113,7 @@ fn numeric(moment: &Moment, letter: char, style: Style) -> Option<String> {
     Some(padded(&value.to_string(), style, width, pad))
 }
 
-/// The directives that print words, signs and fractions.
+/// Formats the directives that print words, signs and fractions.
 fn word(moment: &Moment, letter: char, style: Style) -> Option<String> {
     let day = usize::try_from(moment.weekday()).ok().and_then(|it| DAYS.get(it)).copied().unwrap_or("");
     let month = MONTHS.get(moment.month as usize - 1).copied().unwrap_or("");
@@ -142,7 +142,7 @@ fn word(moment: &Moment, letter: char, style: Style) -> Option<String> {
     Some(padded(&text, style, 0, ' '))
 }
 
-/// The directives that stand for several others.
+/// Formats the directives that are shorthand for several others.
 fn compound(moment: &Moment, letter: char, style: Style) -> Option<String> {
     let parts: &[(char, &str)] = match letter {
         'c' => &[('a', " "), ('b', " "), ('e', " "), ('H', ":"), ('M', ":"), ('S', " "), ('Y', "")],
@@ -193,7 +193,7 @@ fn zone(moment: &Moment, colons: usize) -> String {
     }
 }
 
-/// Returns year and week of the ISO calendar, in which a week belongs to the year of its Thursday.
+/// Returns the ISO year and week; a week belongs to the year of its Thursday.
 fn iso_week(moment: &Moment) -> (i64, i64) {
     let weekday = (moment.weekday() + 6) % 7;
     let week = (moment.day_of_year() - 1 - weekday + 10) / 7;

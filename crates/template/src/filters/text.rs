@@ -1,4 +1,4 @@
-//! Filters on texts. Whatever comes in is taken as text; lengths and positions count characters.
+//! Filters on strings. Any input is converted to text; lengths and positions count characters.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::{error::Fault, limits::Builder, parse::is_space, value::Value};
 
 type Out<'a> = Result<Value<'a>, Fault>;
 
-/// Returns a part of `input`'s text without copying, where the input is a text of the data.
+/// Returns a part of `input`'s text, without copying it if the input is a string from the caller's data.
 fn part<'a>(input: Value<'a>, tools: &mut Tools<'_>, cut: fn(&str) -> &str) -> Out<'a> {
     if let Value::Str(text) = input {
         return Ok(Value::Str(cut(text)));
@@ -18,10 +18,10 @@ fn part<'a>(input: Value<'a>, tools: &mut Tools<'_>, cut: fn(&str) -> &str) -> O
     Ok(text.to_owned().into())
 }
 
-/// Returns `input`'s text after a change that keeps its size about the same.
+/// Returns `input`'s text after a change that keeps its size within a factor of three.
 fn changed<'a>(input: Value<'a>, tools: &mut Tools<'_>, change: fn(&str) -> String) -> Out<'a> {
     let text = input.text(tools.meter)?.into_owned();
-    // Changing case can make a text three times as long.
+    // Changing the case can triple the length of a text.
     tools.meter.build(text.len().saturating_mul(3))?;
     Ok(change(&text).into())
 }
@@ -176,7 +176,7 @@ pub(super) fn truncate<'a>(input: Value<'a>, args: &Args<'a>, tools: &mut Tools<
     }
     let end = ellipsis(args, tools)?;
     let keep = length.saturating_sub(end.chars().count() as i128).max(0);
-    // The text is longer than `length`, so what is kept of it fits.
+    // The text is longer than `length`, so the part that is kept fits.
     let start: String = text.chars().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
     joined([&start, &end], tools)
 }

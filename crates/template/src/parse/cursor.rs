@@ -1,4 +1,4 @@
-//! Parses expressions, filters and conditions out of the tokens of one tag or output.
+//! Parses expressions, filters and conditions from the tokens of one tag or output.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::{
     source::Source,
 };
 
-/// A position in the tokens of some markup.
+/// A position in the tokens of a tag or output.
 #[derive(Debug)]
 pub(crate) struct Cursor<'s> {
     source: &'s Source,
     lexemes: Vec<Lexeme>,
     next: usize,
-    /// Where errors about missing tokens point to.
+    /// The offset that errors about missing tokens point to.
     end: usize,
     depth: usize,
     max_depth: usize,
@@ -43,7 +43,7 @@ impl<'s> Cursor<'s> {
         self.lexemes.get(self.next + count).map(|it| &it.token)
     }
 
-    /// Returns the offset of the next token, or of the end.
+    /// Returns the offset of the next token, or of the end of the markup.
     pub(crate) fn at(&self) -> usize {
         self.lexemes.get(self.next).map_or(self.end, |it| it.at)
     }
@@ -56,14 +56,14 @@ impl<'s> Cursor<'s> {
         matches!(self.peek(), Some(Token::Sign(it)) if *it == sign)
     }
 
-    /// Takes the sign if it is next.
+    /// Consumes `sign` if it is next, and returns whether it was.
     pub(crate) fn eat(&mut self, sign: &str) -> bool {
         let found = self.looks_at(sign);
         self.next += usize::from(found);
         found
     }
 
-    /// Takes the word if it is next.
+    /// Consumes `word` if it is next, and returns whether it was.
     pub(crate) fn eat_word(&mut self, word: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Name(it)) if **it == *word);
         self.next += usize::from(found);
@@ -82,13 +82,13 @@ impl<'s> Cursor<'s> {
         if self.at_end() { Ok(()) } else { Err(self.unexpected("the end")) }
     }
 
-    /// The error that something else than `wanted` is next.
+    /// Returns the error for finding something other than `wanted`.
     pub(crate) fn unexpected(&self, wanted: &str) -> Error {
         let found = self.peek().map_or("the end".into(), Token::describe);
         self.error(self.at(), Fault::syntax(format!("expected {wanted}, found {found}")))
     }
 
-    /// Takes a name such as the variable of a loop.
+    /// Consumes a name such as a loop variable.
     pub(crate) fn name(&mut self) -> Result<Arc<str>, Error> {
         match self.peek() {
             Some(Token::Name(name)) => {
@@ -100,7 +100,7 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    /// Takes a name, with or without quotes around it.
+    /// Consumes a name, quoted or not.
     pub(crate) fn name_or_text(&mut self) -> Result<Arc<str>, Error> {
         if let Some(Token::Text(text)) = self.peek() {
             let text = text.clone();
@@ -110,7 +110,7 @@ impl<'s> Cursor<'s> {
         self.name()
     }
 
-    /// Takes `name:` if that is next.
+    /// Consumes `name:` if it is next.
     pub(crate) fn keyword(&mut self) -> Option<Arc<str>> {
         match (self.peek(), self.peek_after(1)) {
             (Some(Token::Name(name)), Some(Token::Sign(":"))) => {

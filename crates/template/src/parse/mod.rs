@@ -1,7 +1,7 @@
-//! Turns the pieces of a template into a tree.
+//! Builds the tree from the pieces of a template.
 //!
-//! Blocks are parsed by calling [`Parser::body`] again, so their nesting is counted. A block in which nothing can
-//! produce output loses its white space, as in Liquid: `{% if x %} {% assign y = 1 %} {% endif %}` prints nothing.
+//! Blocks are parsed by recursive calls of [`Parser::body`], which count the nesting. As in Liquid, a block that
+//! cannot produce output drops its whitespace: `{% if x %} {% assign y = 1 %} {% endif %}` prints nothing.
 
 mod cursor;
 mod tags;
@@ -54,7 +54,7 @@ impl Body {
 struct Parser<'s> {
     source: &'s Source,
     text: &'s str,
-    /// Whether the text that follows loses its leading white space.
+    /// Whether to strip leading whitespace from the next text.
     trim_next: bool,
     depth: usize,
     max_depth: usize,
@@ -69,7 +69,7 @@ impl<'s> Parser<'s> {
         Cursor::new(self.source, span, self.max_depth)
     }
 
-    /// Parses until one of the tags in `ends`, which is returned, or until the end of the template.
+    /// Parses up to one of the tags in `ends`, which is returned, or up to the end of the template.
     fn body(&mut self, scanner: &mut Scanner<'s>, ends: &[&str]) -> Result<(Body, Option<Tag>), Error> {
         let mut body = Body::new();
         let end = self.fill(&mut body, scanner, ends)?;
@@ -139,8 +139,8 @@ impl<'s> Parser<'s> {
 
     /// Parses a tag and, if it is a block, everything up to its end.
     ///
-    /// Only blocks call themselves again. The other tags have functions of their own so that a level of nesting
-    /// takes little of the stack.
+    /// Only blocks recurse. The other tags are parsed in separate functions, so that each level of nesting needs
+    /// little stack.
     fn tag(
         &mut self,
         body: &mut Body,
@@ -160,7 +160,7 @@ impl<'s> Parser<'s> {
         if found? { Ok(()) } else { Err(self.unknown_tag(tag, ends)) }
     }
 
-    /// Parses a block. Returns whether `tag` is one.
+    /// Parses `tag` if it is a block, and returns whether it is one.
     fn nested(&mut self, body: &mut Body, scanner: &mut Scanner<'s>, tag: &Tag) -> Result<bool, Error> {
         if tag.name.of(self.text) == "liquid" {
             let mut lines = Scanner::lines(self.text, tag.markup);
@@ -170,7 +170,7 @@ impl<'s> Parser<'s> {
         self.block(body, scanner, tag)
     }
 
-    /// Parses the tags whose content is not parsed. Returns whether `tag` is one.
+    /// Parses `tag` if its content is not parsed as Liquid, and returns whether it is such a tag.
     fn verbatim(&mut self, body: &mut Body, scanner: &mut Scanner<'s>, tag: &Tag) -> Result<bool, Error> {
         match tag.name.of(self.text) {
             "#" => self.inline_comment(tag)?,
@@ -218,7 +218,7 @@ impl<'s> Parser<'s> {
         if !tag.markup.of(self.text).trim_ascii().is_empty() {
             return Err(self.error(tag.markup.start, Fault::syntax("tag `doc` takes no arguments")));
         }
-        // A doc inside a doc would end with the first `enddoc`.
+        // A nested doc would make the outer one end at the first `enddoc`, so it is an error.
         let mut inner = Scanner::document(text.of(self.text));
         while let Some(piece) = inner.next_piece() {
             if let Piece::Tag(nested) = piece
@@ -254,7 +254,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// What white space control and the strip filters remove.
+/// Returns whether whitespace control and the strip filters remove `char`.
 pub(crate) fn is_space(char: char) -> bool {
     matches!(char, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\0')
 }

@@ -12,7 +12,7 @@ use crate::{
     scanner::{Scanner, Span, Tag},
 };
 
-/// Which loop is parsed: they take different arguments.
+/// The kind of loop: they take different arguments.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum LoopKind {
     For,
@@ -20,7 +20,7 @@ enum LoopKind {
 }
 
 impl<'s> Parser<'s> {
-    /// Parses the tags without a body. Returns whether `tag` is one.
+    /// Parses `tag` if it is a tag without a body, and returns whether it is one.
     pub(super) fn simple(&self, body: &mut Body, tag: &Tag) -> Result<bool, Error> {
         let (node, blank) = match tag.name.of(self.text) {
             "assign" => (self.assign(tag)?, true),
@@ -38,7 +38,7 @@ impl<'s> Parser<'s> {
         Ok(true)
     }
 
-    /// Parses the tags with a body. Returns whether `tag` is one.
+    /// Parses `tag` if it is a tag with a body, and returns whether it is one.
     pub(super) fn block(
         &mut self,
         body: &mut Body,
@@ -194,7 +194,7 @@ impl<'s> Parser<'s> {
     fn case(&mut self, body: &mut Body, scanner: &mut Scanner<'s>, tag: &Tag) -> Result<(), Error> {
         const ENDS: [&str; 3] = ["when", "else", "endcase"];
         let mut case = self.case_head(tag)?;
-        // What stands before the first `when` belongs to no arm and is never shown.
+        // Content before the first `when` belongs to no arm and is never rendered.
         let (_, mut end) = self.body(scanner, &ENDS)?;
         let (mut arms, mut bodies) = (Vec::new(), Vec::new());
         loop {
@@ -228,7 +228,7 @@ impl<'s> Parser<'s> {
         while cursor.eat(",") || cursor.eat_word("or") {
             values.push(cursor.expr()?);
         }
-        // Liquid ignores whatever follows the last value, and templates rely on it.
+        // Liquid ignores everything after the last value, and templates rely on it.
         Ok(values)
     }
 
@@ -322,7 +322,7 @@ fn partial_arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(Arc<str>, Expr)>, E
     }
 }
 
-/// Removes the text of bodies that are all blank.
+/// Drops the text of the bodies if all of them are blank.
 fn finish(mut bodies: Vec<Body>) -> (Vec<Nodes>, bool) {
     let blank = bodies.iter().all(|it| it.blank);
     if blank {

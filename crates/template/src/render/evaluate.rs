@@ -11,20 +11,20 @@ use crate::{
     value::Value,
 };
 
-/// Among how many keys of a map a guess is made.
+/// The number of map keys that are considered for a suggestion.
 const MAX_GUESSED: usize = 1_000;
 
-/// What an absent variable is in strict mode.
+/// How an absent variable is treated in strict mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Absent {
-    /// Nil, as in conditions.
+    /// It is nil, as in conditions.
     Nil,
-    /// An error.
+    /// It is an error.
     Error,
 }
 
 impl<'r> Renderer<'r> {
-    /// Evaluates an expression and its filters. An absent variable is nil if `default` is its first filter.
+    /// Evaluates an expression and its filters. An absent variable is nil if the first filter is `default`.
     pub(crate) fn filtered(&mut self, filtered: &Filtered) -> Result<Value<'r>, Error> {
         let guarded = filtered.filters.first().is_some_and(|it| it.filter.name == "default");
         let mut value = self.expr(&filtered.base, if guarded { Absent::Nil } else { Absent::Error })?;
@@ -79,7 +79,7 @@ impl<'r> Renderer<'r> {
         }
     }
 
-    /// Guesses which variable was meant: the first name that is not there may be a slip of the pen.
+    /// Suggests a variable, assuming that the first missing name in the path is a typo.
     fn guess(&self, path: &Path) -> Option<String> {
         let Root::Name(root) = &path.root else { return None };
         let Some(mut value) = self.named(root) else {
@@ -132,7 +132,7 @@ impl<'r> Renderer<'r> {
         Ok(Some(value))
     }
 
-    /// Evaluates an index. Finding a key takes longer the longer the key is, so its length counts.
+    /// Evaluates an index. Looking up a long key takes longer, so its length is counted.
     fn index(&mut self, path: &Path, index: &Expr, absent: Absent) -> Result<Value<'r>, Error> {
         let index = self.expr(index, absent)?;
         let read = self.meter.read(index.as_str().unwrap_or(""));
@@ -140,13 +140,12 @@ impl<'r> Renderer<'r> {
         Ok(index)
     }
 
-    /// Looks for a variable of the template and then for a global one.
+    /// Looks up a name, first among the template's variables, then among the globals.
     pub(super) fn named(&self, name: &str) -> Option<Value<'r>> {
         self.scope.get(name).or_else(|| self.globals.get(name).map(Value::from))
     }
 
-    /// Evaluates a condition. `and` and `or` group from the right, and what cannot change the result is not
-    /// evaluated.
+    /// Evaluates a condition. `and` and `or` group from the right and short-circuit.
     pub(crate) fn condition(&mut self, condition: &ast::Condition) -> Result<bool, Error> {
         let mut result = false;
         for term in &condition.terms {
@@ -169,7 +168,7 @@ impl<'r> Renderer<'r> {
         self.located(term.at, result)
     }
 
-    /// Turns a value into JSON.
+    /// Converts a value to JSON.
     pub(crate) fn json(&mut self, value: &Value<'_>) -> Result<serde_json::Value, Error> {
         let json = crate::value::to_json(value, &mut self.meter, 0);
         self.located(0, json)
@@ -180,7 +179,7 @@ fn clamp(int: i128) -> i64 {
     i64::try_from(int).unwrap_or(if int < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Returns `value.key`: an entry, or else `size`, `first` or `last`.
+/// Returns `value.key`: a map entry, or else `size`, `first` or `last`.
 fn member<'r>(value: &Value<'r>, key: &str) -> Option<Value<'r>> {
     match value {
         Value::Object(map) => {

@@ -51,7 +51,7 @@ impl<'r> Renderer<'r> {
         Ok(())
     }
 
-    /// Returns which items a `for` runs over and remembers where it will end.
+    /// Returns the window of items that a `for` iterates over, and stores its end for `offset: continue`.
     fn window(&mut self, at: usize, head: &Loop, items: &Items<'r>) -> Result<(u128, u128), Error> {
         let offset = match &head.offset {
             None => 0,
@@ -67,7 +67,7 @@ impl<'r> Renderer<'r> {
         Ok((start, length))
     }
 
-    /// Evaluates a limit or offset; nil is none.
+    /// Evaluates a limit or offset; nil counts as absent.
     fn bound(&mut self, at: usize, expr: &Expr) -> Result<Option<i128>, Error> {
         let value = self.expr(expr, Absent::Error)?;
         if value.is_nil() {

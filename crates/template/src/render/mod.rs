@@ -1,8 +1,8 @@
 //! Renders a tree into text.
 //!
-//! One [`Renderer`] runs over a template and the partials it calls. It writes into one text and looks values up
-//! without copying them. Blocks are rendered by calling [`Renderer::block`] again, so their nesting is counted,
-//! partials included.
+//! One [`Renderer`] handles a template and the partials it calls. It writes to a single buffer and looks up values
+//! without copying them. Blocks are rendered by recursive calls of [`Renderer::block`], which count the nesting,
+//! including that of partials.
 
 mod evaluate;
 mod loops;
@@ -24,7 +24,7 @@ use partials::circle;
 
 pub(crate) use evaluate::Absent;
 
-/// What happens after a node.
+/// How rendering continues after a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Flow {
     Next,
@@ -32,12 +32,12 @@ pub(crate) enum Flow {
     Continue,
 }
 
-/// The text under construction.
+/// The output buffer.
 #[derive(Debug)]
 struct Sink {
     text: String,
     limit: usize,
-    /// How many captures are open: what they hold counts as built values.
+    /// The number of open captures: text inside a capture counts as a built value.
     captures: usize,
 }
 
@@ -92,7 +92,7 @@ impl<'r> Renderer<'r> {
     }
 
     fn fail(&self, at: usize, fault: Fault) -> Error {
-        // A partial may not know its own name.
+        // A partial without a name is reported under the name it was called with.
         let name = self.source.name.clone().or_else(|| self.partials.last().map(|it| it.to_string()));
         Error::new(fault, self.source.place(at), name)
     }
@@ -190,7 +190,7 @@ impl<'r> Renderer<'r> {
         self.located(at, shown)
     }
 
-    /// Renders `body` into a text of its own.
+    /// Renders `body` into a separate string.
     fn apart(&mut self, at: usize, body: &[Node]) -> Result<(String, Flow), Error> {
         let outside = std::mem::take(&mut self.sink.text);
         self.sink.captures += 1;
@@ -228,7 +228,7 @@ impl<'r> Renderer<'r> {
         Ok(Flow::Next)
     }
 
-    /// Renders every arm that matches, once for each value that does, and `else` if none did before it.
+    /// Renders each matching arm, once per matching value, and an `else` if no arm before it matched.
     fn case(&mut self, at: usize, case: &Case) -> Result<Flow, Error> {
         let subject = self.expr(&case.subject, Absent::Nil)?;
         let mut matched = false;
@@ -259,7 +259,7 @@ impl<'r> Renderer<'r> {
 
     fn cycle(&mut self, at: usize, cycle: &Cycle) -> Result<(), Error> {
         let key = match &cycle.group {
-            // The sign keeps names apart from the texts of cycles without a name.
+            // The colon keeps names distinct from the texts that identify unnamed cycles.
             Group::Named(name) => {
                 let name = self.expr(name, Absent::Error)?;
                 let text = name.text(&mut self.meter).map(|text| format!(":{text}"));

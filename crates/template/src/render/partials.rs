@@ -1,7 +1,7 @@
 //! Renders `render` and `include`.
 //!
-//! A `render`ed partial sees its arguments and the globals, nothing else. An `include`d one shares the variables of
-//! its caller. Both count as nesting, so partials that call each other come to an end.
+//! A `render`ed partial sees only its arguments and the globals. An `include`d partial shares the variables of its
+//! caller. Both count as nesting, so recursive partials terminate.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -77,7 +77,7 @@ impl<'r> Renderer<'r> {
         Ok(())
     }
 
-    /// Renders a partial that sees nothing but `bindings` and the globals.
+    /// Renders a partial that sees only `bindings` and the globals.
     fn isolated(
         &mut self,
         at: usize,
@@ -140,7 +140,7 @@ impl<'r> Renderer<'r> {
         Ok(Flow::Next)
     }
 
-    /// Renders a partial with the scope as it is.
+    /// Renders a partial in the current scope.
     fn inside(&mut self, at: usize, name: &Arc<str>, template: &Template) -> Result<Flow, Error> {
         self.enter(at)?;
         let source = std::mem::replace(&mut self.source, template.shared_source().clone());
@@ -153,7 +153,7 @@ impl<'r> Renderer<'r> {
     }
 }
 
-/// Returns the first way from a partial back to itself, such as `a -> b -> a`.
+/// Returns the first cycle of partials, such as `a -> b -> a`.
 pub(super) fn circle(partials: &[Arc<str>]) -> Option<String> {
     partials.iter().enumerate().find_map(|(start, name)| {
         let length = partials.iter().skip(start + 1).position(|it| it == name)? + 2;
@@ -162,7 +162,7 @@ pub(super) fn circle(partials: &[Arc<str>]) -> Option<String> {
     })
 }
 
-/// A partial `cards/product` sees its value as `product`.
+/// Returns the variable for a partial's value: `product` for the partial `cards/product`.
 fn variable_name(name: &str) -> Arc<str> {
     name.rsplit('/').next().unwrap_or(name).into()
 }

@@ -1,7 +1,7 @@
-//! Reads and writes answers that are not streamed.
+//! Decodes and encodes answers that are not streamed.
 //!
-//! In comes a message of the Messages API, out comes an [`Answer`], and the other way round. Anthropic counts what it
-//! read from its cache and wrote to it besides `input_tokens`; our input is all of it.
+//! Converts between a message of the Messages API and an [`Answer`]. Anthropic's `input_tokens` excludes the tokens
+//! read from and written to the cache; our input count includes them.
 
 use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, Usage};
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target, reference};
 
-/// Reads an answer.
+/// Decodes an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     let doc = Place::root_object(body)?;
     doc.ignore(&["type", "role", "stop_sequence"]);
@@ -35,7 +35,7 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     Ok(Decoded { value, losses: blocks.losses.into_vec() })
 }
 
-/// Returns why the model stopped. A full window cuts the answer as a limit does.
+/// Converts the API's stop reason. A full context window truncates the answer just as a limit does.
 pub(super) fn read_stop(word: &str) -> StopReason {
     match word {
         "end_turn" => StopReason::End,
@@ -48,7 +48,7 @@ pub(super) fn read_stop(word: &str) -> StopReason {
     }
 }
 
-/// Returns the API's word for why the model stopped.
+/// Returns the API's name for a stop reason.
 pub(super) fn write_stop(stop: &StopReason) -> &str {
     match stop {
         StopReason::End => "end_turn",
@@ -61,7 +61,7 @@ pub(super) fn write_stop(stop: &StopReason) -> &str {
     }
 }
 
-/// Token counts as the API gives them; what comes later in a stream replaces what came before.
+/// Token counts in the API's form; later counts in a stream replace earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct RawUsage {
     input: u64,
@@ -72,7 +72,7 @@ pub(super) struct RawUsage {
 }
 
 impl RawUsage {
-    /// Takes the counts that the `usage` of `doc` gives.
+    /// Updates the counts from the `usage` of `doc`.
     pub(super) fn update(&mut self, doc: &Place<'_>) {
         let Some(usage) = doc.get("usage") else { return };
         let details = usage.get("output_tokens_details");
@@ -84,7 +84,7 @@ impl RawUsage {
         take(&mut self.thinking, details.and_then(|it| it.count("thinking_tokens")));
     }
 
-    /// Returns the counts in our sense.
+    /// Returns the counts with cached tokens included in the input.
     pub(super) fn usage(&self) -> Usage {
         let usage = Usage {
             input_tokens: self.input,
@@ -93,12 +93,12 @@ impl RawUsage {
             output_tokens: self.output,
             reasoning_tokens: self.thinking,
         };
-        // The API counts what is cached apart.
+        // The API counts cached tokens separately.
         Usage { input_tokens: self.input.saturating_add(usage.cached()), ..usage }
     }
 }
 
-/// Writes token counts.
+/// Encodes token counts.
 pub(super) fn write_usage(usage: &Usage) -> Value {
     let mut json = json!({
         "input_tokens": usage.input_tokens.saturating_sub(usage.cached()),
@@ -112,7 +112,7 @@ pub(super) fn write_usage(usage: &Usage) -> Value {
     json
 }
 
-/// Writes an answer.
+/// Encodes an answer.
 pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     let mut losses = Losses::default();
     let content = blocks_of(target, &answer.message.content, &mut losses);
@@ -125,13 +125,13 @@ pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
 }
 
-/// Clients expect an id: an answer without one is named after its content.
+/// Derives an id from the answer's content: clients expect one.
 fn made_up_id(answer: &Answer) -> String {
     let content = serde_json::to_string(&answer.message).unwrap_or_default();
     format!("msg_{}", digest(&content))
 }
 
-/// Returns the fields that every message begins with.
+/// Returns the fields at the start of every message.
 pub(super) fn header(target: &Target, id: String, model: Option<String>) -> Map<String, Value> {
     Map::from_iter([
         ("id".to_owned(), id.into()),
@@ -141,7 +141,7 @@ pub(super) fn header(target: &Target, id: String, model: Option<String>) -> Map<
     ])
 }
 
-/// Returns the blocks of an answer.
+/// Encodes the parts of an answer as blocks.
 pub(super) fn blocks_of(target: &Target, parts: &[Part], losses: &mut Losses) -> Vec<Value> {
     let mut blocks = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -161,7 +161,7 @@ pub(super) fn blocks_of(target: &Target, parts: &[Part], losses: &mut Losses) ->
     blocks
 }
 
-/// What another provider thought can be read, but its signature means nothing here.
+/// Encodes thinking. Another provider's thinking is included, but its signature is not valid here.
 fn thinking(target: &Target, thinking: &Thinking, at: &str, losses: &mut Losses) -> Option<Value> {
     if let Ok(block) = blocks::thinking(target, thinking) {
         return Some(block);

@@ -1,7 +1,7 @@
-//! Parts as content blocks.
+//! Encodes parts as content blocks.
 //!
-//! In comes one part, out comes the block that carries it, or nothing. What is said in other words or left out is
-//! reported as a loss. Where a block stands and who says it is decided in [`encode`](super::encode).
+//! Each function turns one part into its block, or omits it. What is reworded or omitted is reported as a loss. The
+//! order and role of the blocks are decided in [`encode`](super::encode).
 
 use contexture_message::{File, Image, Part, Thinking, ToolCall, ToolOutput, ToolResult};
 use serde_json::{Map, Value, json};
@@ -13,16 +13,16 @@ use crate::{Target, reference};
 
 const NO_MESSAGE: &str = include_str!("../templates/no-message.txt");
 
-/// The images that Claude sees.
+/// The image types that Claude accepts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const PDF: &str = "application/pdf";
 
-/// Returns a text block.
+/// Encodes a text block.
 pub(super) fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Returns an image block, or a reference to it.
+/// Encodes an image, or a reference to it if it cannot be sent.
 pub(super) fn image(target: &Target, image: &Image, at: &str, losses: &mut Losses) -> Value {
     let (bytes, media_type) = bytes(&image.source, image.media_type.as_deref(), None);
     let source = if target.facts.capabilities.images == Some(false) {
@@ -51,7 +51,7 @@ fn image_source(bytes: &Bytes<'_>, media_type: Option<&str>) -> Result<Value, &'
     }
 }
 
-/// Returns a document or image block, or a reference to the file.
+/// Encodes a file as a document or image block, or as a reference if it cannot be sent.
 pub(super) fn file(target: &Target, file: &File, at: &str, losses: &mut Losses) -> Value {
     let (bytes, media_type) = bytes(&file.source, file.media_type.as_deref(), file.name.as_deref());
     let kind = media_type.as_deref();
@@ -104,7 +104,7 @@ fn text_source(data: &str, kind: &str, at: &str, losses: &mut Losses) -> Result<
     Ok(json!({"type": "text", "media_type": "text/plain", "data": text}))
 }
 
-/// A file that is an image: seen as an image, without its name. An uploaded one is known by its id alone.
+/// Encodes an image file as an image, without its name. An uploaded file is sent by its id.
 fn image_file(file: &File, bytes: &Bytes<'_>, kind: Option<&str>, at: &str, losses: &mut Losses) -> Value {
     let source = match bytes {
         Bytes::Id(id) => Ok(json!({"type": "file", "file_id": id})),
@@ -122,7 +122,7 @@ fn image_file(file: &File, bytes: &Bytes<'_>, kind: Option<&str>, at: &str, loss
     }
 }
 
-/// Returns the block that replays thinking, or why it can't be replayed.
+/// Returns the block that replays thinking, or the reason why it cannot be replayed.
 pub(super) fn thinking(target: &Target, thinking: &Thinking) -> Result<Value, String> {
     match (&thinking.provider, thinking.signature.as_deref().filter(|it| !it.is_empty())) {
         (Some(provider), _) if *provider != target.provider => Err(format!("made by `{provider}`")),
@@ -135,7 +135,7 @@ pub(super) fn thinking(target: &Target, thinking: &Thinking) -> Result<Value, St
     }
 }
 
-/// Returns the block of a call of the tool `name`.
+/// Encodes a call of the tool `name`.
 pub(super) fn tool_use(call: &ToolCall, name: &str, at: &str, losses: &mut Losses) -> Value {
     let input = match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
@@ -147,7 +147,7 @@ pub(super) fn tool_use(call: &ToolCall, name: &str, at: &str, losses: &mut Losse
     json!({"type": "tool_use", "id": plain_id(&call.id), "name": name, "input": input})
 }
 
-/// Returns the block of a tool result.
+/// Encodes a tool result.
 pub(super) fn tool_result(target: &Target, result: &ToolResult, at: &str, losses: &mut Losses) -> Value {
     let (content, is_error) = match &result.output {
         ToolOutput::Text(text) => (Value::from(text.as_str()), false),
@@ -167,7 +167,7 @@ pub(super) fn tool_result(target: &Target, result: &ToolResult, at: &str, losses
     Value::Object(block)
 }
 
-/// The API refuses an error without words.
+/// Returns the text of an error, or a substitute if it is blank: the API rejects empty errors.
 fn failure(text: &str, at: &str, losses: &mut Losses) -> Value {
     match text.trim().is_empty() {
         false => text.into(),
@@ -197,7 +197,7 @@ fn content(target: &Target, parts: &[Part], at: &str, losses: &mut Losses) -> Va
     Value::Array(blocks)
 }
 
-/// Results carry PDF files; any other file is a reference.
+/// Encodes a file in a result: PDF and uploaded files are sent, any other file becomes a reference.
 fn result_file(target: &Target, it: &File, at: &str, losses: &mut Losses) -> Value {
     let (bytes, kind) = bytes(&it.source, it.media_type.as_deref(), it.name.as_deref());
     if kind.as_deref() == Some(PDF) || matches!(bytes, Bytes::Id(_)) {

@@ -1,8 +1,8 @@
-//! Reads requests, as the official SDKs write them.
+//! Decodes requests in the form that the official SDKs send.
 //!
-//! In comes a body of the Messages API, out comes a [`Request`]. What a user message says with results in it becomes tool
-//! messages and user messages in its order; marks of the cache become breakpoints; fields that are only Anthropic's are
-//! kept under `anthropic` in the settings.
+//! Turns a body of the Messages API into a [`Request`]. A user message with tool results is split into tool messages
+//! and user messages in the same order; cache marks become breakpoints; fields that only Anthropic has are kept under
+//! `anthropic` in the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::media::base64;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Dialect, Target, passthrough};
 
-/// Reads a request.
+/// Decodes a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
     let doc = Place::root_object(body)?;
     let model = doc.get_string("model")?.map(|it| format!("{}/{it}", target.provider));
@@ -52,7 +52,7 @@ struct Reader {
     blocks: Blocks,
 }
 
-/// A part, and whether the cache is marked behind it.
+/// A part, and whether it has a cache mark.
 type Marked = (Part, bool);
 
 impl Reader {
@@ -60,7 +60,7 @@ impl Reader {
         Self { messages: Vec::new(), breakpoints: Vec::new(), blocks: Blocks::new(provider) }
     }
 
-    /// Blocks were cut where a mark stands, and are joined there again.
+    /// Decodes the system blocks. The encoder splits text at cache marks, so blocks are joined again there.
     fn system(&mut self, system: &Place<'_>) -> Result<(), DecodeError> {
         let mut texts: Vec<String> = Vec::new();
         let mut joins = false;
@@ -103,7 +103,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Results are a tool message of their own.
+    /// Splits a user message: tool results become separate tool messages.
     fn user(&mut self, parts: Vec<Marked>, at: &str) {
         let role_of = |(part, _): &Marked| match part {
             Part::ToolResult(_) => Role::Tool,
@@ -143,10 +143,10 @@ impl Reader {
     }
 }
 
-/// Reads content blocks.
+/// Decodes content blocks.
 pub(super) struct Blocks {
     provider: String,
-    /// The names of the tools by the ids of their calls: results don't say them.
+    /// Tool names by call id: results do not include them.
     names: BTreeMap<String, String>,
     pub(super) losses: Losses,
 }
@@ -156,7 +156,7 @@ impl Blocks {
         Self { provider: provider.to_owned(), names: BTreeMap::new(), losses: Losses::default() }
     }
 
-    /// Reads a content: a text or a list of blocks.
+    /// Decodes content: a string or a list of blocks.
     pub(super) fn content(&mut self, content: &Place<'_>) -> Result<Vec<Marked>, DecodeError> {
         match content.value {
             Value::String(text) => Ok(vec![(Part::text(text), false)]),
@@ -282,7 +282,7 @@ impl Blocks {
     }
 }
 
-/// An uploaded image is a file of ours: our images have no ids.
+/// Decodes an image. An uploaded image becomes a file, since our images have no ids.
 fn image(doc: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
     let source = doc.need_object("source")?;
     let kind_at = source.below("type");
@@ -305,7 +305,7 @@ fn image(doc: &Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
     Ok(part)
 }
 
-/// Takes a mark of the cache.
+/// Reads a cache mark, and returns whether there is one.
 fn mark(doc: &Place<'_>, losses: &mut Losses) -> Result<bool, DecodeError> {
     let Some(mark) = doc.get_object("cache_control")? else { return Ok(false) };
     mark.get_string("type")?;
@@ -385,7 +385,7 @@ fn settings(doc: &Place<'_>) -> Result<(Settings, Output), DecodeError> {
     Ok((settings, output))
 }
 
-/// Thinking that is not a number of tokens is kept as it is.
+/// Decodes a thinking budget; any other thinking setting is kept unchanged.
 fn reasoning(doc: &Place<'_>, left: &mut Map<String, Value>) -> Result<Option<Reasoning>, DecodeError> {
     let Some(thinking) = doc.get_object("thinking")? else { return Ok(None) };
     let reasoning = match thinking.need_string("type")?.as_str() {

@@ -1,7 +1,7 @@
-//! Writes requests.
+//! Encodes requests.
 //!
-//! In comes a [`Request`], out comes the body of the Messages API. Bytes depend on the request and the target alone, and
-//! the content of a message is always a list of blocks, so that what follows leaves the bytes before it alone.
+//! Turns a [`Request`] into the body of the Messages API. The bytes depend only on the request and the target. The
+//! content of a message is always a list of blocks, so that new messages do not change the bytes before them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{Encoded, Target, calls, passthrough, reference};
 
 const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 
-/// Writes a request.
+/// Encodes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut losses = Losses::default();
     let (mut system, mut turns) = conversation(target, request, &mut losses);
@@ -41,25 +41,25 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
 }
 
-/// A block and where it comes from.
+/// A block and its origin.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) json: Value,
-    /// The message it comes from.
+    /// The index of the message that the block comes from.
     pub(super) message: usize,
-    /// Up to where it covers the text of its message, if it is text.
+    /// For a text block, its end offset in the text of its message.
     pub(super) text_end: Option<usize>,
 }
 
 impl Block {
-    /// Whether it is of that type.
+    /// Returns whether the block is of type `kind`.
     pub(super) fn is(&self, kind: &str) -> bool {
         self.json.get("type").is_some_and(|it| it == kind)
     }
 }
 
-/// Whether the model may think within a budget. The API refuses it while calls are answered that came without thinking,
-/// such as another provider's.
+/// Returns whether the request may set a thinking budget. The API rejects it if the last turn answers calls that were
+/// made without thinking, such as another provider's.
 fn may_think(turns: &[Turn]) -> bool {
     let [.., calls, results] = turns else { return true };
     let is_answered = results.blocks.iter().any(|it| it.is("tool_result"));
@@ -73,7 +73,7 @@ enum Speaker {
     Assistant,
 }
 
-/// What one side says until the other one speaks.
+/// The blocks of consecutive messages from the same side.
 #[derive(Debug)]
 pub(super) struct Turn {
     speaker: Speaker,
@@ -91,7 +91,7 @@ impl Turn {
     }
 }
 
-/// A single text without a mark is a string; anything else is a list of blocks.
+/// Encodes the system prompt: a single text without a mark as a string, anything else as a list of blocks.
 fn system_field(mut system: Vec<Block>) -> Option<Value> {
     if let [only] = system.as_mut_slice()
         && only.json.get("cache_control").is_none()
@@ -118,7 +118,7 @@ fn conversation(target: &Target, request: &Request, losses: &mut Losses) -> (Vec
     (writer.system, writer.turns)
 }
 
-/// Returns for each message where its text is cut so that a mark can stand there.
+/// Returns, by message, the offsets at which text is split to place cache marks.
 fn cuts(breakpoints: &[Breakpoint]) -> BTreeMap<usize, Vec<usize>> {
     let mut cuts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for breakpoint in breakpoints {
@@ -227,7 +227,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns a text as blocks, cut where marks stand. The API refuses blank texts.
+    /// Encodes a text as blocks, split where marks are placed. Blank texts are left out: the API rejects them.
     fn texts(&mut self, message: usize, text: &str, offset: &mut usize, at: &str) -> Vec<Block> {
         let start = *offset;
         *offset += text.len();
@@ -251,7 +251,7 @@ impl Writer<'_> {
         self.turns.insert(0, Turn { speaker: Speaker::User, blocks: vec![block] });
     }
 
-    /// The API refuses a text to go on from that ends in a blank.
+    /// Trims the end of a final assistant text: the API rejects a prefill that ends in whitespace.
     fn end_without_blanks(&mut self) {
         let Some(Turn { speaker: Speaker::Assistant, blocks }) = self.turns.last_mut() else { return };
         let last = blocks.last_mut().filter(|it| it.is("text"));
@@ -265,7 +265,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Results must come directly behind the calls, whatever else the user says.
+    /// Moves results to the front of user turns: they must directly follow the calls.
     fn results_first(&mut self) {
         for turn in &mut self.turns {
             turn.blocks.sort_by_key(|it| turn.speaker == Speaker::User && !it.is("tool_result"));
@@ -273,9 +273,10 @@ impl Writer<'_> {
     }
 }
 
-/// Cuts a text that begins at byte `start` of its message. Each piece says up to where it covers the message's text.
+/// Splits a text that starts at byte `start` of its message. Each piece comes with its end offset in the message's
+/// text.
 ///
-/// Every piece has something in it: where only blank text would follow, the cut moves behind it.
+/// No piece is blank: if only blank text would follow a cut, the cut moves behind it.
 fn pieces<'a>(text: &'a str, start: usize, cuts: &[usize]) -> Vec<(&'a str, usize)> {
     let mut pieces = Vec::new();
     let mut from = 0;
@@ -310,7 +311,7 @@ fn tool(tool: &ToolDefinition, at: &str, losses: &mut Losses) -> Value {
     Value::Object(json)
 }
 
-/// The API takes schemas that say that they are of an object.
+/// Adds the type `object` to a schema that does not have it: the API requires it.
 fn object_schema(schema: &Value, at: &str, losses: &mut Losses) -> Value {
     match schema {
         Value::Object(fields) if fields.contains_key("type") => schema.clone(),

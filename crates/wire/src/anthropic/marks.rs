@@ -1,11 +1,11 @@
-//! Where the prompt cache is marked.
+//! Places prompt cache marks.
 //!
-//! In come the tools, the system blocks and the messages of a body with the request's breakpoints, out come the same
-//! with `cache_control` on some blocks. The rule, in full:
+//! Sets `cache_control` on some blocks among the tools, system blocks and messages of a body, according to the
+//! request's breakpoints. The rule, in full:
 //!
-//! 1. A mark stands on the last block that the breakpoint covers.
-//! 2. Thinking carries no mark: it moves to the nearest block before that may.
-//! 3. There are at most four. The later a mark, the more it covers: the first ones give way.
+//! 1. A mark is placed on the last block that the breakpoint covers.
+//! 2. Thinking cannot carry a mark, so the mark moves to the nearest earlier block that can.
+//! 3. There are at most four marks. Later marks cover more, so the earliest ones are dropped.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::encode::{Block, Turn};
 
 const MAX_MARKS: usize = 4;
 
-/// Sets the marks.
+/// Sets the cache marks.
 pub(super) fn mark(
     breakpoints: &[Breakpoint],
     tools: &mut [Value],
@@ -40,11 +40,11 @@ fn put(block: &mut Map<String, Value>) {
     block.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
 }
 
-/// A place that could carry a mark.
+/// A block or tool that could carry a mark.
 struct Spot {
-    /// The message it comes from; none for the tools, which stand before all messages.
+    /// The index of its message; `None` for tools, which precede all messages.
     message: Option<usize>,
-    /// Up to where it covers the text of its message.
+    /// For a text block, its end offset in the text of its message.
     text_end: Option<usize>,
     allowed: bool,
 }

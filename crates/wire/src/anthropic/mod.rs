@@ -1,19 +1,20 @@
-//! Anthropic Messages, both ways.
+//! Encodes and decodes Anthropic Messages.
 //!
-//! Requests, answers and streams as <https://api.anthropic.com/v1/messages> reads and writes them. What the dialect can't
-//! say and how it is said instead:
+//! Covers requests, answers and streams of <https://api.anthropic.com/v1/messages>. How this dialect differs from our
+//! data:
 //!
-//! - The leading system messages are `system`; a later one is said by the user, in its place.
-//! - What users and tools say in a row is one user message, results first; the assistant's messages in a row are one.
-//! - A tool call's arguments are an object; others are wrapped as `{"input": …}`.
-//! - Ids have letters, digits, `_` and `-`; others are mapped, a call's and its result's alike.
-//! - Thinking goes back to the provider that made and signed it, byte for byte, and to no other.
+//! - The leading system messages become `system`; a later one becomes a user message in the same position.
+//! - Consecutive messages from users and tools become one user message, results first; consecutive assistant messages
+//!   are joined too.
+//! - A tool call's arguments must be an object; other values are wrapped as `{"input": …}`.
+//! - Ids consist of letters, digits, `_` and `-`; others are mapped, in the same way for a call and its result.
+//! - Thinking is sent back byte for byte, and only to the provider that produced and signed it.
 //!
-//! What comes back equal from `decode(encode(request))` without a [`Loss`](crate::Loss), and what does not: messages that
-//! were joined stay joined, the ids of messages and the media types of addresses are not carried, structured tool
-//! outputs come back as their JSON text, denials as errors, an effort as its budget, a limit that was not set as the one
-//! that was sent. A text that was cut for a cache mark is joined again in the system message only, and a mark that stood
-//! on thinking comes back where it was moved to.
+//! `decode(encode(request))` returns an equal request, except for [`Loss`](crate::Loss)es and the following: joined
+//! messages stay joined, message ids and the media types of URLs are dropped, structured tool outputs come back as
+//! their JSON text, denials as errors, an effort as its budget, and an unset limit as the one that was sent. Text
+//! that was split for a cache mark is joined again in the system message only, and a mark on thinking comes back at
+//! the block it was moved to.
 
 mod answer;
 mod blocks;

@@ -1,15 +1,14 @@
-//! Schemas of answers, as far as the API keeps to them.
+//! Reduces output schemas to the JSON Schema subset that the API enforces.
 //!
-//! In comes a JSON Schema, out comes one that the API takes. It takes objects that allow no further fields and a few
-//! keywords. What it does not take is told to the model in the description instead, as the official SDKs do; a choice of
-//! one becomes a choice of any.
+//! The API only accepts objects without additional properties, and a few keywords. As in the official SDKs,
+//! unsupported keywords are moved into the description, where the model can read them; `oneOf` becomes `anyOf`.
 
 use serde_json::{Map, Value};
 
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// Returns the schema that is sent for `schema`.
+/// Returns the schema to send for `schema`.
 pub(super) fn strict(schema: &Value) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     let mut kept = Map::new();

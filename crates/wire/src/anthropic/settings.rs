@@ -1,13 +1,15 @@
-//! Writes how the model should generate.
+//! Encodes generation settings.
 //!
-//! In come a request's settings, tool choice and output schema with what is known of the model, out come fields of the
+//! Turns a request's settings, tool choice and output schema, together with the model's facts, into fields of the
 //! body. The rule, in full:
 //!
-//! 1. `max_tokens` is what is set, else what is kept free for the answer, else 4096; never more than the model writes.
-//! 2. Thinking has at least 1024 tokens and leaves room for the answer. A budget of 0 turns it off. A model that takes no
-//!    number of tokens thinks as much as it wants, with an effort.
-//! 3. While calls are answered that came without thinking, there is no thinking within a budget: the API refuses it.
-//! 4. While the model thinks, it takes no temperature and no top k, a top p of at least 0.95, and no forced tool.
+//! 1. `max_tokens` is the configured limit, else the tokens reserved for the answer, else 4096; never more than the
+//!    model's maximum.
+//! 2. Thinking gets at least 1024 tokens and leaves room for the answer. A budget of 0 turns it off. A model that
+//!    does not accept a token budget gets adaptive thinking with an effort.
+//! 3. While the request answers calls that were made without thinking, no thinking budget is sent: the API rejects
+//!    it.
+//! 4. While the model thinks, temperature, top k and forced tools are not allowed, and top p must be at least 0.95.
 
 use contexture_message::{Effort, Reasoning, Request, Settings, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -20,13 +22,13 @@ const DEFAULT_MAX_TOKENS: u32 = 4096;
 const MIN_THINKING: u32 = 1024;
 const MIN_TOP_P: f64 = 0.95;
 
-/// What the settings say in the body.
+/// The fields of the body that the settings determine.
 pub(super) struct Fields {
     pub(super) max_tokens: u32,
     pub(super) fields: Map<String, Value>,
 }
 
-/// Writes the settings.
+/// Encodes the settings.
 pub(super) fn encode(target: &Target, request: &Request, may_think: bool, losses: &mut Losses) -> Fields {
     let settings = &request.settings;
     let may_think = may_think || target.facts.thinking_budget == Some(false);
@@ -140,7 +142,7 @@ fn sampling(
     }
 }
 
-/// The API refuses blank texts here too.
+/// Encodes stop sequences, without blank ones: the API rejects them.
 fn stop(stop: &[String], fields: &mut Map<String, Value>, losses: &mut Losses) {
     let (blank, kept): (Vec<&String>, Vec<&String>) = stop.iter().partition(|it| it.trim().is_empty());
     if !blank.is_empty() {
@@ -151,7 +153,7 @@ fn stop(stop: &[String], fields: &mut Map<String, Value>, losses: &mut Losses) {
     }
 }
 
-/// Returns the most tokens the model may write, and how many of them for thinking, if that is said.
+/// Returns the output limit, and the thinking budget within it if one is set.
 fn limits(target: &Target, settings: &Settings, may_think: bool, losses: &mut Losses) -> (u32, Option<u32>) {
     let most = target.facts.max_output.map_or(u32::MAX, |it| it.0);
     let budget = budget(target, settings, most, losses);
@@ -176,7 +178,7 @@ fn limits(target: &Target, settings: &Settings, may_think: bool, losses: &mut Lo
     (max_tokens, budget)
 }
 
-/// Returns the thinking budget, or nothing if nothing is said about thinking.
+/// Returns the thinking budget, or `None` if the request does not set one.
 fn budget(target: &Target, settings: &Settings, most: u32, losses: &mut Losses) -> Option<u32> {
     let budget = settings.reasoning?.budget();
     if target.facts.capabilities.reasoning == Some(false) {
@@ -194,7 +196,7 @@ fn budget(target: &Target, settings: &Settings, most: u32, losses: &mut Losses) 
     Some(budget)
 }
 
-/// Returns the API's word for how hard the model should think.
+/// Returns the API's name for a thinking effort.
 fn effort(reasoning: Reasoning, losses: &mut Losses) -> &'static str {
     let word = match reasoning.effort() {
         Effort::Minimal | Effort::Low => "low",
@@ -214,7 +216,7 @@ fn thinking(budget: u32, max_tokens: u32, losses: &mut Losses) -> Value {
     if budget == 0 {
         return json!({"type": "disabled"});
     }
-    // Half of what can be written stays for the answer where the budget would take it all.
+    // If the budget would use up the whole limit, half of the limit stays for the answer.
     let fits = if budget < max_tokens { budget } else { (max_tokens / 2).max(MIN_THINKING) };
     if fits < budget {
         losses.add(

@@ -1,15 +1,15 @@
-//! Writes streamed answers.
+//! Encodes streamed answers.
 //!
-//! In come [`Delta`]s, out come the events of a message, each as soon as it can be said. The rule, in full:
+//! Turns [`Delta`]s into the events of a message, each as early as possible. The rule, in full:
 //!
-//! 1. Text, thinking and calls are written live; a block stops when the next one starts.
-//! 2. Signatures are known at the end only. So thinking blocks stay open until then: their signature and their stop come
-//!    with [`Delta::Done`]. Clients find blocks by their index.
-//! 3. What the answer has and no delta told (withheld thinking, or everything if `Done` comes alone) is written then. An
-//!    empty [`Delta::Thinking`] starts a new thinking block.
+//! 1. Text, thinking and calls are written immediately; a block stops when the next one starts.
+//! 2. Signatures are only known at the end. So thinking blocks stay open until [`Delta::Done`], which writes their
+//!    signatures and stops. Clients match blocks by their index.
+//! 3. Parts of the answer that had no delta (redacted thinking, or everything if `Done` is the only delta) are
+//!    written then. An empty [`Delta::Thinking`] starts a new thinking block.
 //!
-//! The id and the model come first in the stream and are known last: an id is made up from the first delta unless `Done`
-//! comes alone, and the model is the target's.
+//! The stream starts with the id and the model, although both are only known at the end. So the id is generated from
+//! the first delta, unless `Done` is the only one, and the model is the target's.
 
 use contexture_message::{Answer, Delta, Part, Thinking, ToolCall};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ use crate::digest::digest;
 use crate::loss::Losses;
 use crate::{Frame, Target};
 
-/// Writes one streamed answer.
+/// Encodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamEncoder {
     target: Target,
@@ -33,7 +33,7 @@ pub(crate) struct StreamEncoder {
 #[derive(Debug)]
 struct Live {
     kind: Kind,
-    /// What was written so far: text, thinking, or JSON.
+    /// The content written so far: text, thinking, or JSON.
     text: String,
     open: bool,
 }
@@ -94,7 +94,7 @@ impl StreamEncoder {
         frames.push(event("message_start", json!({"message": message})));
     }
 
-    /// An empty piece begins a new block: two thinking parts in a row stay two.
+    /// Writes thinking. An empty piece starts a new block, so that two consecutive thinking parts stay separate.
     fn thinking(&mut self, text: &str, frames: &mut Vec<Frame>) {
         let is_new = text.is_empty() || !matches!(self.blocks.last(), Some(it) if it.kind == Kind::Thinking);
         if is_new {
@@ -106,7 +106,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Starts a block, unless one of that kind is being written.
+    /// Starts a block, unless one of that kind is open already.
     fn begin(&mut self, kind: Kind, block: Value, frames: &mut Vec<Frame>) {
         let goes_on = matches!(self.blocks.last(), Some(last) if last.open && last.kind == kind);
         if !goes_on {
@@ -121,7 +121,7 @@ impl StreamEncoder {
         self.blocks.push(Live { kind, text: String::new(), open: true });
     }
 
-    /// Stops the block that is being written. Thinking waits for its signature.
+    /// Stops the current block, unless it is thinking, which waits for its signature.
     fn stop_last(&mut self, frames: &mut Vec<Frame>) {
         let is_thinking = matches!(self.blocks.last(), Some(it) if it.kind == Kind::Thinking);
         if let Some(last) = self.blocks.len().checked_sub(1)
@@ -167,8 +167,8 @@ impl StreamEncoder {
         frames.push(event("message_stop", json!({})));
     }
 
-    /// Signs the thinking blocks that were written as the answer has them. Others stay unsigned: a signature over other
-    /// words would be refused when it comes back.
+    /// Signs the thinking blocks whose text matches the answer. Others stay unsigned: a signature over a different
+    /// text would be rejected when it is sent back.
     fn sign(&mut self, parts: &[Part], frames: &mut Vec<Frame>) {
         let thoughts = parts.iter().filter_map(|it| match it {
             Part::Thinking(thinking) if !thinking.redacted => Some(thinking),
@@ -192,7 +192,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Returns what no delta told, and completes calls whose arguments were not.
+    /// Returns the parts that had no delta, and writes the arguments of calls that had none.
     fn untold(&mut self, parts: &[Part], frames: &mut Vec<Frame>) -> Vec<Part> {
         let mut untold = Vec::new();
         for part in parts {
@@ -215,7 +215,7 @@ impl StreamEncoder {
         untold
     }
 
-    /// Writes whole blocks.
+    /// Writes complete blocks.
     fn whole(&mut self, parts: &[Part], frames: &mut Vec<Frame>) {
         for mut block in blocks_of(&self.target, parts, &mut Losses::default()) {
             let index = self.blocks.len();
@@ -239,7 +239,7 @@ fn own_signature<'a>(target: &Target, thinking: &'a Thinking) -> Option<&'a str>
     thinking.signature.as_deref().filter(|it| own && !it.is_empty())
 }
 
-/// Empties a whole block and returns the deltas that fill it again.
+/// Empties a complete block and returns the deltas that fill it again.
 fn take_deltas(block: &mut Value) -> Vec<Value> {
     let take = |block: &mut Value, key: &str, empty: Value| {
         block.get_mut(key).map(|it| std::mem::replace(it, empty)).unwrap_or_default()

@@ -1,9 +1,8 @@
-//! Reads streamed answers.
+//! Decodes streamed answers.
 //!
-//! In come the events of a message, out come [`Delta`]s. A call's arguments are whole when its block stops; the answer is
-//! whole at `message_stop`, and a stream that ends before was cut. A thinking block announces itself with an empty
-//! [`Delta::Thinking`], so that whoever writes the stream again knows where it stands. Blocks and events that we don't
-//! know are skipped.
+//! Turns the events of a message into [`Delta`]s. A call's arguments are complete when its block stops; the answer is
+//! complete at `message_stop`, and a stream that ends earlier was truncated. A thinking block starts with an empty
+//! [`Delta::Thinking`], so that a stream encoder knows where it begins. Unknown blocks and events are skipped.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ use crate::assembly::{Assembly, cut};
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
-/// Reads one streamed answer.
+/// Decodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
     assembly: Assembly,
@@ -28,7 +27,7 @@ enum Kind {
     Text,
     Thinking,
     Call,
-    /// A withheld thought, which is whole when it starts, or something we don't know.
+    /// Redacted thinking, which arrives whole, or an unknown block.
     Closed,
 }
 
@@ -118,7 +117,7 @@ impl StreamDecoder {
         Ok(deltas)
     }
 
-    /// The input is empty here and comes in pieces, but nothing forbids it to be whole already.
+    /// Starts a call. Its input normally arrives in later pieces, but may already be complete here.
     fn call_start(&mut self, index: u64, block: &Place<'_>) -> Result<Vec<Delta>, DecodeError> {
         let (id, name) = (block.need_string("id")?, block.need_string("name")?);
         let key = index.to_string();
@@ -151,7 +150,7 @@ impl StreamDecoder {
         Ok(Vec::from_iter(piece))
     }
 
-    /// Returns which of the thinking blocks that were not withheld it is.
+    /// Returns the block's position among the thinking blocks, not counting redacted ones.
     fn nth_thinking(&self, index: u64) -> usize {
         self.blocks.range(..index).filter(|(_, kind)| **kind == Kind::Thinking).count()
     }

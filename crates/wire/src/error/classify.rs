@@ -1,18 +1,18 @@
-//! Says what kind of refusal a provider's error is.
+//! Classifies provider errors.
 //!
-//! In comes an error body as any server writes it, out comes a [`ProviderError`]. What servers say is data: tables of codes
-//! and of wordings, below. A prompt that is too long must be told from a limit per time, as both speak of tokens.
+//! [`classify`] turns an error body from any server into a [`ProviderError`]. The known codes and wordings are data,
+//! in the tables below. A prompt that is too long must be distinguished from a rate limit, since both mention tokens.
 
 use serde_json::Value;
 
 use super::{ProviderError, ProviderErrorKind, shortened};
 use crate::Dialect;
 
-/// Says what kind of refusal an error body is, whatever server wrote it.
+/// Classifies an error body from any server.
 ///
-/// `status` is the HTTP status, or 0 for an error inside a stream. The body may be any provider's JSON, or a string where
-/// it was no JSON. Codes that leave no doubt decide first, then statuses that leave none, then known wordings, then the
-/// status, then what is left of the codes.
+/// `status` is the HTTP status, or 0 for an error inside a stream. The body may be JSON from any provider, or a
+/// string if it was not JSON. The checks run in this order: unambiguous codes, unambiguous statuses, known wordings,
+/// other statuses, ambiguous codes.
 ///
 /// ```
 /// use contexture_wire::{Dialect, ProviderErrorKind, classify};
@@ -23,7 +23,7 @@ use crate::Dialect;
 /// ```
 pub fn classify(dialect: Dialect, status: u16, body: &Value) -> ProviderError {
     let said = Said::read(dialect, body);
-    // Some servers fail under a status that says otherwise.
+    // Some servers report an error under a success status.
     let status = if status < 400 { said.status } else { status };
     let kind = by_code(SURE_CODES, &said.codes)
         .or_else(|| sure_status(status))
@@ -35,8 +35,8 @@ pub fn classify(dialect: Dialect, status: u16, body: &Value) -> ProviderError {
     ProviderError { kind, code: said.codes.into_iter().next(), message }
 }
 
-/// Returns the error that stands in a body where an answer, or a piece of one, should stand; nothing if it is none.
-/// Servers say `{"error": …}`, `{"type": "error"}`, `{"object": "error"}`, or a list of such.
+/// Returns the error in a body that should hold an answer or a chunk of one, or `None` if there is no error. Servers
+/// write `{"error": …}`, `{"type": "error"}`, `{"object": "error"}`, or a list of these.
 ///
 /// ```
 /// use contexture_wire::{Dialect, ProviderErrorKind, failure};
@@ -62,19 +62,19 @@ fn no_reason(status: u16) -> String {
     }
 }
 
-/// What an error body says, wherever it says it.
+/// The information found in an error body.
 #[derive(Default)]
 struct Said {
-    /// Codes and types, the most telling first.
+    /// Codes and types, the most specific first.
     codes: Vec<String>,
     /// An HTTP status inside the body; 0 if there is none.
     status: u16,
     message: String,
-    /// Everything that was worded, in lower case.
+    /// All messages in the body, in lower case.
     words: String,
 }
 
-/// How much of a provider's words is kept.
+/// The maximum length of a provider's message, in characters.
 const MAX_MESSAGE: usize = 1000;
 
 impl Said {
@@ -99,7 +99,7 @@ impl Said {
         }
         let words = ["message", "Message", "detail", "details", "errors", "error"];
         let words = words.iter().find_map(|it| text_of(error.get(it)?));
-        // OpenRouter hands on what the provider behind it said.
+        // OpenRouter includes the error of the provider behind it.
         let raw = error.pointer("/metadata/raw").filter(|it| it.is_string());
         let raw = raw.map(|it| Said::read(dialect, it).message).unwrap_or_default();
         let message = match words {
@@ -123,7 +123,7 @@ impl Said {
     }
 }
 
-/// Where a dialect writes its codes, the most telling first.
+/// The fields in which a dialect writes its codes, the most specific first.
 fn code_fields(dialect: Dialect) -> [&'static str; 3] {
     match dialect {
         Dialect::Openai | Dialect::OpenaiResponses => ["code", "type", "status"],
@@ -132,7 +132,7 @@ fn code_fields(dialect: Dialect) -> [&'static str; 3] {
     }
 }
 
-/// Whether a type only says that this is an error at all.
+/// Returns whether a type only marks the body as an error, without specifying which.
 fn is_envelope(code: &str) -> bool {
     matches!(code, "" | "error" | "response.failed")
 }
@@ -144,7 +144,7 @@ fn text_of(value: &Value) -> Option<String> {
             Some(items.iter().filter_map(text_of).collect::<Vec<_>>().join("; "))
         }
         Value::Object(_) => {
-            // FastAPI says in `msg` what is wrong, in `loc` where, and repeats all that was sent in `input`.
+            // FastAPI puts the problem in `msg`, its place in `loc`, and echoes the whole request in `input`.
             let words = ["message", "msg"].iter().find_map(|it| value.get(it)?.as_str().map(str::to_owned));
             let place = value.get("loc").and_then(Value::as_array).map(|it| path(it));
             let placed = |words: String| place.map_or(words.clone(), |it| format!("{it}: {words}"));
@@ -160,7 +160,7 @@ fn path(steps: &[Value]) -> String {
     steps.collect::<Vec<_>>().join(".")
 }
 
-/// Returns a text as it is, and of an HTML page its title.
+/// Returns the text; of an HTML page only the title, or its beginning if there is no title.
 fn plain(text: &str) -> String {
     let text = text.trim();
     if !text.starts_with('<') {
@@ -180,7 +180,7 @@ fn by_words(words: &str) -> Option<ProviderErrorKind> {
     WORDINGS.iter().find(|(needed, _)| fits(needed)).map(|(_, kind)| *kind)
 }
 
-/// Statuses that mean one thing whatever is said along with them.
+/// Classifies the statuses that are unambiguous, regardless of the body.
 fn sure_status(status: u16) -> Option<ProviderErrorKind> {
     match status {
         401 => Some(ProviderErrorKind::Auth),
@@ -193,7 +193,7 @@ fn sure_status(status: u16) -> Option<ProviderErrorKind> {
 fn likely_status(status: u16) -> Option<ProviderErrorKind> {
     match status {
         403 => Some(ProviderErrorKind::Auth),
-        // Too many bytes: the remedy is the same.
+        // The request has too many bytes; the remedy is the same.
         413 => Some(ProviderErrorKind::PromptTooLong),
         408 | 409 | 425 | 500.. => Some(ProviderErrorKind::Overloaded),
         400..500 => Some(ProviderErrorKind::Invalid),
@@ -201,10 +201,10 @@ fn likely_status(status: u16) -> Option<ProviderErrorKind> {
     }
 }
 
-/// Codes and types that leave no doubt.
+/// Unambiguous codes and types.
 #[rustfmt::skip]
 const SURE_CODES: &[(&str, ProviderErrorKind)] = &[
-    // OpenAI, and whoever speaks like it.
+    // OpenAI and compatible servers.
     ("context_length_exceeded",           ProviderErrorKind::PromptTooLong),
     ("context_window_exceeded",           ProviderErrorKind::PromptTooLong),
     ("model_max_prompt_tokens_exceeded",  ProviderErrorKind::PromptTooLong), // GitHub.
@@ -240,7 +240,7 @@ const SURE_CODES: &[(&str, ProviderErrorKind)] = &[
     ("DEADLINE_EXCEEDED",                 ProviderErrorKind::Overloaded),
 ];
 
-/// Codes and types that are used for many things; asked last.
+/// Ambiguous codes and types; checked last.
 #[rustfmt::skip]
 const VAGUE_CODES: &[(&str, ProviderErrorKind)] = &[
     ("invalid_request_error",  ProviderErrorKind::Invalid),
@@ -254,8 +254,8 @@ const VAGUE_CODES: &[(&str, ProviderErrorKind)] = &[
     ("INTERNAL",               ProviderErrorKind::Overloaded),
 ];
 
-/// Words that an error must have, all of them, in lower case. The first line that fits counts: limits per time come
-/// first, as they speak of tokens too.
+/// Each entry lists lower-case phrases that must all occur in an error. The first match wins: rate limits come first,
+/// since they mention tokens too.
 #[rustfmt::skip]
 const WORDINGS: &[(&[&str], ProviderErrorKind)] = &[
     (&["rate limit"],                                     ProviderErrorKind::RateLimited),

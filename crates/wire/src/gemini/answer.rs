@@ -1,7 +1,8 @@
-//! Reads and writes answers that are not streamed.
+//! Decodes and encodes answers that are not streamed.
 //!
-//! In comes a `GenerateContentResponse`, out comes an [`Answer`], and the other way round. Gemini counts thinking besides
-//! what it wrote, and what its own tools put into the prompt besides the prompt; our output and input are all of it.
+//! Converts between a `GenerateContentResponse` and an [`Answer`]. Gemini counts thinking separately from the output,
+//! and what its built-in tools add to the prompt separately from the prompt; our output and input counts include
+//! both.
 
 use contexture_message::{Answer, Message, Part, Role, StopReason, Usage};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target};
 
-/// Reads an answer.
+/// Decodes an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     let doc = Place::root_object(body)?;
     doc.ignore(&["createTime"]);
@@ -42,14 +43,14 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     Ok(Decoded { value, losses: parts.losses.into_vec() })
 }
 
-/// Whether the prompt itself was refused.
+/// Returns whether the provider refused the prompt itself.
 pub(super) fn is_blocked(doc: &Place<'_>) -> Result<bool, DecodeError> {
     let Some(feedback) = doc.get_object("promptFeedback")? else { return Ok(false) };
     Ok(feedback.get_string("blockReason")?.is_some())
 }
 
 fn candidate_parts(doc: Place<'_>, parts: &mut Parts) -> Result<(Vec<Part>, StopReason), DecodeError> {
-    // What is measured and not said.
+    // These fields are measurements, not content.
     doc.ignore(&["index", "tokenCount", "avgLogprobs", "safetyRatings", "finishMessage"]);
     let stop = doc.get_string("finishReason")?.map_or(StopReason::End, |it| read_stop(&it));
     let read = match doc.get_object("content")? {
@@ -65,7 +66,7 @@ fn candidate_parts(doc: Place<'_>, parts: &mut Parts) -> Result<(Vec<Part>, Stop
     Ok((read, stop))
 }
 
-/// Returns why the model stopped.
+/// Converts the API's finish reason.
 pub(super) fn read_stop(word: &str) -> StopReason {
     match word {
         "STOP" => StopReason::End,
@@ -92,7 +93,7 @@ fn write_stop(stop: &StopReason) -> &str {
     }
 }
 
-/// Reads token counts. The API leaves out counts of 0: beside a prompt's count, no count of what was cached is 0.
+/// Decodes token counts. The API omits counts of 0: if there is a prompt count, a missing cached count is 0.
 pub(super) fn read_usage(usage: &Place<'_>) -> Usage {
     let count = |name: &str| usage.count(name).unwrap_or_default();
     let thoughts = count("thoughtsTokenCount");
@@ -101,7 +102,7 @@ pub(super) fn read_usage(usage: &Place<'_>) -> Usage {
     Usage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
         cache_read_tokens: cached,
-        // Writing is not billed, and not reported.
+        // Cache writes are neither billed nor reported.
         cache_write_tokens: None,
         output_tokens: count("candidatesTokenCount").saturating_add(thoughts),
         reasoning_tokens: thoughts,
@@ -123,14 +124,14 @@ fn write_usage(usage: &Usage) -> Value {
     Value::Object(json)
 }
 
-/// Writes an answer.
+/// Encodes an answer.
 pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     let mut losses = Losses::default();
     let parts = model_parts(target, &answer.message.content, &mut losses);
     Encoded { body: last_response(target, answer, parts), losses: losses.into_vec() }
 }
 
-/// Returns the parts of an answer.
+/// Encodes the parts of an answer.
 pub(super) fn model_parts(target: &Target, parts: &[Part], losses: &mut Losses) -> Vec<Value> {
     let mut written = ModelParts::new(target, true);
     for (index, part) in parts.iter().enumerate() {
@@ -140,7 +141,7 @@ pub(super) fn model_parts(target: &Target, parts: &[Part], losses: &mut Losses) 
     written.written
 }
 
-/// Returns a response that ends an answer: the only one, or the last of a stream.
+/// Returns the response that ends an answer: the only one, or the last one of a stream.
 pub(super) fn last_response(target: &Target, answer: &Answer, parts: Vec<Value>) -> Value {
     let candidate = json!({
         "content": {"parts": parts, "role": "model"},

@@ -1,8 +1,8 @@
-//! Reads requests, as the official SDKs write them.
+//! Decodes requests in the form that the official SDKs send.
 //!
-//! In comes a body of `generateContent`, out comes a [`Request`]. The model is in the address, so it is the target's. A
-//! response without an id answers the first call of its name that nobody answered. Fields that are only Gemini's are kept
-//! under `gemini` in the settings.
+//! Turns the body of a `generateContent` call into a [`Request`]. The model is part of the URL, so it is taken from
+//! the target. A function response without an id answers the first unanswered call with its name. Fields that only
+//! Gemini has are kept under `gemini` in the settings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Dialect, Target, passthrough};
 
-/// Reads a request.
+/// Decodes a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
     let doc = Place::root_object(body)?;
     doc.ignore(&["model"]); // Some clients repeat it.
@@ -67,7 +67,7 @@ fn content_messages(content: Place<'_>, parts: &mut Parts) -> Result<Vec<Message
     })
 }
 
-/// Results are a tool message of their own.
+/// Splits parts into messages: tool results become separate tool messages.
 fn user_messages(parts: Vec<Part>) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     if parts.is_empty() {
@@ -83,18 +83,18 @@ fn user_messages(parts: Vec<Part>) -> Vec<Message> {
     messages
 }
 
-/// Gives ids to calls that have none.
+/// Assigns ids to calls that have none.
 pub(super) struct Ids {
     prefix: String,
     next: usize,
-    /// Ids that the document gives itself.
+    /// Ids that occur in the document.
     given: BTreeSet<String>,
-    /// Calls that nobody answered yet: id and name.
+    /// The ids and names of calls without a result so far.
     open: Vec<(String, String)>,
 }
 
 impl Ids {
-    /// Returns ids that begin with `prefix`.
+    /// Creates ids that start with `prefix`.
     pub(super) fn new(prefix: String) -> Self {
         Self { prefix, next: 0, given: BTreeSet::new(), open: Vec::new() }
     }
@@ -118,7 +118,7 @@ impl Ids {
         }
     }
 
-    /// Returns the id of a call.
+    /// Returns the id of a call, generating one if it is missing.
     pub(super) fn call(&mut self, id: Option<String>, name: &str) -> String {
         let id = id.filter(|it| !it.is_empty()).unwrap_or_else(|| self.fresh());
         self.open.push((id.clone(), name.to_owned()));
@@ -135,7 +135,7 @@ impl Ids {
     }
 }
 
-/// Reads parts.
+/// Decodes parts.
 pub(super) struct Parts {
     provider: String,
     ids: Ids,
@@ -147,7 +147,7 @@ impl Parts {
         Self { provider: provider.to_owned(), ids, losses: Losses::default() }
     }
 
-    /// Reads the `parts` of a content.
+    /// Decodes the `parts` of a content.
     pub(super) fn list(&mut self, content: &Place<'_>) -> Result<Vec<Part>, DecodeError> {
         let mut parts = Vec::new();
         for doc in content.get_objects("parts")? {
@@ -186,7 +186,7 @@ impl Parts {
         Ok(())
     }
 
-    /// A signature on an empty text belongs to the text before, unless that is signed already.
+    /// Attaches a signature that arrived on an empty text to the text before it, unless that one is signed already.
     fn sign_last(&self, signature: String, parts: &mut Vec<Part>) {
         let is_signature =
             |it: &Part| matches!(it, Part::Thinking(it) if it.text.is_empty() && it.signature.is_some());
@@ -241,7 +241,7 @@ impl Parts {
     }
 }
 
-/// Returns what a response says; one that does not say it in our way is a structured value.
+/// Decodes a function response; a form that we do not write ourselves becomes a structured value.
 fn output(response: Value, media: Vec<Part>) -> ToolOutput {
     let fields = response.as_object().into_iter().flatten();
     let fields: Vec<(&str, &Value)> = fields.map(|(key, value)| (key.as_str(), value)).collect();
@@ -280,7 +280,7 @@ pub(super) fn inline(doc: Place<'_>, losses: &mut Losses) -> Result<Part, Decode
     Ok(part)
 }
 
-/// A file that was uploaded before is known by its id.
+/// Decodes a linked file. A file that was uploaded to Gemini is referenced by its id.
 pub(super) fn linked(doc: Place<'_>, losses: &mut Losses) -> Result<Part, DecodeError> {
     let uri = doc.need_string("fileUri")?;
     let media_type = doc.get_string("mimeType")?;
@@ -314,7 +314,7 @@ fn tools(doc: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<ToolDefinition>
     Ok(tools)
 }
 
-/// Gemini's older schemas write types in capitals.
+/// Converts Gemini's older schemas, which write types in capitals, to JSON Schema.
 fn json_schema(schema: Value) -> Value {
     const TYPES: [&str; 7] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
     match schema {
@@ -334,7 +334,7 @@ fn json_schema(schema: Value) -> Value {
 
 type Rest = Map<String, Value>;
 
-/// Reads the tool choice; what it does not cover is left as it is.
+/// Decodes the tool choice, and returns the fields it does not cover unchanged.
 fn tool_choice(doc: &Place<'_>) -> Result<(Option<ToolChoice>, Rest), DecodeError> {
     let Some(config) = doc.get_object("toolConfig")? else { return Ok((None, Rest::new())) };
     let Some(calling) = config.get_object("functionCallingConfig")? else { return Ok((None, config.left())) };
@@ -352,7 +352,7 @@ fn tool_choice(doc: &Place<'_>) -> Result<(Option<ToolChoice>, Rest), DecodeErro
 
 type Output = Option<Arc<Value>>;
 
-/// Reads the settings; what they don't cover is left as it is.
+/// Decodes the settings, and returns the fields they do not cover unchanged.
 fn settings(doc: &Place<'_>) -> Result<(Settings, Output, Rest), DecodeError> {
     let Some(config) = doc.get_object("generationConfig")? else {
         return Ok((Settings::default(), None, Rest::new()));
@@ -376,7 +376,7 @@ fn settings(doc: &Place<'_>) -> Result<(Settings, Output, Rest), DecodeError> {
     Ok((settings, output, rest))
 }
 
-/// The schema says that the answer is JSON; a type without a schema is left as it is.
+/// Decodes the output schema. With a schema, the MIME type is implied; a MIME type without a schema is left unread.
 fn output_schema(config: &Place<'_>) -> Result<Output, DecodeError> {
     let schema = config.get_value("responseJsonSchema");
     let schema = schema.or_else(|| config.get_value("responseSchema").map(json_schema));
@@ -386,7 +386,7 @@ fn output_schema(config: &Place<'_>) -> Result<Output, DecodeError> {
     Ok(schema.map(Arc::new))
 }
 
-/// A budget is ours; a level, or a budget that the model chooses itself, is left as it is.
+/// Decodes a thinking budget; a level, or a budget that the model chooses, is left unchanged.
 fn reasoning(config: &Place<'_>, left: &mut Rest) -> Result<Option<Reasoning>, DecodeError> {
     let Some(thinking) = config.get_object("thinkingConfig")? else { return Ok(None) };
     let budget = thinking.get_number("thinkingBudget")?.and_then(|it| it.as_u64());

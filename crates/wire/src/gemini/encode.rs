@@ -1,7 +1,7 @@
-//! Writes requests.
+//! Encodes requests.
 //!
-//! In comes a [`Request`], out comes the body of `generateContent`; the model is in the address. Bytes depend on the
-//! request and the target alone.
+//! Turns a [`Request`] into the body of a `generateContent` call; the model is part of the URL. The bytes depend only
+//! on the request and the target.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::{Encoded, Target, calls, passthrough, reference};
 
 const GO_AHEAD: &str = include_str!("../templates/go-ahead.txt");
 
-/// Writes a request.
+/// Encodes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut losses = Losses::default();
     let (system, contents) = conversation(target, request, &mut losses);
@@ -46,7 +46,7 @@ enum Speaker {
     Model,
 }
 
-/// What one side says until the other one speaks.
+/// The parts of consecutive messages from the same side.
 struct Turn {
     speaker: Speaker,
     parts: Vec<Value>,
@@ -58,7 +58,7 @@ impl Turn {
             Speaker::User => "user",
             Speaker::Model => "model",
         };
-        // Results must come directly behind the calls, whatever else the user says.
+        // Results must directly follow the calls, so they come before the user's other parts.
         self.parts.sort_by_key(|it| self.speaker == Speaker::User && it.get("functionResponse").is_none());
         json!({"role": role, "parts": self.parts})
     }
@@ -84,13 +84,14 @@ struct Writer<'a> {
     target: &'a Target,
     tools: &'a [Arc<ToolDefinition>],
     losses: &'a mut Losses,
-    /// The names of the tools by the ids of their calls.
+    /// Tool names by call id.
     names: BTreeMap<String, String>,
     turns: Vec<Turn>,
 }
 
 impl Writer<'_> {
-    /// A conversation that begins with the model's calls is refused, and so is an empty one.
+    /// Inserts a user turn if there is none at the start: the API rejects empty conversations and those that begin
+    /// with calls.
     fn begin_with_user(&mut self) {
         if self.turns.first().is_some_and(|it| it.speaker == Speaker::User) {
             return;
@@ -190,7 +191,7 @@ impl Writer<'_> {
         results.into_iter().for_each(|it| self.push(Speaker::User, it));
     }
 
-    /// Returns a call under the name that it is sent with, and remembers the name for its result.
+    /// Returns a call with the name to send, and stores the name for its result.
     fn named<'c>(&mut self, call: &'c ToolCall, at: &str) -> Cow<'c, ToolCall> {
         let named = match calls::name(&call.name, self.tools, at, self.losses) {
             Cow::Borrowed(_) => Cow::Borrowed(call),

@@ -1,19 +1,20 @@
-//! Google Gemini's generateContent, both ways.
+//! Encodes and decodes Google Gemini's generateContent.
 //!
-//! Requests, answers and streams as the REST interface reads and writes them. What the dialect can't say and how it is
-//! said instead:
+//! Covers requests, answers and streams of the REST API. How this dialect differs from our data:
 //!
-//! - The leading system messages are `systemInstruction`; a later one is said by the user, in its place.
-//! - What users and tools say in a row is one content, results first; the model's messages in a row are one.
-//! - Gemini signs parts, not thoughts. Here a signature is a thinking part without text directly before the part that it
-//!   belongs to. It goes back to the provider that made it, and to no other.
-//! - Calls may come without ids. In a request they are `call_0`, `call_1` and so on, in an answer they are made of its
-//!   `responseId`, so that they differ from those of earlier answers; without one, of its content.
+//! - The leading system messages become `systemInstruction`; a later one becomes a user message in the same position.
+//! - Consecutive messages from users and tools become one content, results first; consecutive model messages are
+//!   joined too.
+//! - Gemini signs parts, not thoughts. We store a signature as a thinking part without text, directly before the part
+//!   that it belongs to. It is only sent back to the provider that produced it.
+//! - Calls may lack ids. In a request they become `call_0`, `call_1` and so on. In an answer they are derived from
+//!   its `responseId`, or from its content if there is none, so that they differ from those of earlier answers.
 //! - Caching needs no marks: breakpoints are ignored.
 //!
-//! What comes back equal from `decode(encode(request))` without a [`Loss`](crate::Loss), and what does not: messages that
-//! were joined stay joined, the ids of messages are not carried, a structured output that is a string comes back as text,
-//! texts of a tool's content are joined, an effort comes back as its budget, an address without a type as a file.
+//! `decode(encode(request))` returns an equal request, except for [`Loss`](crate::Loss)es and the following: joined
+//! messages stay joined, message ids are dropped, a structured output that is a string comes back as text, the texts
+//! of a tool's content are joined, an effort comes back as its budget, and a URL without a media type comes back as a
+//! file.
 
 mod answer;
 mod decode;

@@ -1,7 +1,6 @@
-//! Parts as Gemini writes them.
+//! Encodes parts.
 //!
-//! In comes one part, out comes the part that carries it, or nothing. What is said in other words or left out is reported
-//! as a loss.
+//! Each function turns one part into its Gemini form, or omits it. What is reworded or omitted is reported as a loss.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +12,12 @@ use crate::loss::Losses;
 use crate::media::{Bytes, bytes};
 use crate::{Dialect, Target, calls, reference};
 
-/// Returns a text part.
+/// Encodes a text part.
 pub(super) fn text(text: &str) -> Value {
     json!({"text": text})
 }
 
-/// Returns an image part, or a reference to it.
+/// Encodes an image, or a reference to it if it cannot be sent.
 pub(super) fn image(target: &Target, image: &Image, at: &str, losses: &mut Losses) -> Value {
     let (bytes, kind) = bytes(&image.source, image.media_type.as_deref(), None);
     let carried = match target.facts.capabilities.images {
@@ -31,7 +30,7 @@ pub(super) fn image(target: &Target, image: &Image, at: &str, losses: &mut Losse
     })
 }
 
-/// Returns the part of a file, or a reference to it. Names are not carried.
+/// Encodes a file, or a reference to it if it cannot be sent. File names are not sent.
 pub(super) fn file(target: &Target, file: &File, at: &str, losses: &mut Losses) -> Value {
     let (bytes, kind) = bytes(&file.source, file.media_type.as_deref(), file.name.as_deref());
     let is_pdf = kind.as_deref() == Some("application/pdf");
@@ -80,22 +79,22 @@ fn is_read(kind: &str) -> bool {
     families.iter().any(|it| kind.starts_with(it)) || ["application/pdf", "application/json"].contains(&kind)
 }
 
-/// Writes what the model says. A signature waits for the part that it belongs to.
+/// Encodes the parts of a model message. A signature is held back until the part that it belongs to.
 pub(super) struct ModelParts<'a> {
     target: &'a Target,
-    /// Whether another provider's thinking may be read.
+    /// Whether to include another provider's thinking.
     foreign: bool,
     waiting: Option<String>,
     pub(super) written: Vec<Value>,
 }
 
 impl<'a> ModelParts<'a> {
-    /// Begins a message. Only in an answer may another provider's thinking be read.
+    /// Starts a message. `foreign` includes another provider's thinking, which is allowed in answers only.
     pub(super) fn new(target: &'a Target, foreign: bool) -> Self {
         Self { target, foreign, waiting: None, written: Vec::new() }
     }
 
-    /// Writes a part that the model says; not a result.
+    /// Encodes a part of a model message; not a tool result.
     pub(super) fn push(&mut self, part: &Part, at: &str, losses: &mut Losses) {
         match part {
             Part::Text { text: it } if it.is_empty() && self.waiting.is_none() => {}
@@ -144,7 +143,7 @@ impl<'a> ModelParts<'a> {
         self.written.push(part);
     }
 
-    /// Writes a signature that belongs to no part.
+    /// Writes a held-back signature that has no part to belong to.
     pub(super) fn flush(&mut self) {
         if let Some(signature) = self.waiting.take() {
             self.written.push(json!({"text": "", "thoughtSignature": signature}));
@@ -152,7 +151,7 @@ impl<'a> ModelParts<'a> {
     }
 }
 
-/// Returns the part of a tool call.
+/// Encodes a tool call.
 pub(super) fn call(call: &ToolCall, at: &str, losses: &mut Losses) -> Value {
     let args = match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
@@ -170,7 +169,7 @@ pub(super) fn call(call: &ToolCall, at: &str, losses: &mut Losses) -> Value {
     json!({"functionCall": fields})
 }
 
-/// Returns the part of a tool result. Its name is its own, or that of its call.
+/// Encodes a tool result. The name is the result's, or else that of its call.
 pub(super) fn response(
     result: &ToolResult,
     names: &BTreeMap<String, String>,
@@ -207,7 +206,8 @@ fn output(output: &ToolOutput, at: &str, losses: &mut Losses) -> (Value, Vec<Val
     (response, Vec::new())
 }
 
-/// Texts are joined, images and PDF files go along as they are, and anything else is a reference among the texts.
+/// Encodes a result's content: texts are joined, images and PDF files are sent inline, anything else becomes a
+/// reference.
 fn content(parts: &[Part], at: &str, losses: &mut Losses) -> (Value, Vec<Value>) {
     let (mut texts, mut inline) = (Vec::new(), Vec::new());
     for (index, part) in parts.iter().enumerate() {

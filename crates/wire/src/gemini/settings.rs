@@ -1,7 +1,7 @@
-//! Writes how the model should generate.
+//! Encodes generation settings.
 //!
-//! In come a request's settings, tool choice and output schema with what is known of the model, out come `toolConfig` and
-//! `generationConfig`. A limit is never more than the model writes; a thinking budget of 0 turns thinking off.
+//! Turns a request's settings, tool choice and output schema, together with the model's facts, into `toolConfig` and
+//! `generationConfig`. The output limit never exceeds the model's maximum; a thinking budget of 0 turns thinking off.
 
 use contexture_message::{Request, Settings, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::loss::Losses;
 
 const MAX_STOP: usize = 5;
 
-/// Writes whether tools must be used.
+/// Encodes the tool choice.
 pub(super) fn tool_config(request: &Request, losses: &mut Losses) -> Option<Value> {
     let choice = request.tool_choice.as_ref()?;
     if request.tools.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn tool_config(request: &Request, losses: &mut Losses) -> Option<Valu
     Some(json!({"functionCallingConfig": config}))
 }
 
-/// Writes the settings.
+/// Encodes the settings and the output schema.
 pub(super) fn generation_config(
     target: &Target,
     request: &Request,

@@ -1,12 +1,12 @@
-//! Writes streamed answers.
+//! Encodes streamed answers.
 //!
-//! In come [`Delta`]s, out come pieces of a `GenerateContentResponse`. The rule, in full:
+//! Turns [`Delta`]s into chunks of a `GenerateContentResponse`. The rule, in full:
 //!
-//! 1. Text and thinking are written live.
-//! 2. A call is written whole and with its signature, which is known at the end: from the first call on, everything waits
-//!    for [`Delta::Done`].
-//! 3. The last piece holds what is left, the signature of the last text on an empty text, as Gemini does it, the reason
-//!    why the model stopped, and the counts. If `Done` comes alone, it holds everything.
+//! 1. Text and thinking are written immediately.
+//! 2. A call is written whole and with its signature, which is only known at the end. So from the first call on,
+//!    everything waits for [`Delta::Done`].
+//! 3. The last chunk holds the remaining parts, the signature of the last text (on an empty text, as Gemini does),
+//!    the stop reason and the token counts. If `Done` is the only delta, it holds the whole answer.
 
 use contexture_message::{Answer, Delta, Part, Thinking};
 use serde_json::{Value, json};
@@ -15,13 +15,13 @@ use super::answer::{last_response, model_parts};
 use crate::loss::Losses;
 use crate::{Frame, Target};
 
-/// Writes one streamed answer.
+/// Encodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamEncoder {
     target: Target,
-    /// Whether something was written.
+    /// Whether any chunk has been written.
     live: bool,
-    /// Whether a call began.
+    /// Whether a call has started, so that everything waits for `Done`.
     waits: bool,
 }
 
@@ -63,7 +63,7 @@ impl StreamEncoder {
     }
 }
 
-/// Returns how many parts were written live: all before the first call and its signature.
+/// Returns the number of parts that were written immediately: all before the first call and its signature.
 fn told(parts: &[Part]) -> usize {
     let call = parts.iter().position(|it| matches!(it, Part::ToolCall(_))).unwrap_or(parts.len());
     match parts[..call].last() {

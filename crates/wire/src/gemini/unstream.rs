@@ -1,7 +1,7 @@
-//! Reads streamed answers.
+//! Decodes streamed answers.
 //!
-//! In come pieces of a `GenerateContentResponse`, out come [`Delta`]s. Calls come whole. There is no end mark: the answer
-//! is whole when the body ends after a `finishReason`, or after the prompt was refused.
+//! Turns chunks of a `GenerateContentResponse` into [`Delta`]s. Calls arrive whole. There is no end mark: the answer
+//! is complete when the body ends after a `finishReason` or a refusal of the prompt.
 
 use contexture_message::{Delta, Message, StopReason};
 
@@ -13,7 +13,7 @@ use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
-/// Reads one streamed answer.
+/// Decodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
     assembly: Assembly,
@@ -104,7 +104,7 @@ impl StreamDecoder {
         Ok(Vec::from_iter(delta))
     }
 
-    /// Images and files come whole; other kinds of parts are skipped.
+    /// Decodes images and files, which arrive whole; skips other kinds of parts.
     fn media(&mut self, doc: &Place<'_>, signature: Option<String>) -> Result<(), DecodeError> {
         let losses = &mut Losses::default();
         let part = match (doc.get_object("inlineData")?, doc.get_object("fileData")?) {

@@ -1,8 +1,8 @@
-//! Answers of Chat Completions that come in one piece, both ways.
+//! Encodes and decodes Chat Completions answers that are not streamed.
 //!
-//! An answer has one place each for thinking (`reasoning_content`, as compatible servers write it), for text and for
-//! calls; they are read in this order. What an answer says in another order, or twice, is put together and reported.
-//! There is no clock here: `created` is 0.
+//! An answer has one field each for thinking (`reasoning_content`, as in compatible servers), text and calls; they
+//! are read in this order. Parts in another order, or several of a kind, are merged and reported. There is no clock
+//! here: `created` is 0.
 
 use contexture_message::{Answer, Message, Part, Role, StopReason, Thinking, ToolCall, Usage};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target};
 
-/// Writes an answer.
+/// Encodes an answer.
 pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     let mut losses = Losses::default();
     let message = message(target, answer, &mut losses);
@@ -72,7 +72,7 @@ fn tool_call(call: &ToolCall) -> Value {
     json!({"id": call.id, "type": "function", "function": function})
 }
 
-/// Returns the dialect's word for why the model stopped.
+/// Returns the API's name for a stop reason.
 pub(super) fn finish_reason(stop: &StopReason, losses: &mut Losses) -> &'static str {
     match stop {
         StopReason::End => "stop",
@@ -86,7 +86,7 @@ pub(super) fn finish_reason(stop: &StopReason, losses: &mut Losses) -> &'static 
     }
 }
 
-/// Reads the dialect's word for why the model stopped.
+/// Converts the API's stop reason.
 pub(super) fn stop_reason(word: &str) -> StopReason {
     match word {
         "stop" => StopReason::End,
@@ -114,7 +114,7 @@ pub(super) fn encode_usage(usage: Usage) -> Value {
 pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
     let read = |name| place.get("prompt_tokens_details")?.count(name);
     let written = |name| place.get("completion_tokens_details")?.count(name);
-    // DeepSeek says it in a field of its own.
+    // DeepSeek uses a different field for it.
     let cached = read("cached_tokens").or_else(|| place.count("prompt_cache_hit_tokens"));
     Usage {
         input_tokens: place.count("prompt_tokens").unwrap_or_default(),
@@ -125,7 +125,7 @@ pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
     }
 }
 
-/// Reads an answer.
+/// Decodes an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     let body = Place::root(body);
     if let Some(error) = body.get("error") {
@@ -185,20 +185,20 @@ fn answer_parts(target: &Target, id: Option<&str>, said: &Place<'_>) -> Result<V
     Ok(parts)
 }
 
-/// Returns the readable thinking of a message or of a piece of one, as compatible servers write it.
+/// Returns the readable thinking of a message or chunk, as compatible servers write it.
 pub(super) fn reasoning<'a>(place: &Place<'a>) -> Option<&'a str> {
     let found = ["reasoning_content", "reasoning"].iter().find_map(|it| place.get(it)?.value.as_str());
     found.filter(|it| !it.is_empty())
 }
 
-/// What the content of a message says.
+/// A piece of a message's content.
 pub(super) enum Said<'a> {
     Thinking(&'a str),
     Text(&'a str),
 }
 
-/// Returns what the content of a message, or of a piece of one, says. Some servers write a list of parts, and Mistral
-/// writes its thinking there, as a list of its own.
+/// Returns the content of a message or chunk. Some servers write a list of parts, and Mistral puts its thinking
+/// there, as a nested list.
 pub(super) fn content<'a>(place: &Place<'a>) -> Result<Vec<Said<'a>>, DecodeError> {
     let Some(content) = place.get("content") else { return Ok(Vec::new()) };
     if !content.value.is_array() {
@@ -228,7 +228,7 @@ fn call_part(call: &Place<'_>, id: &str, made: impl Fn() -> String) -> Result<Pa
 fn function_part(function: &Place<'_>, id: String) -> Result<Part, DecodeError> {
     let name = function.need("name")?.str()?.to_owned();
     let arguments = match function.get("arguments") {
-        // Some servers send the arguments as they are.
+        // Some servers send the arguments as an object instead of a string.
         Some(it) if it.value.is_object() => it.value.clone(),
         Some(it) => parse_arguments(it.str()?),
         None => parse_arguments(""),
@@ -236,8 +236,8 @@ fn function_part(function: &Place<'_>, id: String) -> Result<Part, DecodeError> 
     Ok(Part::ToolCall(ToolCall { id, name, arguments }))
 }
 
-/// Returns an id for a call that has none: results must name the call that they belong to. It is made of the answer's
-/// id, so that calls of several answers do not meet.
+/// Generates an id for a call that has none: results must refer to their call. It is derived from the answer's id, so
+/// that the ids of different answers do not collide.
 pub(crate) fn made_id(answer: Option<&str>, idx: usize) -> String {
     let kept = |it: &char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
     let mut tail: Vec<char> = answer.unwrap_or_default().chars().filter(kept).collect();

@@ -1,8 +1,8 @@
-//! A request of another program, written for Chat Completions.
+//! Decodes Chat Completions requests from other programs.
 //!
-//! In comes the body as an SDK writes it, out comes a [`Request`]; the reverse of `encode`. What we have no place for is
-//! a loss, what has the wrong type an error that names the place. `stream`, `stream_options` and `prompt_cache_key` say
-//! how to deliver, not what to ask: they are the caller's to read. The model is taken as it is written.
+//! Turns the body that an SDK sends into a [`Request`]; the reverse of `encode`. What we cannot represent is a loss,
+//! and a value of the wrong type is an error with its path. `stream`, `stream_options` and `prompt_cache_key` concern
+//! delivery, not content, so the caller reads them. The model name is used as written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Target};
 
-/// Fields of a body that are the caller's to read.
+/// Delivery fields of a body, which the caller reads.
 const DELIVERY: &[&str] = &["prompt_cache_key", "stream", "stream_options"];
 
-/// Reads a request.
+/// Decodes a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
     let body = Place::root(body);
     let mut reader = Reader { target, names: HashMap::new(), losses: Losses::default() };
@@ -57,7 +57,7 @@ fn tools(body: &Place<'_>, losses: &mut Losses) -> Result<Vec<Arc<ToolDefinition
     Ok(tools)
 }
 
-/// Reads a function; OpenAI Responses writes the same fields one level higher.
+/// Decodes a function; OpenAI Responses writes the same fields one level higher.
 pub(crate) fn tool(function: &Place<'_>, losses: &mut Losses) -> Result<ToolDefinition, DecodeError> {
     let name = function.need("name")?.str()?;
     let mut tool = ToolDefinition::new(name, function.get_str("description")?.unwrap_or_default());
@@ -72,7 +72,7 @@ pub(crate) fn tool(function: &Place<'_>, losses: &mut Losses) -> Result<ToolDefi
     Ok(tool)
 }
 
-/// Reads a tool choice in the form of either of OpenAI's dialects.
+/// Decodes a tool choice of either OpenAI dialect.
 pub(crate) fn tool_choice(place: &Place<'_>, losses: &mut Losses) -> Result<Option<ToolChoice>, DecodeError> {
     let Value::String(word) = place.value else {
         place.object()?;
@@ -99,7 +99,7 @@ fn output(place: &Place<'_>, losses: &mut Losses) -> Result<Option<Arc<Value>>, 
     format(place, &schema, losses)
 }
 
-/// Reads the form of the answer: `place` says its type, `holder` has the schema.
+/// Decodes the answer format: `place` has its type, `holder` the schema.
 pub(crate) fn format(
     place: &Place<'_>,
     holder: &Place<'_>,
@@ -145,16 +145,16 @@ fn stop(place: &Place<'_>) -> Result<Vec<String>, DecodeError> {
     }
 }
 
-/// Messages while they are read.
+/// The state needed to decode messages.
 struct Reader<'a> {
     target: &'a Target,
-    /// The tool of each call so far: results do not say it.
+    /// Tool names by call id: results do not include them.
     names: HashMap<String, String>,
     losses: Losses,
 }
 
 impl Reader<'_> {
-    /// Reads a message, or nothing if it is of a kind that we have no place for.
+    /// Decodes a message; returns `None` if we cannot represent its kind.
     fn message(&mut self, place: &Place<'_>) -> Result<Option<Message>, DecodeError> {
         let role = place.need("role")?;
         let speaks = matches!(role.str()?, "system" | "developer" | "user" | "assistant");
@@ -196,7 +196,7 @@ impl Reader<'_> {
         }
         let calls = place.get_list("tool_calls")?;
         if !calls.is_empty() {
-            // SDKs write an empty text where there is none.
+            // SDKs write an empty text if there is none.
             content.retain(|it| !matches!(it, Part::Text { text } if text.is_empty()));
         }
         for call in calls {
@@ -235,7 +235,7 @@ impl Reader<'_> {
     }
 }
 
-/// A single text is a text, anything else stays a list.
+/// Returns a single text as text, anything else as a list of parts.
 pub(crate) fn result_output(parts: Vec<Part>) -> ToolOutput {
     match parts.as_slice() {
         [Part::Text { text }] => ToolOutput::Text(text.clone()),
@@ -243,10 +243,10 @@ pub(crate) fn result_output(parts: Vec<Part>) -> ToolOutput {
     }
 }
 
-/// Reads one part; nothing if it is of a kind that we have no place for.
+/// Decodes one part; returns `None` if we cannot represent its kind.
 pub(crate) type ReadPart = fn(&Place<'_>, &mut Losses) -> Result<Option<Part>, DecodeError>;
 
-/// Reads content: a string or a list of parts.
+/// Decodes content: a string or a list of parts.
 pub(crate) fn parts(
     place: &Place<'_>,
     part: ReadPart,
@@ -287,7 +287,7 @@ fn image(place: &Place<'_>, losses: &mut Losses) -> Result<Image, DecodeError> {
     Ok(Image { source, media_type })
 }
 
-/// Reports how closely an image should be looked at, unless the model decides.
+/// Reports an image's detail level as a loss, unless the model chooses it.
 pub(crate) fn detail(place: &Place<'_>, losses: &mut Losses) -> Result<(), DecodeError> {
     if let Some(detail) = place.get_str("detail")?.filter(|it| *it != "auto") {
         losses.add(format!("{}.detail", place.at()), format!("`{detail}` has no place here, left out"));
@@ -303,7 +303,7 @@ fn file(place: &Place<'_>) -> Result<File, DecodeError> {
     Ok(file_data(place.need("file_data")?.str()?, name))
 }
 
-/// Returns a file from its data: a `data:` URL, or base64 alone.
+/// Decodes file data: a `data:` URL or plain base64.
 pub(crate) fn file_data(data: &str, name: Option<String>) -> File {
     match shown::read(data) {
         (MediaSource::Url(data), _) => File { source: MediaSource::Data(data), media_type: None, name },

@@ -1,14 +1,15 @@
-//! A request as Chat Completions takes it.
+//! Encodes requests for Chat Completions.
 //!
-//! In comes a [`Request`], out comes the body with its keys in a fixed order, and what it could not carry. The rules:
+//! Turns a [`Request`] into a body with a fixed key order, and lists the losses. The rules:
 //!
-//! 1. A message becomes one message of its role. A single text is a plain string, several stay apart.
-//! 2. Each tool result becomes a `tool` message, directly behind its call and the other results. Text that follows a call is moved in front of it, as calls have a field
-//!    of their own.
-//! 3. A part in the wrong place goes where the dialect has a place for it: a call into an assistant message, a result
-//!    into a `tool` message, anything else of a tool message into a user message.
-//! 4. Only user messages show images and files; elsewhere a short text stands for them. Thinking is never sent back.
-//! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
+//! 1. A message becomes one message of its role. A single text becomes a plain string; several texts stay separate.
+//! 2. Each tool result becomes a `tool` message, directly after its call and the call's other results. Text that
+//!    follows a call moves in front of it, since calls have a separate field.
+//! 3. A misplaced part is moved to where the dialect allows it: a call into an assistant message, a result into a
+//!    `tool` message, any other part of a tool message into a user message.
+//! 4. Only user messages can contain images and files; elsewhere a short text replaces them. Thinking is never sent
+//!    back.
+//! 5. A message without parts is left out: the API rejects it. Message ids are not sent.
 
 use std::sync::Arc;
 
@@ -23,16 +24,16 @@ use crate::loss::Losses;
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
 
-/// The most stop texts that the dialect takes.
+/// The maximum number of stop sequences that the API accepts.
 const MAX_STOPS: usize = 4;
 
-/// The longest name of a speaker that OpenAI takes.
+/// The maximum length of a speaker's name that OpenAI accepts.
 const LONGEST_NAME: usize = 64;
 
-/// The longest id of a call that OpenAI takes.
+/// The maximum length of a call id that OpenAI accepts.
 const LONGEST_ID: usize = 40;
 
-/// Writes a request.
+/// Encodes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut writer =
         Writer { target, tools: &request.tools, messages: Vec::new(), losses: Losses::default() };
@@ -59,8 +60,8 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     Encoded { body: Value::Object(body), losses: losses.into_vec() }
 }
 
-/// Writes the tools and which of them must be used, in the form of either of OpenAI's dialects: `tool` writes a tool,
-/// `named` the choice of one.
+/// Encodes the tools and the tool choice for either OpenAI dialect: `tool` encodes a tool, `named` the choice of one
+/// tool.
 pub(crate) fn tools(
     request: &Request,
     tool: fn(&ToolDefinition) -> Value,
@@ -131,7 +132,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
     }
 }
 
-/// Messages while they are written.
+/// Collects the encoded messages.
 struct Writer<'a> {
     target: &'a Target,
     tools: &'a [Arc<ToolDefinition>],
@@ -139,7 +140,7 @@ struct Writer<'a> {
     losses: Losses,
 }
 
-/// A message of the wire while it is written.
+/// A wire message under construction.
 #[derive(Default)]
 struct Run {
     role: Option<Role>,
@@ -153,7 +154,7 @@ impl Writer<'_> {
         if message.content.is_empty() {
             self.losses.add(at, "an empty message is refused, left out");
         }
-        // What is said in a tool message besides results has no place in one.
+        // A tool message can only hold results, so its other parts become a user message.
         let home = if message.role == Role::Tool { Role::User } else { message.role };
         let name = message.name.as_deref().filter(|it| self.takes_name(at, it)).map(str::to_owned);
         let mut run = Run { name: name.clone(), ..Run::default() };
@@ -184,7 +185,7 @@ impl Writer<'_> {
         self.end(&mut run);
     }
 
-    /// Whether a name can be sent: blanks and brackets are refused.
+    /// Returns whether a name can be sent: the API rejects whitespace, slashes and some other characters.
     fn takes_name(&mut self, at: &str, name: &str) -> bool {
         let fits = |it: char| !it.is_whitespace() && !matches!(it, '<' | '|' | '\\' | '/' | '>');
         let takes = !name.is_empty() && name.chars().count() <= LONGEST_NAME && name.chars().all(fits);
@@ -237,7 +238,7 @@ impl Writer<'_> {
         self.messages.insert(place, json!({"role": "tool", "tool_call_id": id, "content": text}));
     }
 
-    /// Returns where the result of a call belongs: behind the call and the results that are there already.
+    /// Returns the position for a call's result: after the call and the results that follow it.
     fn place_of_result(&self, id: &str) -> usize {
         let calls = |it: &Value| it["tool_calls"].as_array().into_iter().flatten().any(|it| it["id"] == id);
         let Some(call) = self.messages.iter().rposition(calls) else { return self.messages.len() };
@@ -261,7 +262,7 @@ impl Writer<'_> {
     }
 }
 
-/// A single text is a plain string; nothing at all is null.
+/// Encodes content: a single text as a plain string, no content as null.
 fn joined(mut content: Vec<Value>) -> Value {
     match content.as_mut_slice() {
         [] => Value::Null,

@@ -1,6 +1,7 @@
-//! Settings that OpenAI's dialects name differently but bound alike.
+//! Settings with the same limits but different names in OpenAI's two dialects.
 //!
-//! In come the settings and what is known of the model, out comes what may be sent; what the model can't take is a loss.
+//! Each function applies the model's facts to a setting and returns what to send; what the model does not accept is a
+//! loss.
 
 use contexture_message::{Effort, Family, Reasoning, Settings};
 use serde_json::{Map, Value};
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::Target;
 use crate::loss::Losses;
 
-/// Whether the model is one of OpenAI's own, served by OpenAI: these refuse the older `max_tokens`.
+/// Returns whether this is one of OpenAI's own models, which reject the older `max_tokens` field.
 pub(crate) fn is_openai_own(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     match Family::of_model(&model) {
@@ -22,7 +23,7 @@ pub(crate) fn is_openai_own(model: &str) -> bool {
     }
 }
 
-/// Returns the most tokens that may be written, if the settings say anything about it.
+/// Returns the output limit, if the settings determine one.
 pub(crate) fn output_tokens(target: &Target, settings: &Settings, losses: &mut Losses) -> Option<u32> {
     let thinks = settings.reasoning.is_some() && target.facts.capabilities.reasoning != Some(false);
     let wanted = match settings.max_tokens {
@@ -36,7 +37,7 @@ pub(crate) fn output_tokens(target: &Target, settings: &Settings, losses: &mut L
     Some(wanted.min(most))
 }
 
-/// Writes a number that steers sampling, unless the model takes none.
+/// Encodes a sampling setting, unless the model does not accept any.
 pub(crate) fn sampling(
     target: &Target,
     name: &str,
@@ -52,7 +53,7 @@ pub(crate) fn sampling(
     }
 }
 
-/// Returns the effort of thinking, unless the model does not think. OpenAI's dialects know no budgets.
+/// Returns the thinking effort, unless the model does not think. OpenAI's dialects have no thinking budgets.
 pub(crate) fn effort(target: &Target, settings: &Settings, losses: &mut Losses) -> Option<&'static str> {
     let reasoning = settings.reasoning?;
     let at = "settings.reasoning";
@@ -76,7 +77,7 @@ fn effort_name(effort: Effort) -> &'static str {
     }
 }
 
-/// Reads an effort. One that we have no word for is a loss; beyond `high` it is read as `high`.
+/// Decodes an effort. An unknown one is a loss; one above `high` is read as `high`.
 pub(crate) fn read_effort(name: &str, at: &str, losses: &mut Losses) -> Option<Reasoning> {
     let efforts = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High];
     if let Some(effort) = efforts.into_iter().find(|it| effort_name(*it) == name) {

@@ -1,10 +1,11 @@
-//! OpenAI Chat Completions, and whoever speaks like it: Ollama, vLLM, llama.cpp, LM Studio, OpenRouter and others.
+//! Encodes and decodes OpenAI Chat Completions, also used by Ollama, vLLM, llama.cpp, LM Studio, OpenRouter and
+//! others.
 //!
-//! - `encode`: a request as it is sent. `decode`: a request of another program.
-//! - `answer`: answers that come in one piece. `stream`: answers that come in many.
-//! - `limits`, `output`, `shown`, `strict`: what this dialect and OpenAI Responses say alike.
+//! - `encode` and `decode`: requests.
+//! - `answer`: answers that are not streamed. `stream`: streamed answers.
+//! - `limits`, `output`, `shown`, `strict`: code shared with OpenAI Responses.
 //!
-//! OpenAI finds cacheable prefixes by itself, so breakpoints are not sent; nothing the author wrote is lost by that.
+//! OpenAI detects cacheable prefixes itself, so breakpoints are not sent; this does not count as a loss.
 
 mod answer;
 pub(crate) mod decode;

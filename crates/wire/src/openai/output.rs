@@ -1,14 +1,14 @@
-//! What a tool gave back, as the one text that OpenAI's dialects take for it.
+//! Encodes tool outputs as text, the only form that OpenAI's dialects accept.
 //!
-//! Text is itself, a structured value its JSON, a denial a sentence. Content is its texts, one below the other, with a
-//! reference in the place of everything that is no text; each reference is a loss.
+//! A structured value becomes its JSON, a denial a sentence. Content becomes its texts, separated by newlines, with a
+//! reference in place of everything that is not text; each reference is a loss.
 
 use contexture_message::{Part, ToolOutput};
 
 use crate::loss::Losses;
 use crate::reference;
 
-/// Returns the text of an output that stands at `at`.
+/// Returns the text of the output at `at`.
 pub(crate) fn text(output: &ToolOutput, at: &str, losses: &mut Losses) -> String {
     match output {
         ToolOutput::Text(text) | ToolOutput::ErrorText(text) => text.clone(),

@@ -1,17 +1,17 @@
-//! Images and files, as OpenAI's dialects show them: bytes as the address `data:image/png;base64,…`.
+//! Encodes images and files for OpenAI's dialects: inline bytes become URLs such as `data:image/png;base64,…`.
 
 use contexture_message::{File, Image, MediaSource};
 
 use crate::Target;
 use crate::media::{Bytes, bytes, data_url, extension};
 
-/// The media type of an image that does not say its own and does not show it.
+/// The media type of an image whose type is neither given nor recognizable.
 const IMAGE: &str = "image/png";
 
-/// The media type of such a file: the one that every model that reads files can read.
+/// The media type of such a file: every model that reads files can read PDF.
 const PDF: &str = "application/pdf";
 
-/// Returns the address that shows an image, or why there is none.
+/// Returns the URL of an image, or the reason why it cannot be sent.
 pub(crate) fn image_url(target: &Target, image: &Image) -> Result<String, String> {
     if target.facts.capabilities.images == Some(false) {
         return Err(format!("`{}` sees no images", target.model));
@@ -24,14 +24,14 @@ pub(crate) fn image_url(target: &Target, image: &Image) -> Result<String, String
     }
 }
 
-/// A file as it is shown.
+/// A file in the form in which it is sent.
 pub(crate) enum Shown<'a> {
     Data { name: String, data: String },
     Url(&'a str),
     Id(&'a str),
 }
 
-/// Returns how a file is shown, or why it can't be.
+/// Returns the form in which to send a file, or the reason why it cannot be sent.
 pub(crate) fn file<'a>(target: &Target, file: &'a File) -> Result<Shown<'a>, String> {
     let (bytes, kind) = bytes(&file.source, file.media_type.as_deref(), file.name.as_deref());
     let kind = kind.as_deref().unwrap_or(PDF);
@@ -40,7 +40,7 @@ pub(crate) fn file<'a>(target: &Target, file: &'a File) -> Result<Shown<'a>, Str
     }
     Ok(match bytes {
         Bytes::Inline(data) => {
-            // A file must have a name, and its end is believed more than its type.
+            // A file must have a name, and its extension takes precedence over its media type.
             let name = file.name.clone().unwrap_or_else(|| format!("file.{}", extension(kind)));
             Shown::Data { name, data: written(kind, &data) }
         }
@@ -53,7 +53,7 @@ fn written(kind: &str, data: &str) -> String {
     format!("data:{kind};base64,{data}")
 }
 
-/// Returns what an address points at: the data that it holds, with its media type, or what is behind it.
+/// Decodes a URL: the data and media type of a `data:` URL, or the URL itself.
 pub(crate) fn read(url: &str) -> (MediaSource, Option<String>) {
     match data_url(url) {
         Some((kind, data)) => (MediaSource::Data(data.into_owned()), kind),

@@ -1,14 +1,15 @@
-//! Answers of Chat Completions that come in many pieces, both ways.
+//! Decodes and encodes streamed Chat Completions answers.
 //!
-//! In come the chunks of a stream, out come [`Delta`]s. Servers differ in how they write tool calls, so:
+//! Turns the chunks of a stream into [`Delta`]s. Servers write tool calls in different ways, so:
 //!
-//! 1. A piece belongs to the call with its index; without an index to the call with its id, or else to the last one.
-//! 2. A call begins when its name is known. Another id together with a name begins another call, whatever the index.
-//! 3. Calls are whole once the model says why it stopped, except the last one where it ran out of tokens.
+//! 1. A piece belongs to the call with its index; without an index, to the call with its id, or else to the last one.
+//! 2. A call starts when its name is known. A different id together with a name starts another call, even under the
+//!    same index.
+//! 3. Calls are complete once the stop reason arrives, except for the last one if the model ran out of tokens.
 //!
-//! Content may be a list of parts, and a message may come as one piece under its own name.
+//! Content may be a list of parts, and a chunk may hold a whole `message` instead of a `delta`.
 //!
-//! The answer is whole with `[DONE]`, or with the end of the body after a finish reason.
+//! The answer is complete at `[DONE]`, or when the body ends after a finish reason.
 
 use contexture_message::{Answer, Delta, Message, Part, StopReason};
 use serde_json::{Map, Value, json};
@@ -21,7 +22,7 @@ use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
-/// Reads a streamed answer.
+/// Decodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
     assembly: Assembly,
@@ -30,13 +31,13 @@ pub(crate) struct StreamDecoder {
     done: bool,
 }
 
-/// A tool call that pieces were seen of; its key in the assembly is its position.
+/// A tool call of which at least one piece has arrived; its key in the assembly is its position.
 #[derive(Debug, Default)]
 struct Call {
     index: Option<u64>,
     id: String,
     begun: bool,
-    /// Arguments that came before the name.
+    /// Arguments that arrived before the name.
     waiting: String,
 }
 
@@ -80,7 +81,7 @@ impl StreamDecoder {
         let choices = chunk.get_list("choices")?;
         let first = choices.iter().find(|it| it.count("index").unwrap_or_default() == 0);
         if let Some(choice) = first {
-            // Some servers send the whole message as the only piece of it.
+            // Some servers send the whole message in a single chunk.
             if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
                 self.delta(&delta, &mut deltas)?;
             }
@@ -141,7 +142,7 @@ impl StreamDecoder {
         Ok(())
     }
 
-    /// Returns the position of the call that a piece belongs to; a new one if it begins here.
+    /// Returns the position of the call that a piece belongs to, adding a new call if the piece starts one.
     fn find_call(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
         let found = match index {
             Some(_) => self.calls.iter().rposition(|it| it.index == index),
@@ -162,7 +163,7 @@ impl StreamDecoder {
         self.calls.len() - 1
     }
 
-    /// Begins a call if it has not begun, and hands on the arguments that wait.
+    /// Starts the call if it has not started, and emits its buffered arguments.
     fn release(&mut self, call_idx: usize, name: &str) -> Vec<Delta> {
         let mut deltas = Vec::new();
         let key = call_idx.to_string();
@@ -197,8 +198,8 @@ impl StreamDecoder {
     }
 }
 
-/// Writes a streamed answer. The id and the model of the answer are known with its last piece only; until then chunks
-/// have no id and name the model that was asked.
+/// Encodes one streamed answer. The answer's id and model are only known with the last delta; until then chunks have
+/// no id and carry the requested model.
 #[derive(Debug)]
 pub(crate) struct StreamEncoder {
     model: String,
@@ -225,7 +226,7 @@ impl StreamEncoder {
         }
     }
 
-    /// The end of the stream; an answer that was not streamed before it comes whole.
+    /// Ends the stream. If nothing was streamed before, writes the whole answer.
     fn done(&mut self, answer: &Answer) -> Vec<Frame> {
         self.id = answer.id.clone().unwrap_or_default();
         self.model = answer.model.clone().unwrap_or_else(|| self.model.clone());
@@ -260,7 +261,7 @@ impl StreamEncoder {
     }
 }
 
-/// Returns the pieces that a whole answer would have come in.
+/// Returns the deltas for a whole answer.
 pub(crate) fn pieces(answer: &Answer) -> Vec<Delta> {
     let mut pieces = Vec::new();
     let mut n_calls = 0;

@@ -1,11 +1,11 @@
-//! Whether a JSON Schema may be sent as strict.
+//! Decides whether a JSON Schema can be sent as strict.
 //!
-//! OpenAI refuses a strict schema whose objects allow other properties or leave some optional, and one with keywords that
-//! it does not know. Such a schema is sent as not strict instead.
+//! OpenAI rejects a strict schema whose objects allow additional properties or have optional ones, or that uses
+//! unsupported keywords. Such a schema is sent as non-strict instead.
 
 use serde_json::{Map, Value};
 
-/// Keywords that strict schemas may have, besides those that hold schemas.
+/// Keywords allowed in strict schemas, besides those that hold schemas.
 const PLAIN: &[&str] = &[
     "$id",
     "$schema",
@@ -28,7 +28,7 @@ const PLAIN: &[&str] = &[
     "$ref",
 ];
 
-/// Whether the whole schema keeps to the rules.
+/// Returns whether the whole schema follows the rules for strict schemas.
 pub(crate) fn is_strict(schema: &Value) -> bool {
     let root = schema.get("type").and_then(Value::as_str) == Some("object") && schema.get("anyOf").is_none();
     root && keeps(schema)
@@ -60,7 +60,7 @@ fn is_object(schema: &Map<String, Value>) -> bool {
     named || schema.contains_key("properties")
 }
 
-/// Whether nothing but the properties is allowed, and all of them are required.
+/// Returns whether an object allows no additional properties and requires all of its properties.
 fn is_closed(schema: &Map<String, Value>) -> bool {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &String| required.is_some_and(|it| it.iter().any(|it| it == name));

@@ -1,7 +1,8 @@
-//! Answers of OpenAI Responses that come in one piece, both ways.
+//! Encodes and decodes OpenAI Responses answers that are not streamed.
 //!
-//! An answer is a list of items: `reasoning`, `message` with its texts, `function_call`. Their order is kept. Items of the
-//! provider's own tools have no place in an answer and are reported. There is no clock here: `created_at` is 0.
+//! An answer is a list of items: `reasoning`, `message` with its texts, `function_call`. Their order is kept. Items
+//! of the provider's built-in tools cannot be represented and are reported as losses. There is no clock here:
+//! `created_at` is 0.
 
 use contexture_message::{Answer, Message, Part, Role, StopReason, ToolCall, Usage};
 use serde_json::{Map, Value, json};
@@ -12,14 +13,14 @@ use crate::loss::Losses;
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Encoded, Target};
 
-/// Writes an answer.
+/// Encodes an answer.
 pub(crate) fn encode_answer(target: &Target, answer: &Answer) -> Encoded {
     let mut losses = Losses::default();
     let body = response(target, answer, &mut losses);
     Encoded { body, losses: losses.into_vec() }
 }
 
-/// Returns the whole response, as it also ends a stream.
+/// Returns the whole response, which also ends a stream.
 pub(super) fn response(target: &Target, answer: &Answer, losses: &mut Losses) -> Value {
     let output = items(target, &answer.message, losses);
     let (status, reason) = status(&answer.stop, losses);
@@ -31,7 +32,7 @@ pub(super) fn response(target: &Target, answer: &Answer, losses: &mut Losses) ->
     response
 }
 
-/// Returns a response that says nothing yet.
+/// Returns a response without output.
 pub(super) fn shell(id: &str, model: &str, status: &str) -> Value {
     json!({
         "id": id,
@@ -94,7 +95,7 @@ pub(super) fn message_item(idx: usize, content: Value, status: &str) -> Value {
     json!({"type": "message", "id": format!("msg_{idx}"), "status": status, "role": "assistant", "content": content})
 }
 
-/// Returns a call. The id of the item is made of the call's: SDKs refuse a stream whose calls change their ids.
+/// Encodes a call. The item's id is derived from the call's: SDKs reject a stream in which the id of a call changes.
 pub(super) fn call_item(call_id: &str, name: &str, arguments: &str, status: &str) -> Value {
     json!({
         "type": "function_call", "id": format!("fc_{call_id}"), "status": status,
@@ -127,7 +128,7 @@ fn encode_usage(usage: Usage) -> Value {
     })
 }
 
-/// Reads an answer.
+/// Decodes an answer.
 pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Answer>, DecodeError> {
     let body = Place::root(body);
     if let Some(error) = body.get("error") {
@@ -138,7 +139,7 @@ pub(crate) fn decode_answer(target: &Target, body: &Value) -> Result<Decoded<Ans
     Ok(Decoded { value: answer, losses: losses.into_vec() })
 }
 
-/// Reads a response, which may also be the one that ends a stream.
+/// Decodes a response, which may also be the one that ends a stream.
 pub(super) fn read_response(
     target: &Target,
     body: &Place<'_>,
@@ -164,7 +165,7 @@ pub(super) fn read_response(
     })
 }
 
-/// Reads one item; returns whether it is a refusal.
+/// Decodes one item, and returns whether it is a refusal.
 fn read_item(
     target: &Target,
     item: &Place<'_>,
@@ -196,7 +197,7 @@ fn read_item(
     Ok(refused)
 }
 
-/// Reads why a response ended.
+/// Decodes the stop reason of a response.
 pub(super) fn read_stop(body: &Place<'_>) -> Result<StopReason, DecodeError> {
     let reason = body.get("incomplete_details").map(|it| it.get_str("reason")).transpose()?.flatten();
     Ok(match (body.get_str("status")?.unwrap_or("completed"), reason) {
@@ -207,7 +208,7 @@ pub(super) fn read_stop(body: &Place<'_>) -> Result<StopReason, DecodeError> {
     })
 }
 
-/// Reads what a response cost.
+/// Decodes the token counts of a response.
 pub(super) fn decode_usage(place: &Place<'_>) -> Usage {
     let read = |name| place.get("input_tokens_details")?.count(name);
     let written = |name| place.get("output_tokens_details")?.count(name);

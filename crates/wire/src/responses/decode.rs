@@ -1,9 +1,9 @@
-//! A request of another program, written for OpenAI Responses.
+//! Decodes OpenAI Responses requests from other programs.
 //!
-//! In comes the body as an SDK writes it, out comes a [`Request`]; the reverse of `encode`. Items of the assistant that
-//! follow one another (thinking, texts, calls) are one message. What we have no place for is a loss, what has the wrong
-//! type an error that names the place. `stream`, `prompt_cache_key`, `store` and `include` say how to deliver, not what to
-//! ask: they are the caller's to read. The model is taken as it is written.
+//! Turns the body that an SDK sends into a [`Request`]; the reverse of `encode`. Consecutive assistant items
+//! (thinking, texts, calls) become one message. What we cannot represent is a loss, and a value of the wrong type is
+//! an error with its path. `stream`, `prompt_cache_key`, `store` and `include` concern delivery, not content, so the
+//! caller reads them. The model name is used as written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::openai::{decode as chat, limits, shown};
 use crate::read::Place;
 use crate::{DecodeError, Decoded, Target};
 
-/// Fields of a body that are the caller's to read.
+/// Delivery fields of a body, which the caller reads.
 const DELIVERY: &[&str] = &["include", "prompt_cache_key", "store", "stream", "stream_options"];
 
-/// Reads a request.
+/// Decodes a request.
 pub(crate) fn decode_request(target: &Target, body: &Value) -> Result<Decoded<Request>, DecodeError> {
     let body = Place::root_object(body)?;
     let losses = Losses::default();
@@ -87,13 +87,13 @@ fn settings(body: &Place<'_>, losses: &mut Losses) -> Result<Settings, DecodeErr
     Ok(settings)
 }
 
-/// Messages while items are read.
+/// Collects messages while items are decoded.
 struct Reader<'a> {
     target: &'a Target,
-    /// The tool of each call so far: results do not say it.
+    /// Tool names by call id: results do not include them.
     names: HashMap<String, String>,
     messages: Vec<Message>,
-    /// Whether the last message is the assistant's and more of it may follow.
+    /// Whether the last message is the assistant's and may still grow.
     open: bool,
     losses: Losses,
 }
@@ -101,7 +101,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn item(&mut self, place: &Place<'_>) -> Result<(), DecodeError> {
         place.object()?;
-        // A message need not say that it is one.
+        // The type is optional for messages.
         match place.get_str("type")?.unwrap_or("message") {
             "message" => self.message(place),
             "function_call" => self.call(place),
@@ -150,7 +150,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reports what an item says besides; its own id and status are the provider's.
+    /// Reports unread fields of an item, except its id and status, which belong to the provider.
     fn report(&mut self, place: &Place<'_>) {
         place.ignore(&["type", "id", "status"]);
         place.report(&mut self.losses);
@@ -161,7 +161,7 @@ impl Reader<'_> {
         self.messages.push(message);
     }
 
-    /// Adds a part to the assistant's message.
+    /// Adds a part to the current assistant message, or starts one.
     fn assistant(&mut self, part: Part) {
         match self.messages.last_mut().filter(|_| self.open) {
             Some(message) => message.content.push(part),

@@ -1,9 +1,9 @@
-//! Writes a streamed answer as OpenAI Responses would.
+//! Encodes streamed answers in the format of OpenAI Responses.
 //!
-//! In come [`Delta`]s, out come typed events: each item is added, streamed and done before the next one. What is known with
-//! the last delta only (signatures, the model, what it cost) stands in the response that ends the stream; that response is
-//! the whole answer. A stream must end with the id that it began with, so the answer's own id is written only if the answer
-//! comes whole.
+//! Turns [`Delta`]s into typed events: each item is added, streamed and done before the next one. The response that
+//! ends the stream is the whole answer, including what is only known with the last delta (signatures, the model, the
+//! token counts). A stream must end with the id that it started with, so the answer's real id is only used if `Done`
+//! is the only delta.
 
 use contexture_message::{Answer, Delta};
 use serde_json::{Map, Value, json};
@@ -14,23 +14,23 @@ use crate::loss::Losses;
 use crate::openai::pieces;
 use crate::{Frame, Target};
 
-/// The id of a response whose own is not known yet.
+/// The id of a response whose real id is not known yet.
 const STREAM_ID: &str = "resp_0";
 
-/// Writes a streamed answer.
+/// Encodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamEncoder {
-    // Boxed, as the encoders of other dialects are small.
+    // Boxed because the encoders of the other dialects are small.
     target: Box<Target>,
     id: String,
     n_events: u64,
     n_items: usize,
-    /// The id of the item that is being written.
+    /// The id of the current item.
     item_id: Value,
     open: Option<Open>,
 }
 
-/// The item that is being written.
+/// The item that is being streamed, with its content so far.
 #[derive(Debug)]
 enum Open {
     Text(String),
@@ -73,7 +73,7 @@ impl StreamEncoder {
                 let (id, name) = (id.clone(), name.clone());
                 self.begin(Open::Call { index: *index, id, name, json: String::new() }, &mut frames);
             }
-            // Pieces of a call that was ended by another item stand in the final response.
+            // Later arguments of a call that was ended by another item only appear in the final response.
             Delta::Arguments { index, json } => {
                 if matches!(&self.open, Some(Open::Call { index: open, .. }) if open == index) {
                     self.say(json, &mut frames);
@@ -84,7 +84,7 @@ impl StreamEncoder {
         frames
     }
 
-    /// The event that begins a stream, once.
+    /// Returns the event that starts a stream, on the first call only.
     fn created(&mut self, id: Option<&str>) -> Vec<Frame> {
         if self.n_events > 0 {
             return Vec::new();
@@ -106,7 +106,7 @@ impl StreamEncoder {
         frames.push(self.event(kind, json!({"response": response})));
     }
 
-    /// Begins an item behind those before it.
+    /// Ends the current item and starts a new one.
     fn begin(&mut self, open: Open, frames: &mut Vec<Frame>) {
         self.end_item(frames);
         let idx = self.n_items;
@@ -128,7 +128,7 @@ impl StreamEncoder {
         self.open = Some(open);
     }
 
-    /// Adds a piece to the item that is being written.
+    /// Adds a piece to the current item.
     fn say(&mut self, more: &str, frames: &mut Vec<Frame>) {
         let (kind, fields) = match &mut self.open {
             Some(Open::Text(text)) => {
@@ -177,7 +177,7 @@ impl StreamEncoder {
         self.n_items += 1;
     }
 
-    /// Says which item an event is about.
+    /// Adds the id and index of the current item to an event's fields.
     fn place(&self, mut fields: Value) -> Value {
         fields["item_id"] = self.item_id.clone();
         fields["output_index"] = json!(self.n_items);

@@ -1,14 +1,14 @@
-//! A request as OpenAI Responses takes it.
+//! Encodes requests for OpenAI Responses.
 //!
-//! In comes a [`Request`], out comes the body with its keys in a fixed order, and what it could not carry. The rules:
+//! Turns a [`Request`] into a body with a fixed key order, and lists the losses. The rules:
 //!
-//! 1. A leading system message of one text becomes `instructions`, unless it is all there is; any other one an item with
-//!    the role `system`, which compatible servers understand too.
-//! 2. The parts of an assistant message become items of their own, in order: each text, each call, each `reasoning` item
-//!    that this provider made. A `reasoning` item needs the item that it led to; alone it is left out.
-//! 3. Each tool result becomes a `function_call_output`. Calls and results may stand in messages of any role.
-//! 4. Only user messages show images and files; elsewhere a short text stands for them.
-//! 5. A message without parts is left out: the dialect refuses it. Ids of messages are not sent.
+//! 1. A leading system message with a single text becomes `instructions`, unless it is the only message. Any other
+//!    system message becomes an item with the role `system`, which compatible servers understand too.
+//! 2. The parts of an assistant message become separate items, in order: each text, each call, each `reasoning` item
+//!    that this provider produced. A `reasoning` item without the item that it led to is left out.
+//! 3. Each tool result becomes a `function_call_output`. Calls and results may occur in messages of any role.
+//! 4. Only user messages can contain images and files; elsewhere a short text replaces them.
+//! 5. A message without parts is left out: the API rejects it. Message ids are not sent.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::openai::{encode as chat, limits, output, strict};
 use crate::passthrough;
 use crate::{Encoded, Target, reference};
 
-/// The longest id of a call that OpenAI takes.
+/// The maximum length of a call id that OpenAI accepts.
 const LONGEST_ID: usize = 64;
 
-/// Writes a request.
+/// Encodes a request.
 pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     let mut writer = Writer { target, tools: &request.tools, items: Vec::new(), losses: Losses::default() };
     let mut instructions =
@@ -38,7 +38,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     }
     let Writer { mut items, mut losses, .. } = writer;
     if items.is_empty() {
-        // An input without items is refused.
+        // The API rejects an input without items.
         items.extend(instructions.take().map(|it| message(Role::System, json!(it))));
     }
 
@@ -52,7 +52,7 @@ pub(crate) fn encode_request(target: &Target, request: &Request) -> Encoded {
     chat::tools(request, tool, named, &mut body, &mut losses);
     format(target, request, &mut body, &mut losses);
     settings(target, request, &mut body, &mut losses);
-    // Models that do not think refuse to be asked for it.
+    // Models without reasoning reject this field.
     if target.facts.capabilities.reasoning != Some(false) {
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
     }
@@ -110,7 +110,7 @@ fn settings(target: &Target, request: &Request, body: &mut Map<String, Value>, l
     }
 }
 
-/// Items while they are written.
+/// Collects the encoded items.
 struct Writer<'a> {
     target: &'a Target,
     tools: &'a [Arc<ToolDefinition>],
@@ -126,7 +126,7 @@ impl Writer<'_> {
         if message.content.is_empty() {
             self.losses.add(at, "an empty message is refused, left out");
         }
-        // What is said in a tool message besides results has no place in one.
+        // A tool message can only hold results, so its other parts become a user message.
         let home = if message.role == Role::Tool { Role::User } else { message.role };
         let mut said = Vec::new();
         for (idx, part) in message.content.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends the message that is being written.
+    /// Ends the current message and adds it to the items.
     fn said(&mut self, role: Role, said: &mut Vec<Value>) {
         let mut content = std::mem::take(said);
         let content = match content.as_mut_slice() {
@@ -218,7 +218,7 @@ fn message(role: Role, content: Value) -> Value {
     json!({"type": "message", "role": role.as_str(), "content": content})
 }
 
-/// Whether a part becomes an item that thinking may stand in front of.
+/// Returns whether a part becomes an item that a `reasoning` item can precede.
 fn leads_on(part: &Part) -> bool {
     match part {
         Part::Text { .. } | Part::Image(_) | Part::File(_) | Part::ToolCall(_) => true,

@@ -1,12 +1,11 @@
-//! OpenAI Responses.
+//! Encodes and decodes OpenAI Responses.
 //!
-//! - `encode`: a request as it is sent. `decode`: a request of another program.
-//! - `reasoning`: thinking as the item that the provider made, and back.
-//! - `answer`: answers that come in one piece. `stream`: answers that come in many; `emit` writes those.
+//! - `encode` and `decode`: requests.
+//! - `reasoning`: thinking as the provider's `reasoning` items.
+//! - `answer`: answers that are not streamed. `stream` decodes streamed answers, `emit` encodes them.
 //!
-//! Nothing is kept at the provider: `store` is false, so thinking comes along encrypted and is sent back with the next
-//! request. OpenAI finds cacheable prefixes by itself, so breakpoints are not sent; nothing the author wrote is lost by
-//! that.
+//! Nothing is stored at the provider: `store` is false, so thinking arrives encrypted and is sent back with the next
+//! request. OpenAI detects cacheable prefixes itself, so breakpoints are not sent; this does not count as a loss.
 
 mod answer;
 mod decode;

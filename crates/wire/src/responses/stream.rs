@@ -1,9 +1,9 @@
-//! Answers of OpenAI Responses that come in many pieces.
+//! Decodes streamed OpenAI Responses answers.
 //!
-//! In come typed events, out come [`Delta`]s. Items are told apart by their position in the output. What an item says when
-//! it is done fills in what was not streamed, so servers that send few events are read too. A `reasoning` item is signed
-//! when it is done. The response that ends the stream is the answer, if it is there and has lost no signature on the way;
-//! otherwise the answer is what was put together.
+//! Turns typed events into [`Delta`]s. Items are identified by their position in the output. A completed item fills
+//! in what was not streamed, so servers that send few events work too. A `reasoning` item is signed when it is done.
+//! The response that ends the stream is the answer, if it is present and has all signatures; otherwise the answer is
+//! assembled from the events.
 
 use contexture_message::{Answer, Delta, Message, Part, StopReason};
 use serde_json::Value;
@@ -16,12 +16,12 @@ use crate::loss::Losses;
 use crate::read::{Place, parse_frame};
 use crate::{DecodeError, Dialect, Frame, StreamError, Target};
 
-/// Reads a streamed answer.
+/// Decodes one streamed answer.
 #[derive(Debug)]
 pub(crate) struct StreamDecoder {
     target: Target,
     assembly: Assembly,
-    /// Whether any text or thinking came of the item that is arriving.
+    /// Whether any text or thinking of the current item has arrived.
     said: bool,
     refused: bool,
     done: bool,
@@ -91,12 +91,12 @@ impl StreamDecoder {
             }
             "response.output_item.done" => self.item_done(event),
             "response.completed" | "response.incomplete" => self.end(event),
-            // The pieces of an item say everything; other events only repeat or announce it.
+            // The item events above carry all content; other events only repeat or announce it.
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Reads what the response as a whole says.
+    /// Reads the id, model and token counts of the response.
     fn response(&mut self, event: &Place<'_>) -> Result<(), DecodeError> {
         let Some(response) = event.get("response") else { return Ok(()) };
         self.assembly.id = response.name("id").or(self.assembly.id.take());
@@ -129,7 +129,7 @@ impl StreamDecoder {
         Ok(self.assembly.text(event.need("delta")?.str()?).into_iter().collect())
     }
 
-    /// The arguments are whole; they come along once more, for those who missed them.
+    /// Completes a call. The event repeats the arguments, which are used if none were streamed.
     fn arguments_done(&mut self, key: &str, whole: &str) -> Vec<Delta> {
         let rest = if self.assembly.has_arguments(key) { "" } else { whole };
         let deltas = self.assembly.arguments(key, rest).into_iter().collect();
@@ -157,7 +157,7 @@ impl StreamDecoder {
                 deltas.extend(self.arguments_done(&key(event), whole));
             }
             "reasoning" => deltas.extend(self.thought(item.value)),
-            // A message that was streamed, or an item of the provider's own tools.
+            // A message that was streamed already, or an item of the provider's built-in tools.
             _ => {}
         }
         self.said = false;
@@ -192,7 +192,7 @@ impl StreamDecoder {
     }
 }
 
-/// Returns what tells an item apart: its position, or its id where there is none.
+/// Returns the key of an item: its position, or its id if there is no position.
 fn key(event: &Place<'_>) -> String {
     let index = event.value.get("output_index").and_then(Value::as_u64).map(|it| it.to_string());
     let id = || event.value.get("item_id").or_else(|| event.value.pointer("/item/id"));
