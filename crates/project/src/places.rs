@@ -130,7 +130,8 @@ fn place<'a>(kind: &ErrorKind, fault: &Fault, files: &Files<'a>) -> Option<(&'a 
     exact.or_else(single)
 }
 
-/// The last source is the one that does not go with what was there.
+/// Returns the position of the tag that an error is about, searching the sources from the last: it is the one that
+/// conflicts with the earlier ones.
 fn tag<'a>(err: &TagError, files: &Files<'a>) -> Option<(&'a str, Place)> {
     let sources = err.sources();
     sources.iter().rev().find_map(|source| {
