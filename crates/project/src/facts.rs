@@ -46,8 +46,8 @@ pub(crate) struct Facts {
 impl Facts {
     /// Maps a position that one of the templates counted to the file.
     pub(crate) fn in_file(&self, counted: Place) -> Place {
-        // A text with escapes is longer than its source, so counted positions may run into the next text. Prefer a
-        // text with a visible character at the position, then the one that starts last.
+        // Escapes such as `\n` give a template more lines than its source has, so a counted position may run into the
+        // next text. Prefer a text with a visible character at the position, then the one that starts last.
         let found =
             self.texts.iter().filter_map(|it| Some(((it.has_ink(counted), it.start), it.find(counted)?)));
         found.max_by_key(|(rank, _)| *rank).map_or(counted, |(_, place)| place)
