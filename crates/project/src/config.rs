@@ -64,7 +64,8 @@ pub struct TelemetryConfig {
     pub log: Option<String>,
     /// The format of log lines: `text` for people, `json` for programs.
     pub log_format: LogFormat,
-    /// The OTLP/HTTP endpoint for spans, such as `http://127.0.0.1:4318`. Without one, no spans are exported.
+    /// The OTLP/HTTP endpoint for spans, such as `http://127.0.0.1:4318`. The command line falls back to
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`; without either, no spans are exported.
     pub otlp_endpoint: Option<String>,
     /// Whether spans include message content.
     pub record_content: bool,
