@@ -233,7 +233,7 @@ impl Problem {
         self.with(|it| it.sources = sources)
     }
 
-    /// Whether the problem is a missing value, which says nothing about the values present.
+    /// Whether the problem is a missing value: the values that are present may still be valid.
     pub(crate) fn is_absence(&self) -> bool {
         self.0.is_absence
     }

@@ -73,7 +73,7 @@ async fn to_file(sessions: &Sessions, ids: &[SessionId], path: &Path) -> Result<
     let written = written.and_then(|()| file.get_ref().sync_all().map_err(failed));
     let written = written.and_then(|()| fs::rename(&partial, path).map_err(failed));
     if written.is_err() {
-        // The original error is already reported.
+        // The original error is returned.
         let _ = fs::remove_file(&partial);
     }
     written
