@@ -1,5 +1,5 @@
-//! One module per command, each a function from arguments to a reply. Commands print nothing themselves, except the
-//! live output of commands that run turns.
+//! One module per command, each a function from arguments to a reply. Commands print nothing themselves, except live
+//! output, progress lines and warnings.
 
 mod audit;
 mod blocks;
